@@ -1,0 +1,232 @@
+//! The only door to storage.
+//!
+//! # Why
+//! Everything litefoot promises about power cuts is a promise about the order in which bytes reach a
+//! medium. That order can be simulated, counted and modelled only if every file operation passes one
+//! small interface. Nothing above this module calls the operating system for files.
+//!
+//! # What it promises
+//! 1. [`File::write_at`] returns `Ok` only when all bytes were accepted; a short write is an error.
+//! 2. After [`File::sync`] returns `Ok`, every byte written to *this file* before the call, and the
+//!    length needed to read it back, survive a power cut. Nothing is promised about other files, and
+//!    nothing about the file's *name*: that takes [`Medium::sync_directory`].
+//! 3. Without a sync, any subset of the 512-byte sectors written since the last one may survive, in any
+//!    order; a length change and a name change may or may not.
+//! 4. After a failed sync the content of the unsynced range is unknown. Callers must not retry and
+//!    carry on: see [`SyncLatch`].
+//!
+//! # What it does not do
+//! Cache, buffer, retry or reorder anything.
+
+mod error;
+mod latch;
+mod os;
+
+pub use error::{DeviceError, ErrorKind, Operation, Result};
+pub use latch::SyncLatch;
+pub use os::OsMedium;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that a medium writes atomically: a power cut tears a write only at multiples of this.
+pub const SECTOR_BYTES: usize = 512;
+
+/// What a file is for. Counters and device models report by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A database or page file.
+    Database,
+    /// The redo log: a standard SQLite `-wal` file.
+    RedoLog,
+    /// The statement log, `-sla`.
+    StatementLog,
+    /// A rollback journal.
+    Journal,
+    /// A super-journal of a multi-file transaction.
+    SuperJournal,
+    /// Scratch that nobody needs after a crash.
+    Temporary,
+    /// Metadata of a page store.
+    Metadata,
+    /// The fast device of a tiered store.
+    Tier,
+}
+
+impl FileKind {
+    /// All kinds, in the order in which tables print them.
+    pub const ALL: [FileKind; 8] = [
+        FileKind::Database,
+        FileKind::RedoLog,
+        FileKind::StatementLog,
+        FileKind::Journal,
+        FileKind::SuperJournal,
+        FileKind::Temporary,
+        FileKind::Metadata,
+        FileKind::Tier,
+    ];
+
+    /// The name used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileKind::Database => "database",
+            FileKind::RedoLog => "redo_log",
+            FileKind::StatementLog => "statement_log",
+            FileKind::Journal => "journal",
+            FileKind::SuperJournal => "super_journal",
+            FileKind::Temporary => "temporary",
+            FileKind::Metadata => "metadata",
+            FileKind::Tier => "tier",
+        }
+    }
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The file must exist; writes fail.
+    ReadOnly,
+    /// The file must exist.
+    ReadWrite,
+    /// The file is created when it is missing.
+    Create,
+    /// The file must not exist yet.
+    CreateNew,
+}
+
+/// Identity of an open file, equal for every path and handle that reach the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// How strongly a byte range is locked against *other processes*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeLock {
+    /// Others may hold shared locks on the range too.
+    Shared,
+    /// Nobody else may hold any lock on the range.
+    Exclusive,
+    /// Nothing is held.
+    None,
+}
+
+/// What a device really guarantees about single writes, probed and never assumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guarantees {
+    /// Largest aligned power-of-two write that reaches the medium whole or not at all, in bytes;
+    /// 0 where nothing is guaranteed (Linux: `statx` with `STATX_WRITE_ATOMIC`).
+    pub atomic_write_bytes: u32,
+}
+
+/// An open file. All methods take `&self`: offsets are explicit, so threads may share one.
+pub trait File: Send + Sync {
+    /// Reads into `buf` from `offset` until it is full or the file ends; returns the bytes read.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Reads consecutive bytes into several buffers; returns the bytes read.
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize>;
+
+    /// Writes all of `buf` at `offset`, extending the file where needed.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.write_vectored_at(&[IoSlice::new(buf)], offset)
+    }
+
+    /// Writes the buffers one behind the other from `offset`.
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()>;
+
+    /// Writes and makes *these* bytes durable, in the fewest requests the medium knows.
+    ///
+    /// Other unsynced writes to the file may or may not become durable with it.
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()>;
+
+    /// Makes everything written so far durable, with the length needed to read it back.
+    fn sync(&self) -> Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file, or extends it with zeros.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Reserves space for the first `len` bytes and extends the file to at least that length, so that
+    /// writes inside it cannot fail for want of space. New bytes read as zeros.
+    fn allocate(&self, len: u64) -> Result<()>;
+
+    /// Identity of the file behind this handle.
+    fn id(&self) -> FileId;
+
+    /// The path the file was opened with, for messages.
+    fn path(&self) -> &Path;
+
+    /// Takes, converts or drops a lock of this *handle* on a byte range, without waiting.
+    /// Returns `false` when another process (or another handle) stands in the way.
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool>;
+
+    /// The process that holds a lock against us on the range, where the system can tell.
+    fn lock_holder(&self, _offset: u64, _len: u64) -> Option<u32> {
+        None
+    }
+
+    /// What single writes are worth on this device.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::default()
+    }
+}
+
+/// What is known of a path without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// Identity of the file.
+    pub id: FileId,
+    /// Length in bytes.
+    pub len: u64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether this process may read it.
+    pub readable: bool,
+    /// Whether this process may write it.
+    pub writable: bool,
+}
+
+/// A place that holds files: a file system, real or simulated.
+pub trait Medium: Send + Sync {
+    /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`].
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>>;
+
+    /// Removes a name. Gone for good only after [`Medium::sync_directory`] of its directory.
+    fn delete(&self, path: &Path) -> Result<()>;
+
+    /// Gives a file another name in the same directory, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// What is at `path`; `None` where nothing is.
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>>;
+
+    /// The files in a directory, sorted by name.
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>>;
+
+    /// Makes creations, deletions and renames in `directory` durable.
+    fn sync_directory(&self, directory: &Path) -> Result<()>;
+
+    /// The absolute form of `path`, symbolic links resolved where they exist.
+    fn absolute(&self, path: &Path) -> Result<PathBuf>;
+}
+
+/// The directory part of a path; `.` for a bare name.
+pub fn parent_directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,17 @@
+//! The litefoot page engine: storage for small devices, usable alone and under SQLite.
+//!
+//! The folders are the layers; arrows point down only:
+//!
+//! ```text
+//! ops     operators on pages
+//! pool    buffer pool
+//! log     redo log, statement log
+//! store   page file, allocation table, hot-chunk tier
+//! task    fibers on worker threads
+//! device  files on real, simulated, counted and modelled media: every byte passes here
+//! ```
+//!
+//! The engine knows nothing of SQLite's code; the file formats it shares with SQLite (the WAL) are
+//! described where they are read and written.
+
+pub mod device;
