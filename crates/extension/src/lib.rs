@@ -1,1 +1,68 @@
-//! x
+//! `liblitefoot.so`: one library for every SQLite from 3.40 on, in any language.
+//!
+//! - As a loadable extension: `.load ./liblitefoot` or `load_extension('./liblitefoot')`, then
+//!   `file:app.db?vfs=litefoot`. It stays loaded for the life of the process.
+//! - The entry point `sqlite3_litefootdefault_init` also makes litefoot the default VFS, for drivers
+//!   that accept no URIs: `load_extension('./liblitefoot', 'sqlite3_litefootdefault_init')`.
+//! - As a preload library: see `preload.rs`.
+
+mod preload;
+
+use litefoot_vfs::abi::Sqlite3;
+use litefoot_vfs::abi::api::{Api, OLDEST_SQLITE};
+use litefoot_vfs::abi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::catch_unwind;
+
+/// Entry point: registers the VFS `litefoot`.
+///
+/// # Safety
+/// Called by SQLite's extension loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_litefoot_init(
+    _db: *mut Sqlite3,
+    message: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: by contract.
+    unsafe { load(message, table, false) }
+}
+
+/// Entry point: registers the VFS `litefoot` and makes it the default.
+///
+/// # Safety
+/// Called by SQLite's extension loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_litefootdefault_init(
+    _db: *mut Sqlite3,
+    message: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: by contract.
+    unsafe { load(message, table, true) }
+}
+
+/// # Safety
+/// The arguments are those of an extension's entry point.
+unsafe fn load(message: *mut *mut c_char, table: *const c_void, make_default: bool) -> c_int {
+    // SAFETY: by contract.
+    let api = match unsafe { Api::from_table(table) } {
+        Ok(api) => api,
+        // Without the table's functions there is no way to hand over a message that SQLite could free.
+        Err(version) => {
+            eprintln!("litefoot: SQLite {version} is too old; {OLDEST_SQLITE} or later is needed");
+            return SQLITE_ERROR;
+        }
+    };
+    let result = catch_unwind(|| litefoot_vfs::install::install(api, make_default));
+    let text = match result {
+        Ok(Ok(())) => return SQLITE_OK_LOAD_PERMANENTLY,
+        Ok(Err(error)) => format!("litefoot: {error}"),
+        Err(_) => "litefoot: internal error while loading".to_owned(),
+    };
+    if !message.is_null() {
+        // SAFETY: SQLite provides room for one pointer and frees the text.
+        unsafe { *message = api.allocate_text(&text) };
+    }
+    SQLITE_ERROR
+}

@@ -1,1 +1,95 @@
-//! placeholder
+//! SQLite for the edge: [`rusqlite`] connections on litefoot storage.
+//!
+//! ```
+//! # fn main() -> Result<(), litefoot::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("app.db");
+//! let db = litefoot::Connection::open(&path)?;
+//! db.execute_batch("CREATE TABLE reading(at INTEGER, value REAL)")?;
+//! db.execute("INSERT INTO reading VALUES (?1, ?2)", (1, 20.5))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Connection`] derefs to [`rusqlite::Connection`], so everything that works there works here.
+//! Options of the storage are URI parameters: `Connection::open("file:app.db?shared=1")`.
+
+mod library;
+mod registered;
+
+pub use litefoot_vfs::{Options, clear_last_error, last_error};
+pub use registered::{Vfs, VfsBuilder};
+pub use rusqlite;
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+/// What can go wrong when opening.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// SQLite's answer, litefoot's message in it.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// The storage could not be set up.
+    #[error(transparent)]
+    Storage(#[from] litefoot_vfs::Error),
+    /// The SQLite this program links cannot be used.
+    #[error("cannot use this program's SQLite: {0}")]
+    Library(String),
+}
+
+/// A connection to a database on litefoot storage.
+#[derive(Debug)]
+pub struct Connection {
+    inner: rusqlite::Connection,
+}
+
+impl Connection {
+    /// Opens a database, a path or a `file:` URI, and creates it when it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`] with a message that names the file and what to do; "database is locked" comes
+    /// with the first use when another process owns the database.
+    pub fn open(path: impl AsRef<Path>) -> Result<Connection, Error> {
+        Connection::open_with_flags(path, rusqlite::OpenFlags::default())
+    }
+
+    /// Opens a database with flags of SQLite's.
+    ///
+    /// # Errors
+    /// As for [`Connection::open`].
+    pub fn open_with_flags(path: impl AsRef<Path>, flags: rusqlite::OpenFlags) -> Result<Connection, Error> {
+        library::install(false)?;
+        let inner =
+            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::install::VFS_NAME)?;
+        Ok(Connection { inner })
+    }
+
+    /// The connection as rusqlite's.
+    pub fn into_inner(self) -> rusqlite::Connection {
+        self.inner
+    }
+}
+
+impl Deref for Connection {
+    type Target = rusqlite::Connection;
+
+    fn deref(&self) -> &rusqlite::Connection {
+        &self.inner
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut rusqlite::Connection {
+        &mut self.inner
+    }
+}
+
+/// Makes litefoot the default VFS of this process: every connection that names no other VFS uses it.
+///
+/// # Errors
+/// When litefoot cannot be registered.
+pub fn make_default() -> Result<(), Error> {
+    library::install(true)
+}

@@ -1,1 +1,25 @@
-//! placeholder
+//! SQLite on the litefoot engine.
+//!
+//! This crate is everything between unmodified SQLite and the engine. It links no SQLite: every function
+//! is reached through [`abi::api::Api`], so that the loadable extension, the preload entry and the Rust
+//! front share one code path.
+//!
+//! ```text
+//! abi       SQLite's structures, numbers and function table; the trampolines
+//! vfs       SQLite's file calls
+//! options   URI parameters and their PRAGMAs
+//! ```
+
+pub mod abi;
+pub mod connection;
+mod error;
+pub mod install;
+pub mod options;
+mod pragma;
+mod stats;
+pub mod vfs;
+
+pub use abi::vfs::Registration;
+pub use error::{Error, Result, clear_last_error, last_error};
+pub use options::Options;
+pub use vfs::{Vfs, VfsSetup};

@@ -1,0 +1,110 @@
+//! The preload entry: `LD_PRELOAD=liblitefoot.so PROGRAM` makes litefoot the default VFS of a program
+//! that links `libsqlite3.so.0` and knows nothing of it.
+//!
+//! SQLite calls `sqlite3_os_init` through its procedure linkage table whenever it initialises, also after
+//! `sqlite3_shutdown`. A preloaded library that has this symbol is called in its place: it calls the
+//! library's own function, which registers the platform's VFSes, and then registers litefoot as default.
+//! Nothing of SQLite is configured, so that programs which call `sqlite3_config` first still can.
+
+use litefoot_vfs::abi::api::Api;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::catch_unwind;
+
+const SQLITE_OK: c_int = 0;
+const SQLITE_ERROR: c_int = 1;
+
+/// Takes the place of the library's `sqlite3_os_init`.
+///
+/// Its one job is to find out who calls: the return address lies in the SQLite library that initialises.
+///
+/// # Safety
+/// Called by SQLite during its initialisation.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn sqlite3_os_init() -> c_int {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!("mov rdi, [rsp]", "jmp {inner}", inner = sym initialise);
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!("mov x0, x30", "b {inner}", inner = sym initialise);
+    #[cfg(target_arch = "arm")]
+    std::arch::naked_asm!("mov r0, lr", "b {inner}", inner = sym initialise);
+}
+
+unsafe extern "C" fn initialise(caller: *const c_void) -> c_int {
+    // SAFETY: the address is code of the library that called.
+    let Some(library) = (unsafe { Library::of(caller) }) else {
+        eprintln!("litefoot: cannot find the SQLite library that is being initialised");
+        return SQLITE_ERROR;
+    };
+    let Some(real) =
+        library.find(c"sqlite3_os_init").filter(|real| *real != sqlite3_os_init as *const c_void)
+    else {
+        eprintln!("litefoot: {} has no sqlite3_os_init of its own", library.name());
+        return SQLITE_ERROR;
+    };
+    // SAFETY: SQLite's function of that name has this type.
+    let real: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(real) };
+    // SAFETY: called as SQLite would have.
+    let code = unsafe { real() };
+    if code == SQLITE_OK && is_preloaded() {
+        let installed = catch_unwind(|| {
+            // SAFETY: the symbols are those of the SQLite library that called.
+            let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
+            match api {
+                Ok(api) => litefoot_vfs::install::install(api, true).map_err(|error| error.to_string()),
+                Err(missing) => Err(format!("{} has no function {missing}", library.name())),
+            }
+        });
+        if let Ok(Err(why)) = installed {
+            eprintln!("litefoot: not in use: {why}");
+        }
+    }
+    code
+}
+
+/// Whether the library came by `LD_PRELOAD`: a loaded extension is visible to later libraries as well, and
+/// must not change their default.
+fn is_preloaded() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("litefoot"))
+}
+
+/// A shared library of this process.
+struct Library {
+    handle: *mut c_void,
+    name: *const c_char,
+}
+
+impl Library {
+    /// The library that holds an address.
+    ///
+    /// # Safety
+    /// `address` may be anything.
+    unsafe fn of(address: *const c_void) -> Option<Library> {
+        // SAFETY: Dl_info is plain data.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` can be written; any address is allowed.
+        if unsafe { libc::dladdr(address, &raw mut info) } == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the name is that of a loaded library; NOLOAD only looks it up. The handle is kept for the
+        // life of the process, as the library itself is.
+        let mut handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        if handle.is_null() {
+            // The program itself is known by no name.
+            // SAFETY: a null name asks for the program.
+            handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
+        }
+        (!handle.is_null()).then_some(Library { handle, name: info.dli_fname })
+    }
+
+    fn find(&self, symbol: &CStr) -> Option<*const c_void> {
+        // SAFETY: the handle is open; the name is NUL-terminated.
+        let address = unsafe { libc::dlsym(self.handle, symbol.as_ptr()) };
+        (!address.is_null()).then_some(address.cast_const())
+    }
+
+    fn name(&self) -> String {
+        // SAFETY: the name lives as long as the library is loaded.
+        unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into_owned()
+    }
+}

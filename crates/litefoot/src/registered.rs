@@ -1,0 +1,93 @@
+//! More VFSes than one: over a simulated or counted medium, with other defaults.
+
+use crate::{Error, library};
+use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_vfs::{Options, Registration, VfsSetup};
+use std::sync::Arc;
+
+/// A VFS that is registered under its own name until it is dropped.
+///
+/// Close its connections first: SQLite must not use a VFS that is gone.
+pub struct Vfs {
+    name: String,
+    registration: Registration,
+}
+
+impl Vfs {
+    /// Starts to describe a VFS of that name.
+    pub fn builder(name: impl Into<String>) -> VfsBuilder {
+        VfsBuilder {
+            name: name.into(),
+            medium: Arc::new(OsMedium::new()),
+            options: Options::default(),
+            pass_through: false,
+        }
+    }
+
+    /// The name that `?vfs=` and [`rusqlite::Connection::open_with_flags_and_vfs`] take.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Opens a database through this VFS.
+    ///
+    /// # Errors
+    /// SQLite's, with litefoot's message in it.
+    pub fn open(&self, path: impl AsRef<std::path::Path>) -> Result<rusqlite::Connection, Error> {
+        let flags = rusqlite::OpenFlags::default();
+        Ok(rusqlite::Connection::open_with_flags_and_vfs(path, flags, self.name.as_str())?)
+    }
+
+    /// The paths of the databases that are open through this VFS.
+    pub fn open_databases(&self) -> Vec<std::path::PathBuf> {
+        self.registration.vfs().databases().iter().map(|database| database.path().to_owned()).collect()
+    }
+}
+
+/// Describes a [`Vfs`].
+pub struct VfsBuilder {
+    name: String,
+    medium: Arc<dyn Medium>,
+    options: Options,
+    pass_through: bool,
+}
+
+impl VfsBuilder {
+    /// The medium that holds the files; the operating system's by default.
+    #[must_use]
+    pub fn medium(mut self, medium: Arc<dyn Medium>) -> VfsBuilder {
+        self.medium = medium;
+        self
+    }
+
+    /// What databases are opened with unless their URI says otherwise.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> VfsBuilder {
+        self.options = options;
+        self
+    }
+
+    /// Leave SQLite's own protocol as it is and only pass its calls on to the medium.
+    #[must_use]
+    pub fn pass_through(mut self, pass_through: bool) -> VfsBuilder {
+        self.pass_through = pass_through;
+        self
+    }
+
+    /// Registers the VFS.
+    ///
+    /// # Errors
+    /// When the linked SQLite cannot be used or the name is not valid.
+    pub fn register(self) -> Result<Vfs, Error> {
+        // The hook on new connections reports refused opens with their reason.
+        library::install(false)?;
+        let vfs = litefoot_vfs::Vfs::new(VfsSetup {
+            name: self.name.clone(),
+            medium: self.medium,
+            defaults: self.options,
+            pass_through: self.pass_through,
+        });
+        let registration = Registration::new(library::api()?, vfs, false)?;
+        Ok(Vfs { name: self.name, registration })
+    }
+}

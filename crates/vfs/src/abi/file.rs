@@ -1,0 +1,345 @@
+//! Trampolines of `sqlite3_io_methods`.
+//!
+//! A [`FileObject`] is what SQLite's `sqlite3_file` really is when it is ours. SQLite calls its methods one
+//! at a time (it holds the connection's mutex), so a call may borrow the handle mutably.
+
+use super::api::Api;
+use super::codes::*;
+use super::{IoMethods, Sqlite3File};
+use crate::error::{Error, Result, remember};
+use crate::vfs::Vfs;
+use crate::vfs::database::Database;
+use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
+use crate::vfs::lock::Level;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// An open file of ours. SQLite allocates it and sees only the header.
+#[repr(C)]
+pub(crate) struct FileObject {
+    header: Sqlite3File,
+    api: &'static Api,
+    vfs: Arc<Vfs>,
+    handle: Box<dyn Handle>,
+}
+
+impl FileObject {
+    /// Builds the object in the memory that SQLite provides.
+    ///
+    /// # Safety
+    /// `file` points to memory of at least `size_of::<FileObject>()` bytes, aligned for pointers.
+    pub(crate) unsafe fn install(
+        file: *mut Sqlite3File,
+        api: &'static Api,
+        vfs: Arc<Vfs>,
+        handle: Box<dyn Handle>,
+        has_shared_memory: bool,
+    ) {
+        let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
+        let object = FileObject { header: Sqlite3File { methods }, api, vfs, handle };
+        // SAFETY: by contract; the memory holds nothing that must be dropped.
+        unsafe { file.cast::<FileObject>().write(object) }
+    }
+
+    /// The object behind a file that may or may not be ours.
+    ///
+    /// # Safety
+    /// `file` is null or an open file of SQLite's.
+    pub(crate) unsafe fn of<'a>(file: *mut Sqlite3File) -> Option<&'a mut FileObject> {
+        if file.is_null() {
+            return None;
+        }
+        // SAFETY: by contract the header can be read.
+        let methods = unsafe { (*file).methods };
+        if std::ptr::eq(methods, &raw const MAIN_METHODS) || std::ptr::eq(methods, &raw const PLAIN_METHODS) {
+            // SAFETY: only `install` stores these method tables, in a FileObject.
+            Some(unsafe { &mut *file.cast::<FileObject>() })
+        } else {
+            None
+        }
+    }
+
+    /// The database behind a main database file.
+    pub(crate) fn database(&self) -> Option<&Arc<Database>> {
+        self.handle.database()
+    }
+
+    /// Why the open was refused, where it was.
+    pub(crate) fn refusal(&self) -> Option<&Error> {
+        self.handle.refusal()
+    }
+}
+
+/// Runs one call behind the boundary: panics become errors, errors become codes.
+pub(crate) fn guard(api: &Api, call: impl FnOnce() -> Result<()>) -> c_int {
+    guard_code(api, || call().map(|()| SQLITE_OK))
+}
+
+/// As [`guard`], for calls that have more than one good answer.
+pub(crate) fn guard_code(api: &Api, call: impl FnOnce() -> Result<c_int>) -> c_int {
+    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "panic".to_owned());
+        Err(Error::Panic(text))
+    });
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let code = error.code();
+            if let Some(text) = remember(&error) {
+                api.write_log(code, &format!("litefoot: {text}"));
+            }
+            code
+        }
+    }
+}
+
+/// Borrows the object behind a call and runs `call` guarded.
+///
+/// # Safety
+/// `file` is one of ours: SQLite calls these methods only through our tables.
+unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Result<c_int>) -> c_int {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    let api = object.api;
+    guard_code(api, || call(object))
+}
+
+fn offset_of(offset: i64) -> u64 {
+    u64::try_from(offset).unwrap_or(0)
+}
+
+unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
+    // SAFETY: SQLite closes an open file once and does not use it afterwards.
+    let object = unsafe { file.cast::<FileObject>().read() };
+    // SAFETY: the header may be written; null methods mean "closed".
+    unsafe { (*file).methods = std::ptr::null() };
+    let FileObject { api, vfs, handle, .. } = object;
+    let code = guard(api, || handle.close());
+    drop(vfs);
+    code
+}
+
+unsafe extern "C" fn read(file: *mut Sqlite3File, buf: *mut c_void, bytes: c_int, offset: i64) -> c_int {
+    // SAFETY: SQLite passes a buffer of `bytes` bytes; the file is ours.
+    unsafe {
+        let buf = std::slice::from_raw_parts_mut(buf.cast::<u8>(), usize::try_from(bytes).unwrap_or(0));
+        with(file, |object| object.handle.read(buf, offset_of(offset)).map(|()| SQLITE_OK))
+    }
+}
+
+unsafe extern "C" fn write(file: *mut Sqlite3File, buf: *const c_void, bytes: c_int, offset: i64) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe {
+        let buf = std::slice::from_raw_parts(buf.cast::<u8>(), usize::try_from(bytes).unwrap_or(0));
+        with(file, |object| object.handle.write(buf, offset_of(offset)).map(|()| SQLITE_OK))
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut Sqlite3File, len: i64) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| object.handle.truncate(offset_of(len)).map(|()| SQLITE_OK)) }
+}
+
+unsafe extern "C" fn sync(file: *mut Sqlite3File, _flags: c_int) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| object.handle.sync().map(|()| SQLITE_OK)) }
+}
+
+unsafe extern "C" fn file_size(file: *mut Sqlite3File, size: *mut i64) -> c_int {
+    // SAFETY: the file is ours; `size` can be written.
+    unsafe {
+        with(file, |object| {
+            *size = object.handle.size()? as i64;
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+fn level(lock: c_int) -> Level {
+    match lock {
+        SQLITE_LOCK_NONE => Level::None,
+        SQLITE_LOCK_SHARED => Level::Shared,
+        SQLITE_LOCK_RESERVED => Level::Reserved,
+        SQLITE_LOCK_PENDING => Level::Pending,
+        _ => Level::Exclusive,
+    }
+}
+
+unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| object.handle.lock(level(to)).map(|()| SQLITE_OK)) }
+}
+
+unsafe extern "C" fn unlock(file: *mut Sqlite3File, to: c_int) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| object.handle.unlock(level(to)).map(|()| SQLITE_OK)) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut Sqlite3File, reserved: *mut c_int) -> c_int {
+    // SAFETY: the file is ours; `reserved` can be written.
+    unsafe {
+        with(file, |object| {
+            *reserved = c_int::from(object.handle.is_reserved()?);
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn file_control(file: *mut Sqlite3File, operation: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: the file is ours; the argument has the type that the operation defines (sqlite3.h).
+    unsafe { with(file, |object| control(object, operation, argument)) }
+}
+
+/// # Safety
+/// `argument` has the type that `operation` defines.
+unsafe fn control(object: &mut FileObject, operation: c_int, argument: *mut c_void) -> Result<c_int> {
+    let number = argument.cast::<c_int>();
+    // SAFETY: each operation's argument type is fixed by sqlite3.h.
+    let control = unsafe {
+        match operation {
+            SQLITE_FCNTL_LOCKSTATE => Control::LockState(&mut *number),
+            SQLITE_FCNTL_LAST_ERRNO => Control::LastErrno(&mut *number),
+            SQLITE_FCNTL_PERSIST_WAL => Control::PersistWal(&mut *number),
+            SQLITE_FCNTL_POWERSAFE_OVERWRITE => Control::PowersafeOverwrite(&mut *number),
+            SQLITE_FCNTL_HAS_MOVED => Control::HasMoved(&mut *number),
+            SQLITE_FCNTL_VFSNAME => {
+                *argument.cast::<*mut c_char>() = object.api.allocate_text(&object.vfs.name);
+                return Ok(SQLITE_OK);
+            }
+            SQLITE_FCNTL_TEMPFILENAME => {
+                let path = object.vfs.temporary_path()?;
+                *argument.cast::<*mut c_char>() = object.api.allocate_text(&path.to_string_lossy());
+                return Ok(SQLITE_OK);
+            }
+            SQLITE_FCNTL_PRAGMA => return pragma(object, argument.cast()),
+            _ => return Ok(SQLITE_NOTFOUND),
+        }
+    };
+    Ok(match object.handle.control(control)? {
+        Handled::Yes => SQLITE_OK,
+        Handled::No => SQLITE_NOTFOUND,
+    })
+}
+
+/// # Safety
+/// `arguments` are the three strings of `SQLITE_FCNTL_PRAGMA`: answer, name, value or null.
+unsafe fn pragma(object: &mut FileObject, arguments: *mut *mut c_char) -> Result<c_int> {
+    // SAFETY: by contract.
+    let text = |index: usize| unsafe {
+        let pointer = *arguments.add(index);
+        (!pointer.is_null()).then(|| CStr::from_ptr(pointer).to_string_lossy().into_owned())
+    };
+    let Some(name) = text(1).map(|name| name.to_ascii_lowercase()) else { return Ok(SQLITE_NOTFOUND) };
+    let value = text(2);
+    let mut answer = None;
+    let call = PragmaCall { name: &name, value: value.as_deref(), answer: &mut answer };
+    let (code, answer) = match object.handle.control(Control::Pragma(call)) {
+        Ok(Handled::No) => return Ok(SQLITE_NOTFOUND),
+        Ok(Handled::Yes) => (SQLITE_OK, answer),
+        // With an error code the text becomes the message of the failed statement.
+        Err(error) => (SQLITE_ERROR, Some(error.to_string())),
+    };
+    if let Some(answer) = answer {
+        // SAFETY: SQLite frees the text it finds here.
+        unsafe { *arguments = object.api.allocate_text(&answer) };
+    }
+    Ok(code)
+}
+
+unsafe extern "C" fn sector_size(_file: *mut Sqlite3File) -> c_int {
+    // What SQLite's own VFS reports: together with POWERSAFE_OVERWRITE it only spaces journal headers.
+    4096
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut Sqlite3File) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| Ok(object.handle.characteristics())) }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut Sqlite3File,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    memory: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the file is ours; `memory` can be written.
+    unsafe {
+        *memory = std::ptr::null_mut();
+        with(file, |object| {
+            let region = usize::try_from(region).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(bytes).unwrap_or(0);
+            if let Some(found) = object.handle.shm_map(region, bytes, extend != 0)? {
+                *memory = found.as_ptr().cast();
+            }
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int, flags: c_int) -> c_int {
+    let (first, count) = (usize::try_from(first).unwrap_or(0), usize::try_from(count).unwrap_or(0));
+    debug_assert!(first + count <= SQLITE_SHM_NLOCK);
+    // SAFETY: the file is ours.
+    unsafe {
+        with(file, |object| {
+            if flags & SQLITE_SHM_LOCK != 0 {
+                object.handle.shm_lock(first, count, flags & SQLITE_SHM_EXCLUSIVE != 0)?;
+            } else {
+                object.handle.shm_unlock(first, count)?;
+            }
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
+    // SAFETY: the file is ours.
+    unsafe {
+        with(file, |object| {
+            object.handle.shm_barrier();
+            Ok(SQLITE_OK)
+        });
+    }
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut Sqlite3File, delete: c_int) -> c_int {
+    // SAFETY: the file is ours.
+    unsafe { with(file, |object| object.handle.shm_unmap(delete != 0).map(|()| SQLITE_OK)) }
+}
+
+static MAIN_METHODS: IoMethods = IoMethods {
+    version: 2,
+    close,
+    read,
+    write,
+    truncate,
+    sync,
+    file_size,
+    lock,
+    unlock,
+    check_reserved_lock,
+    file_control,
+    sector_size,
+    device_characteristics,
+    shm_map: Some(shm_map),
+    shm_lock: Some(shm_lock),
+    shm_barrier: Some(shm_barrier),
+    shm_unmap: Some(shm_unmap),
+    fetch: None,
+    unfetch: None,
+};
+
+static PLAIN_METHODS: IoMethods = IoMethods {
+    version: 1,
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    ..MAIN_METHODS
+};

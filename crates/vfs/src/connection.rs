@@ -1,0 +1,57 @@
+//! What happens to every new connection: the hook that SQLite calls as an automatic extension.
+//!
+//! It runs at the end of `sqlite3_open`, for every connection of the process, on whatever VFS. On ours it
+//! reports a refused open with its full message, which becomes the message of the failed open.
+
+use crate::abi::api::Api;
+use crate::abi::codes::*;
+use crate::abi::file::FileObject;
+use crate::abi::{Sqlite3, Sqlite3File};
+use std::ffi::{c_char, c_int, c_void};
+
+/// The automatic extension.
+///
+/// # Safety
+/// Called by SQLite with a connection, room for a message, and its function table.
+pub unsafe extern "C" fn on_new_connection(
+    db: *mut Sqlite3,
+    message: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: by contract.
+    let Some(api) = (unsafe { functions(table) }) else { return SQLITE_OK };
+    let mut file: *mut Sqlite3File = std::ptr::null_mut();
+    // SAFETY: FILE_POINTER stores one pointer; the connection is valid.
+    let code = unsafe {
+        (api.file_control)(db, c"main".as_ptr(), SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast())
+    };
+    if code != SQLITE_OK {
+        return SQLITE_OK;
+    }
+    // SAFETY: SQLite returned the connection's main file.
+    let Some(object) = (unsafe { FileObject::of(file) }) else { return SQLITE_OK };
+    match object.refusal() {
+        None => SQLITE_OK,
+        Some(reason) => {
+            crate::error::remember(reason);
+            if !message.is_null() {
+                // SAFETY: SQLite frees the message.
+                unsafe { *message = api.allocate_text(&format!("litefoot: {reason}")) };
+            }
+            SQLITE_CANTOPEN
+        }
+    }
+}
+
+/// The functions of the library that calls; one built without loadable extensions passes no table, and
+/// then only those that were found by name can serve.
+///
+/// # Safety
+/// `table` is null or SQLite's function table.
+unsafe fn functions(table: *const c_void) -> Option<Api> {
+    if table.is_null() {
+        return crate::install::only_library();
+    }
+    // SAFETY: by contract.
+    unsafe { Api::from_table(table) }.ok()
+}

@@ -1,0 +1,150 @@
+//! Errors of the VFS and how SQLite hears of them.
+//!
+//! SQLite takes a result code and makes its own message of it, which names no file. So each error keeps
+//! its full text where callers can find it: in SQLite's error log, and per thread in [`last_error`].
+//! Errors of an *open* reach the application whole: see `connection.rs`.
+
+use crate::abi::codes::*;
+use litefoot_engine::device::{DeviceError, ErrorKind, Operation};
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::path::PathBuf;
+
+/// Result of a VFS operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong below SQLite.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Fewer bytes than asked for; the rest was filled with zeros. SQLite expects this one.
+    #[error("short read")]
+    ShortRead,
+    /// Another connection or process is in the way; SQLite's busy handler decides.
+    #[error("locked")]
+    Busy,
+    /// Another process has the database open.
+    #[error(
+        "{}: another process{} has this database open; a database has one owner at a time: close it there, \
+         or open it everywhere with shared=1",
+        path.display(), holder.map(|pid| format!(" ({pid})")).unwrap_or_default()
+    )]
+    Owned {
+        /// The database.
+        path: PathBuf,
+        /// The process, where the system tells.
+        holder: Option<u32>,
+    },
+    /// The handle was inherited from the parent process through `fork`.
+    #[error("{}: this connection was opened before fork(); open the database again in the child process", path.display())]
+    Forked {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file cannot be written through this handle.
+    #[error("{}: opened read-only", path.display())]
+    ReadOnly {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A write-ahead log needs write permission even for reading.
+    #[error(
+        "{}: a WAL database cannot be read without write permission, since nobody could keep writers of other \
+         processes out; give write permission, or open a copy",
+        path.display()
+    )]
+    ReadOnlyWal {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The open is refused; the text says what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// The path is not one that can be opened.
+    #[error("not a valid path: {0:?}")]
+    Path(String),
+    /// Memory ran out.
+    #[error("out of memory")]
+    NoMemory,
+    /// The medium failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A panic was caught at the boundary to C.
+    #[error("internal error (please report it): {0}")]
+    Panic(String),
+}
+
+impl Error {
+    /// The result code for SQLite.
+    pub fn code(&self) -> c_int {
+        match self {
+            Error::ShortRead => SQLITE_IOERR_SHORT_READ,
+            Error::Busy | Error::Owned { .. } => SQLITE_BUSY,
+            Error::Forked { .. } => SQLITE_MISUSE,
+            Error::ReadOnly { .. } => SQLITE_READONLY,
+            Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Path(_) => SQLITE_CANTOPEN,
+            Error::NoMemory => SQLITE_NOMEM,
+            Error::Device(error) => device_code(error),
+            Error::Panic(_) => SQLITE_INTERNAL,
+        }
+    }
+
+    /// Whether SQLite meets this in normal operation and nobody needs to read about it.
+    fn is_routine(&self) -> bool {
+        matches!(self, Error::ShortRead | Error::Busy)
+            || matches!(self, Error::Device(error)
+                if error.operation == Operation::Delete && error.kind() == ErrorKind::NotFound)
+    }
+}
+
+fn device_code(error: &DeviceError) -> c_int {
+    match (error.kind(), error.operation) {
+        (ErrorKind::Latched, _) => SQLITE_READONLY,
+        (_, Operation::Open) => SQLITE_CANTOPEN,
+        (
+            ErrorKind::Full,
+            Operation::Write | Operation::Allocate | Operation::SetLength | Operation::Sync,
+        ) => SQLITE_FULL,
+        (_, Operation::Read) => SQLITE_IOERR_READ,
+        (_, Operation::Write | Operation::Allocate) => SQLITE_IOERR_WRITE,
+        (_, Operation::Sync) => SQLITE_IOERR_FSYNC,
+        (_, Operation::SyncDirectory) => SQLITE_IOERR_DIR_FSYNC,
+        (_, Operation::SetLength) => SQLITE_IOERR_TRUNCATE,
+        (_, Operation::Length) => SQLITE_IOERR_FSTAT,
+        (ErrorKind::NotFound, Operation::Delete) => SQLITE_IOERR_DELETE_NOENT,
+        (_, Operation::Delete | Operation::Rename) => SQLITE_IOERR_DELETE,
+        (_, Operation::Info | Operation::List) => SQLITE_IOERR_ACCESS,
+        (_, Operation::Lock) => SQLITE_IOERR_LOCK,
+        _ => SQLITE_IOERR,
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<(String, c_int)>> = const { RefCell::new(None) };
+}
+
+/// The full text of this thread's last error below SQLite, if there was one.
+pub fn last_error() -> Option<String> {
+    LAST.with(|last| last.borrow().as_ref().map(|(text, _)| text.clone()))
+}
+
+/// The operating system's number of this thread's last error; 0 where there is none.
+pub(crate) fn last_errno() -> c_int {
+    LAST.with(|last| last.borrow().as_ref().map_or(0, |(_, errno)| *errno))
+}
+
+/// Keeps the text of an error for [`last_error`]; returns it when the log should have it.
+pub(crate) fn remember(error: &Error) -> Option<String> {
+    if error.is_routine() {
+        return None;
+    }
+    let errno = if let Error::Device(error) = error { error.errno() } else { 0 };
+    let text = error.to_string();
+    LAST.with(|last| *last.borrow_mut() = Some((text.clone(), errno)));
+    Some(text)
+}
+
+/// Forgets this thread's last error.
+pub fn clear_last_error() {
+    LAST.with(|last| *last.borrow_mut() = None);
+}

@@ -1,0 +1,70 @@
+//! Putting litefoot into a running SQLite: once per SQLite library in the process.
+//!
+//! A process can hold several copies of SQLite (its own, and one inside an interpreter). Each is known by
+//! the address of one of its functions and gets its own registration, which stays for the life of the
+//! process.
+
+use crate::abi::api::Api;
+use crate::abi::vfs::Registration;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::vfs::{Vfs, VfsSetup};
+use litefoot_engine::device::OsMedium;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The name of the VFS.
+pub const VFS_NAME: &str = "litefoot";
+
+/// The environment variable that holds default options, `name=value&name=value`.
+pub const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
+
+struct Installed {
+    /// Address of `sqlite3_vfs_register`, which tells libraries apart.
+    library: usize,
+    api: &'static Api,
+    registration: Registration,
+}
+
+static INSTALLED: Mutex<Vec<Installed>> = Mutex::new(Vec::new());
+
+/// Registers the VFS `litefoot` over the operating system's files. May be called while SQLite initialises.
+///
+/// Doing it again for the same library is allowed: after `sqlite3_shutdown` it is necessary.
+pub fn install(api: Api, make_default: bool) -> Result<()> {
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = api.vfs_register as usize;
+    if let Some(known) = installed.iter().find(|known| known.library == library) {
+        known.registration.register_again(make_default);
+        return Ok(());
+    }
+    let api: &'static Api = Box::leak(Box::new(api));
+    let vfs = Vfs::new(VfsSetup {
+        name: VFS_NAME.to_owned(),
+        medium: Arc::new(OsMedium::new()),
+        defaults: default_options()?,
+        pass_through: false,
+    });
+    let registration = Registration::new(api, vfs, make_default)?;
+    installed.push(Installed { library, api, registration });
+    Ok(())
+}
+
+/// The functions of the library that litefoot serves, if there is exactly one.
+pub(crate) fn only_library() -> Option<Api> {
+    let installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    match installed.as_slice() {
+        [only] => Some(*only.api),
+        _ => None,
+    }
+}
+
+/// The options of the environment, for programs that cannot say them in a URI.
+fn default_options() -> Result<Options> {
+    let mut options = Options::default();
+    if let Some(list) = std::env::var_os(OPTIONS_VARIABLE) {
+        options
+            .set_list(&list.to_string_lossy())
+            .map_err(|why| Error::Refused(format!("environment variable {OPTIONS_VARIABLE}: {why}")))?;
+    }
+    Ok(options)
+}

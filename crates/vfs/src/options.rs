@@ -1,0 +1,107 @@
+//! Options of a database: URI parameters, `PRAGMA litefoot_*`, the CLI's `--set`, Python's keywords.
+//!
+//! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability.
+
+use std::fmt::Write as _;
+
+/// What a database is opened with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Give up ownership: the platform's own VFS serves this database, for ordinary multi-process use.
+    pub shared: bool,
+}
+
+/// URI parameters that SQLite itself understands.
+const SQLITE_OWN: [&str; 8] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof", "hexkey"];
+
+struct Known {
+    name: &'static str,
+    help: &'static str,
+    set: fn(&mut Options, &str) -> Result<(), &'static str>,
+    get: fn(&Options) -> String,
+}
+
+const KNOWN: &[Known] = &[Known {
+    name: "shared",
+    help: "0 or 1: leave the database to SQLite's own VFS, so that several processes can use it",
+    set: |options, value| boolean(value).map(|value| options.shared = value),
+    get: |options| u8::from(options.shared).to_string(),
+}];
+
+fn boolean(value: &str) -> Result<bool, &'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "on" | "yes" | "true" => Ok(true),
+        "0" | "off" | "no" | "false" => Ok(false),
+        _ => Err("takes 0 or 1"),
+    }
+}
+
+impl Options {
+    /// Sets one option by name. Names that belong to SQLite are accepted and ignored.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if SQLITE_OWN.contains(&name) {
+            return Ok(());
+        }
+        match KNOWN.iter().find(|known| known.name == name) {
+            Some(known) => {
+                (known.set)(self, value).map_err(|why| format!("option {name}={value:?}: {name} {why}"))
+            }
+            None => Err(format!("unknown option {name:?}; litefoot knows {}", Options::names())),
+        }
+    }
+
+    /// The value of an option, as it would be set; `None` for an unknown name.
+    pub fn get(&self, name: &str) -> Option<String> {
+        KNOWN.iter().find(|known| known.name == name).map(|known| (known.get)(self))
+    }
+
+    /// Sets the options of a list `name=value&name=value`.
+    pub fn set_list(&mut self, list: &str) -> Result<(), String> {
+        for item in list.split('&').filter(|item| !item.is_empty()) {
+            let (name, value) = item
+                .split_once('=')
+                .ok_or_else(|| format!("option {item:?} has no value: write {item}=…"))?;
+            self.set(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// The names of all options.
+    pub fn names() -> String {
+        KNOWN.iter().map(|known| known.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// One line of help for each option.
+    pub fn help() -> String {
+        KNOWN.iter().fold(String::new(), |mut text, known| {
+            let _ = writeln!(text, "{:<14} {}", known.name, known.help);
+            text
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_values_and_mistakes() {
+        let cases: &[(&str, Result<bool, &str>)] = &[
+            ("", Ok(false)),
+            ("shared=1", Ok(true)),
+            ("mode=ro&shared=yes", Ok(true)),
+            ("shared=1&shared=off", Ok(false)),
+            ("shared=maybe", Err("shared takes 0 or 1")),
+            ("shard=1", Err("unknown option \"shard\"")),
+            ("shared", Err("has no value")),
+        ];
+        for (list, expected) in cases {
+            let mut options = Options::default();
+            match (options.set_list(list), expected) {
+                (Ok(()), Ok(shared)) => assert_eq!(options.shared, *shared, "{list}"),
+                (Err(message), Err(part)) => assert!(message.contains(part), "{list}: {message}"),
+                (result, expected) => panic!("{list}: {result:?}, expected {expected:?}"),
+            }
+        }
+    }
+}

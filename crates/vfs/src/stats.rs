@@ -1,0 +1,32 @@
+//! Figures of one open database: counters that `PRAGMA litefoot_stats` shows.
+//!
+//! Counters only grow, wrap never in practice, and are relaxed: each is exact, but two of them read
+//! together may belong to slightly different moments.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The counters.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    /// Writes to the database file.
+    pub database_writes: AtomicU64,
+    /// Syncs of the database file.
+    pub database_syncs: AtomicU64,
+}
+
+impl Stats {
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Name and value of each counter.
+    pub fn rows(&self) -> Vec<(String, i64)> {
+        [("database_writes", &self.database_writes), ("database_syncs", &self.database_syncs)]
+            .into_iter()
+            .map(|(name, counter)| {
+                (name.to_owned(), i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,190 @@
+//! One open database of this process: what all its connections share.
+//!
+//! Invariants:
+//! 1. There is at most one `Database` per file identity, VFS and fork generation (see `registry.rs`).
+//! 2. Nothing of the file is read or written under a lock before this process owns it.
+//! 3. Every write of the database file, its journal and its log passes the one sync latch first.
+
+use super::lock::{HandleId, Level, LockTable};
+use super::ownership;
+use super::shm::SharedMemory;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::stats::Stats;
+use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What all connections to one database file share.
+pub struct Database {
+    medium: Arc<dyn Medium>,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    options: Options,
+    writable: bool,
+    fork_generation: u32,
+    latch: SyncLatch,
+    stats: Stats,
+    shm: SharedMemory,
+    locks: Mutex<Locks>,
+    next_handle: AtomicU64,
+    /// Whether the file's name may not be durable yet.
+    name_unsynced: AtomicBool,
+}
+
+#[derive(Default)]
+struct Locks {
+    table: LockTable,
+    owned: bool,
+}
+
+/// What a database is opened with.
+pub struct DatabaseSetup {
+    /// The medium that holds it.
+    pub medium: Arc<dyn Medium>,
+    /// Its open file.
+    pub file: Arc<dyn File>,
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its options.
+    pub options: Options,
+    /// Whether the file was opened for writing.
+    pub writable: bool,
+    /// Whether the open created the file.
+    pub created: bool,
+}
+
+impl Database {
+    /// A database over an open file.
+    pub fn new(setup: DatabaseSetup) -> Database {
+        Database {
+            medium: setup.medium,
+            file: setup.file,
+            path: setup.path,
+            options: setup.options,
+            writable: setup.writable,
+            fork_generation: ownership::fork_generation(),
+            latch: SyncLatch::new(),
+            stats: Stats::default(),
+            shm: SharedMemory::default(),
+            locks: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            name_unsynced: AtomicBool::new(setup.created),
+        }
+    }
+
+    /// The database file.
+    pub fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// The medium that holds the database and everything beside it.
+    pub fn medium(&self) -> &Arc<dyn Medium> {
+        &self.medium
+    }
+
+    /// The absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether the file can be written.
+    pub fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The latch that guards the database file, its journal and its logs together.
+    pub fn latch(&self) -> &SyncLatch {
+        &self.latch
+    }
+
+    /// The wal-index.
+    pub fn shm(&self) -> &SharedMemory {
+        &self.shm
+    }
+
+    /// Whether it was opened by this process, not by one that has forked since.
+    pub fn is_of_this_process(&self) -> bool {
+        self.fork_generation == ownership::fork_generation()
+    }
+
+    /// A number for a new handle.
+    pub fn new_handle(&self) -> HandleId {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Raises a handle's lock; takes ownership of the file with the first one.
+    pub fn lock(&self, handle: HandleId, wanted: Level) -> Result<()> {
+        if !self.is_of_this_process() {
+            return Err(Error::Forked { path: self.path.clone() });
+        }
+        let mut locks = self.locks();
+        if !locks.owned {
+            if !ownership::acquire(&*self.file, self.writable)? {
+                let holder = self.file.lock_holder(ownership::LOCK_OFFSET, ownership::LOCK_BYTES);
+                return Err(Error::Owned { path: self.path.clone(), holder });
+            }
+            locks.owned = true;
+        }
+        if locks.table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    /// Lowers a handle's lock.
+    pub fn unlock(&self, handle: HandleId, to: Level) {
+        self.locks().table.unlock(handle, to);
+    }
+
+    /// What a handle holds.
+    pub fn level(&self, handle: HandleId) -> Level {
+        self.locks().table.level(handle)
+    }
+
+    /// Whether any handle is at RESERVED or above.
+    pub fn is_reserved(&self) -> bool {
+        self.locks().table.is_reserved()
+    }
+
+    /// Figures of this database since it was opened, by name.
+    pub fn stats(&self) -> Vec<(String, i64)> {
+        self.stats.rows()
+    }
+
+    /// Writes to the database file unless a sync has failed before.
+    pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        Stats::add(&self.stats.database_writes, 1);
+        Ok(self.file.write_at(buf, offset)?)
+    }
+
+    /// Syncs the database file; the first sync after its creation makes its name durable, too.
+    pub fn sync(&self) -> Result<()> {
+        self.latch.check(&self.path)?;
+        Stats::add(&self.stats.database_syncs, 1);
+        self.latch.watch(self.file.sync())?;
+        if self.name_unsynced.load(Ordering::Acquire) {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // A forked child must not drop the lock that its parent holds on the shared file description.
+        if self.is_of_this_process() && self.locks().owned {
+            // Closing the descriptor releases the lock as well; nothing is lost if this fails.
+            let _ = ownership::release(&*self.file);
+        }
+    }
+}

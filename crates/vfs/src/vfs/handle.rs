@@ -1,0 +1,124 @@
+//! What SQLite can do with an open file.
+//!
+//! One implementor per kind of file, one file each. The trampolines in `abi/file.rs` translate SQLite's
+//! calls into these methods and errors into result codes.
+
+use super::lock::Level;
+use crate::error::{Error, Result};
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::database::Database;
+
+/// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
+pub enum Control<'a> {
+    /// LOCKSTATE.
+    LockState(&'a mut c_int),
+    /// LAST_ERRNO.
+    LastErrno(&'a mut c_int),
+    /// PERSIST_WAL: negative asks, else sets; the answer is stored back.
+    PersistWal(&'a mut c_int),
+    /// POWERSAFE_OVERWRITE: as above.
+    PowersafeOverwrite(&'a mut c_int),
+    /// HAS_MOVED.
+    HasMoved(&'a mut c_int),
+    /// PRAGMA: the name, its argument, and room for the answer.
+    Pragma(PragmaCall<'a>),
+}
+
+/// A PRAGMA on its way through the VFS.
+pub struct PragmaCall<'a> {
+    /// Its name, in lower case.
+    pub name: &'a str,
+    /// Its argument.
+    pub value: Option<&'a str>,
+    /// What the statement returns as its one row, or the error message.
+    pub answer: &'a mut Option<String>,
+}
+
+/// Whether a control was known here.
+pub enum Handled {
+    /// It was, and is done.
+    Yes,
+    /// It was not: SQLite goes on as if the VFS did not know it.
+    No,
+}
+
+/// An open file.
+pub trait Handle: Send {
+    /// Reads exactly `buf`; past the end of the file the rest is zeros and the answer `ShortRead`.
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()>;
+    /// Writes all of `buf`.
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()>;
+    /// Cuts the file.
+    fn truncate(&mut self, len: u64) -> Result<()>;
+    /// Makes what was written durable.
+    fn sync(&mut self) -> Result<()>;
+    /// Length in bytes.
+    fn size(&mut self) -> Result<u64>;
+    /// Closes the file; it is gone even when this fails.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+    /// Raises the lock.
+    fn lock(&mut self, _to: Level) -> Result<()> {
+        Ok(())
+    }
+    /// Lowers the lock.
+    fn unlock(&mut self, _to: Level) -> Result<()> {
+        Ok(())
+    }
+    /// Whether some connection is about to write.
+    fn is_reserved(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+    /// A file control.
+    fn control(&mut self, _control: Control<'_>) -> Result<Handled> {
+        Ok(Handled::No)
+    }
+    /// `SQLITE_IOCAP_*`.
+    fn characteristics(&self) -> c_int {
+        crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE
+    }
+    /// The database behind a main database handle.
+    fn database(&self) -> Option<&Arc<Database>> {
+        None
+    }
+    /// Why the open was refused, where it was.
+    fn refusal(&self) -> Option<&Error> {
+        None
+    }
+    /// A region of the wal-index.
+    fn shm_map(&mut self, _region: usize, _bytes: usize, _extend: bool) -> Result<Option<NonNull<u8>>> {
+        Err(Error::NoMemory)
+    }
+    /// Takes slots of the wal-index.
+    fn shm_lock(&mut self, _first: usize, _count: usize, _exclusive: bool) -> Result<()> {
+        Err(Error::Busy)
+    }
+    /// Gives slots back.
+    fn shm_unlock(&mut self, _first: usize, _count: usize) -> Result<()> {
+        Ok(())
+    }
+    /// Memory barrier.
+    fn shm_barrier(&mut self) {}
+    /// Stops using the wal-index.
+    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads exactly `buf` from a device file, as SQLite wants it.
+pub(crate) fn read_exactly(
+    file: &dyn litefoot_engine::device::File,
+    buf: &mut [u8],
+    offset: u64,
+) -> Result<()> {
+    let count = file.read_at(buf, offset)?;
+    if count < buf.len() {
+        buf[count..].fill(0);
+        return Err(Error::ShortRead);
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! SQLite's file calls.
+//!
+//! A [`Vfs`] serves one registered name over one medium. It decides which kind of file an open asks for
+//! and hands out the handle; the kinds have a file each:
+//!
+//! - `main_file`: a main database, with the locks and the wal-index in process memory;
+//! - `plain_file`: what SQLite keeps beside it, and temporary files;
+//! - `refused_file`: an open that failed, until the connection hook reports why.
+//!
+//! `database` is what the handles on one file share; `registry` finds it by file identity.
+
+pub mod database;
+pub(crate) mod handle;
+pub(crate) mod lock;
+mod main_file;
+pub(crate) mod ownership;
+mod plain_file;
+mod refused_file;
+pub(crate) mod registry;
+pub(crate) mod shm;
+
+use crate::abi::codes::*;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use database::{Database, DatabaseSetup};
+use handle::Handle;
+use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
+use main_file::MainFile;
+use plain_file::PlainFile;
+use refused_file::RefusedFile;
+use registry::Registry;
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Attempts to find a free name for a temporary file.
+const TEMPORARY_NAME_ATTEMPTS: u32 = 100;
+
+/// One registered VFS: a name over a medium.
+pub struct Vfs {
+    pub(crate) name: String,
+    medium: Arc<dyn Medium>,
+    defaults: Options,
+    pass_through: bool,
+    databases: Registry,
+    temporary: AtomicU64,
+}
+
+/// How a VFS is set up.
+pub struct VfsSetup {
+    /// The name that `?vfs=` takes.
+    pub name: String,
+    /// Where the files are.
+    pub medium: Arc<dyn Medium>,
+    /// What databases are opened with unless they say otherwise.
+    pub defaults: Options,
+    /// Leave SQLite's own protocol as it is and only pass its calls on to the medium. This is how stock
+    /// SQLite's operations are counted and its power cuts simulated.
+    pub pass_through: bool,
+}
+
+/// What SQLite asks `xOpen` for.
+pub(crate) struct OpenRequest {
+    /// Absent for a temporary file.
+    pub path: Option<PathBuf>,
+    pub flags: c_int,
+    /// URI parameters, in order.
+    pub parameters: Vec<(String, String)>,
+    /// For a journal or log: the database it belongs to.
+    pub database: Option<Arc<Database>>,
+}
+
+/// What `xOpen` answers.
+pub(crate) struct Opened {
+    pub handle: Box<dyn Handle>,
+    pub flags: c_int,
+}
+
+impl Vfs {
+    /// A VFS that is not registered yet.
+    pub fn new(setup: VfsSetup) -> Vfs {
+        Vfs {
+            name: setup.name,
+            medium: setup.medium,
+            defaults: setup.defaults,
+            pass_through: setup.pass_through,
+            databases: Registry::default(),
+            temporary: AtomicU64::new(0),
+        }
+    }
+
+    /// The databases that are open through this VFS now.
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        self.databases.all()
+    }
+
+    /// Whether databases are left to the platform's VFS unless they say otherwise.
+    pub(crate) fn shared_by_default(&self) -> bool {
+        self.defaults.shared
+    }
+
+    pub(crate) fn open(&self, request: OpenRequest) -> Result<Opened> {
+        let flags = request.flags;
+        let Some(path) = request.path else { return self.open_temporary(flags) };
+        if flags & SQLITE_OPEN_MAIN_DB != 0 {
+            return Ok(self.open_main(&path, flags, &request.parameters).unwrap_or_else(|reason| Opened {
+                handle: Box::new(RefusedFile::new(explain(reason))),
+                flags,
+            }));
+        }
+        if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
+            return self.open_companion(&path, flags, request.database);
+        }
+        let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
+        let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
+        Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file.file, delete)), flags })
+    }
+
+    fn open_main(&self, path: &Path, flags: c_int, parameters: &[(String, String)]) -> Result<Opened> {
+        let mut options = self.defaults.clone();
+        let mut powersafe_overwrite = true;
+        for (name, value) in parameters {
+            options
+                .set(name, value)
+                .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
+            if name == "psow" {
+                powersafe_overwrite = value != "0" && value != "off" && value != "no";
+            }
+        }
+        // A handle that only reads still wants write permission where it can be had: without it nobody
+        // could keep the writers of other processes out.
+        let read_only = flags & SQLITE_OPEN_READONLY != 0;
+        let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
+        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
+        let writable = out & SQLITE_OPEN_READWRITE != 0;
+        let id = opened.file.id();
+        let database = self.databases.get_or_insert(id, || {
+            Database::new(DatabaseSetup {
+                medium: self.medium.clone(),
+                file: opened.file.clone(),
+                path: path.to_owned(),
+                options,
+                writable,
+                // SQLite itself leaves the name of a new database to the file system.
+                created: opened.created && !self.pass_through,
+            })
+        });
+        let read_only = read_only || !writable;
+        let flags = if read_only {
+            out & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY
+        } else {
+            out
+        };
+        Ok(Opened { handle: Box::new(MainFile::new(database, read_only, powersafe_overwrite)), flags })
+    }
+
+    fn open_companion(&self, path: &Path, flags: c_int, database: Option<Arc<Database>>) -> Result<Opened> {
+        let kind = if flags & SQLITE_OPEN_WAL != 0 {
+            FileKind::RedoLog
+        } else if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
+            FileKind::SuperJournal
+        } else {
+            FileKind::Journal
+        };
+        let (opened, flags) = self.open_file(path, kind, flags)?;
+        // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
+        // created the file, whether it did or not.
+        let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
+        let handle = PlainFile::companion(self.medium.clone(), opened.file, database, name_unsynced);
+        Ok(Opened { handle: Box::new(handle), flags })
+    }
+
+    fn open_temporary(&self, flags: c_int) -> Result<Opened> {
+        let path = self.temporary_path()?;
+        let file = self.medium.open(&path, FileKind::Temporary, OpenMode::CreateNew)?;
+        // Nameless from now on: nothing is left behind, however the process ends.
+        self.medium.delete(&path)?;
+        Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
+    }
+
+    /// A path for a temporary file that nobody uses yet.
+    pub(crate) fn temporary_path(&self) -> Result<PathBuf> {
+        let directory = self.temporary_directory();
+        for _ in 0..TEMPORARY_NAME_ATTEMPTS {
+            let number = self.temporary.fetch_add(1, Ordering::Relaxed);
+            let name = format!("litefoot-{}-{}-{number:x}.tmp", std::process::id(), self.name);
+            let path = directory.join(name);
+            if self.medium.info(&path)?.is_none() {
+                return Ok(path);
+            }
+        }
+        Err(Error::Refused(format!("{}: no free name for a temporary file", directory.display())))
+    }
+
+    /// The directory that SQLite's own VFS would take.
+    fn temporary_directory(&self) -> PathBuf {
+        let usable = |path: &Path| {
+            self.medium.info(path).ok().flatten().is_some_and(|info| !info.is_file && info.writable)
+        };
+        ["SQLITE_TMPDIR", "TMPDIR"]
+            .iter()
+            .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
+            .chain(["/var/tmp", "/usr/tmp", "/tmp"].map(PathBuf::from))
+            .find(|path| usable(path))
+            .unwrap_or_else(|| PathBuf::from("."))
+    }
+
+    /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
+    fn open_file(&self, path: &Path, kind: FileKind, flags: c_int) -> Result<(OpenedFile, c_int)> {
+        let mode = if flags & SQLITE_OPEN_READWRITE == 0 {
+            OpenMode::ReadOnly
+        } else if flags & SQLITE_OPEN_CREATE == 0 {
+            OpenMode::ReadWrite
+        } else if flags & SQLITE_OPEN_EXCLUSIVE != 0 {
+            OpenMode::CreateNew
+        } else {
+            OpenMode::Create
+        };
+        let existed = mode != OpenMode::Create || self.medium.info(path)?.is_some();
+        match self.medium.open(path, kind, mode) {
+            Ok(file) => {
+                let created = mode == OpenMode::CreateNew || !existed;
+                Ok((OpenedFile { file, created }, flags))
+            }
+            Err(error) if error.kind() == ErrorKind::Permission && mode != OpenMode::ReadOnly && existed => {
+                let file = self.medium.open(path, kind, OpenMode::ReadOnly)?;
+                let flags = flags & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY;
+                Ok((OpenedFile { file, created: false }, flags))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
+        self.medium.delete(path)?;
+        if sync_directory {
+            self.medium.sync_directory(parent_directory(path))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        let Some(info) = self.medium.info(path)? else { return Ok(false) };
+        Ok(match flags {
+            // SQLite takes an empty file for none: a journal of zero bytes is not hot.
+            SQLITE_ACCESS_EXISTS => !info.is_file || info.len > 0,
+            SQLITE_ACCESS_READWRITE => info.readable && info.writable,
+            _ => info.readable,
+        })
+    }
+
+    pub(crate) fn full_pathname(&self, path: &Path) -> Result<PathBuf> {
+        Ok(self.medium.absolute(path)?)
+    }
+}
+
+struct OpenedFile {
+    file: Arc<dyn File>,
+    created: bool,
+}
+
+/// Adds to the error of an open what can be done about it.
+fn explain(reason: Error) -> Error {
+    let Error::Device(error) = &reason else { return reason };
+    let advice = match error.kind() {
+        ErrorKind::NotFound => "check the path: the directory must exist",
+        ErrorKind::Permission => "check the permissions of the file and of its directory",
+        ErrorKind::IsDirectory => "this is a directory: name a file in it",
+        ErrorKind::Full => "free some space",
+        _ => return reason,
+    };
+    Error::Refused(format!("{error}; {advice}"))
+}

@@ -1,0 +1,86 @@
+//! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
+
+use super::database::Database;
+use super::handle::{Handle, read_exactly};
+use crate::error::Result;
+use litefoot_engine::device::{File, Medium, parent_directory};
+use std::sync::Arc;
+
+/// A file that is passed through to the device as SQLite uses it.
+pub struct PlainFile {
+    medium: Arc<dyn Medium>,
+    file: Arc<dyn File>,
+    /// The database whose soundness depends on this file.
+    database: Option<Arc<Database>>,
+    /// Whether the first sync must make the file's name durable.
+    name_unsynced: bool,
+    delete_on_close: bool,
+}
+
+impl PlainFile {
+    /// A temporary file that nobody needs after a crash.
+    pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PlainFile {
+        PlainFile { medium, file, database: None, name_unsynced: false, delete_on_close }
+    }
+
+    /// A journal or log that a database depends on.
+    pub fn companion(
+        medium: Arc<dyn Medium>,
+        file: Arc<dyn File>,
+        database: Option<Arc<Database>>,
+        name_unsynced: bool,
+    ) -> PlainFile {
+        PlainFile { medium, file, database, name_unsynced, delete_on_close: false }
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.database {
+            Some(database) => Ok(database.latch().check(self.file.path())?),
+            None => Ok(()),
+        }
+    }
+
+    fn watch<T>(&self, result: litefoot_engine::device::Result<T>) -> Result<T> {
+        match &self.database {
+            Some(database) => Ok(database.latch().watch(result)?),
+            None => Ok(result?),
+        }
+    }
+}
+
+impl Handle for PlainFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        read_exactly(&*self.file, buf, offset)
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check()?;
+        Ok(self.file.write_at(buf, offset)?)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        Ok(self.file.set_len(len)?)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.watch(self.file.sync())?;
+        if self.name_unsynced {
+            self.watch(self.medium.sync_directory(parent_directory(self.file.path())))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        Ok(self.file.len()?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        if self.delete_on_close {
+            self.medium.delete(self.file.path())?;
+        }
+        Ok(())
+    }
+}
