@@ -6,6 +6,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`failure`] | how an error reads and which exit code it has |
+//! | [`inspect`] | what a database's bytes say, without SQLite |
 //! | [`open`] | how a database is opened, and what SQLite's refusals mean in plain words |
 //! | [`output`] | standard output, aligned tables |
 //! | [`progress`] | bars on the terminal, gone when the work is done |
@@ -20,6 +21,7 @@
 
 mod commands;
 mod failure;
+mod inspect;
 mod interrupt;
 mod open;
 mod output;

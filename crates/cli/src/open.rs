@@ -37,6 +37,16 @@ impl Database {
     /// Opens a database given as a path or as a `file:` URI, and reads its header, so that a file that
     /// is no database, or belongs to somebody else, is refused here and not in the middle of the work.
     pub fn open(name: &str, access: Access) -> Result<Database, Failure> {
+        let database = Database::open_unread(name, access)?;
+        let ready = database.connection.busy_timeout(BUSY_WAIT).and_then(|()| {
+            database.connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
+        });
+        ready.map_err(|error| database.explain(&error))?;
+        Ok(database)
+    }
+
+    /// Opens a database without reading it: nothing is locked, and nothing is recovered.
+    pub fn open_unread(name: &str, access: Access) -> Result<Database, Failure> {
         let path = path_of(name);
         if access != Access::Create && !path.exists() {
             return Err(Failure::file(&path, "no such file").advice("Check the path; nothing was created."));
@@ -47,12 +57,7 @@ impl Database {
             Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         };
         let connection = connect(name, flags).map_err(|error| explain(name, &error))?;
-        let database = Database { connection, name: name.to_owned() };
-        let ready = database.connection.busy_timeout(BUSY_WAIT).and_then(|()| {
-            database.connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
-        });
-        ready.map_err(|error| database.explain(&error))?;
-        Ok(database)
+        Ok(Database { connection, name: name.to_owned() })
     }
 
     /// Turns SQLite's error into a message about this database.

@@ -1,7 +1,9 @@
 //! The commands, one file each.
 
+mod check;
 mod run;
 mod sql;
+mod stat;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -12,6 +14,8 @@ use std::process::ExitCode;
 pub enum Command {
     Sql(sql::Args),
     Run(run::Args),
+    Stat(stat::Args),
+    Check(check::Args),
 }
 
 /// Runs one command.
@@ -19,5 +23,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Sql(args) => sql::run(args),
         Command::Run(args) => run::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Check(args) => check::run(args),
     }
 }
