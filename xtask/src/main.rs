@@ -20,11 +20,6 @@ struct Step {
     run: fn() -> Result<Tally>,
 }
 
-/// Power cuts of one test run, over both journal families.
-const CUTS: &str = "600";
-/// Their seed: fixed, so that a failure is the change's and not the day's.
-const SEED: &str = "1";
-
 const STEPS: &[Step] = &[
     Step {
         name: "format",
@@ -54,16 +49,6 @@ const STEPS: &[Step] = &[
         run: || process::cargo(&["test", "--workspace", "--locked"]),
     },
     Step {
-        name: "end-to-end",
-        does: "unmodified programs on litefoot: sqlite3, python3",
-        run: || {
-            let arguments =
-                ["test", "--locked", "-p", "litefoot-cli", "--test", "end_to_end", "--", "--ignored"];
-            process::cargo(&arguments)
-        },
-    },
-    Step { name: "power-cuts", does: "simulated power cuts, both journal families", run: power_cuts },
-    Step {
         name: "docs",
         does: "the documentation builds without warnings",
         run: || {
@@ -74,25 +59,6 @@ const STEPS: &[Step] = &[
         },
     },
 ];
-
-fn power_cuts() -> Result<Tally> {
-    process::cargo(&[
-        "run",
-        "--quiet",
-        "--locked",
-        "-p",
-        "litefoot-cli",
-        "--",
-        "bench",
-        "crash",
-        "--cuts",
-        CUTS,
-        "--seed",
-        SEED,
-        "--journal",
-        "both",
-    ])
-}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

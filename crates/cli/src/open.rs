@@ -4,6 +4,7 @@
 //! equally long for a lock, and explain the same refusal in the same words.
 
 use crate::failure::Failure;
+use litefoot_engine::device::parent_directory;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -111,25 +112,26 @@ pub fn explain(name: &str, error: &Error) -> Failure {
             .advice("Check the path; the file was left as it is."),
         ErrorCode::CannotOpen => cannot_open(&path, &message),
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
-            Failure::file(&path, format!("cannot be written: {message}"))
-                .advice("Check the permissions of the file and of its directory, or open it with --readonly.")
+            Failure::file(&path, format!("{message}; nothing was written")).advice(PERMISSIONS)
         }
         ErrorCode::DiskFull => Failure::file(&path, "the disk is full; the transaction was rolled back")
             .advice("Make room on this file system and try again; what was committed before is intact."),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            Failure::file(&path, format!("is in use by another process ({message})"))
-                .advice("Close the other program first: a database has one owner at a time.")
+            Failure::file(&path, format!("in use by another program: {message}"))
+                .advice("Close the other program first, then try again.")
         }
         ErrorCode::DatabaseCorrupt => Failure::file(&path, format!("is damaged or cut short: {message}"))
             .advice("`litefoot check` says what is wrong. Keep the file, and restore a copy beside it."),
-        ErrorCode::SystemIoFailure => Failure::file(&path, format!("the storage failed: {message}"))
+        ErrorCode::SystemIoFailure => Failure::file(&path, message)
             .advice("Look at the system's log for the device; what was acknowledged before is intact."),
         _ => Failure::file(&path, message),
     }
 }
 
+const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
+
 fn cannot_open(path: &Path, message: &str) -> Failure {
-    let directory = litefoot_engine::device::parent_directory(path);
+    let directory = parent_directory(path);
     if path.is_dir() {
         return Failure::file(path, "is a directory").advice("Name a database file.");
     }
@@ -137,8 +139,7 @@ fn cannot_open(path: &Path, message: &str) -> Failure {
         return Failure::file(path, format!("the directory {} does not exist", directory.display()))
             .advice(format!("Create it first: mkdir -p {}", directory.display()));
     }
-    Failure::file(path, format!("cannot be opened: {message}"))
-        .advice("Check the permissions of the file and of its directory.")
+    Failure::file(path, format!("cannot be opened: {message}")).advice(PERMISSIONS)
 }
 
 #[cfg(test)]

@@ -35,8 +35,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
     let files = inspect::look(&path)?;
     if let Owner::Exclusive(_) = files.owner {
-        return Err(Failure::file(&path, "is in use by another process, and its files may be half written")
-            .advice("Close the other program first, then check again."));
+        return Err(Failure::file(
+            &path,
+            "another process has this database open, and its files may be half written",
+        )
+        .advice("Close the other program first, then check again."));
     }
     let mut found = inspect::problems(&files);
     if found.is_empty() {

@@ -94,7 +94,9 @@ impl Session {
         while let Some(mut statement) = batch.next().map_err(explain)? {
             interrupt::check()?;
             render::result(&mut statement, self.format, &mut output, &explain)?;
+            // The next statement may take long: what is known is shown now.
+            output.flush()?;
         }
-        output.flush()
+        Ok(())
     }
 }
