@@ -49,6 +49,15 @@ const STEPS: &[Step] = &[
         run: || process::cargo(&["test", "--workspace", "--locked"]),
     },
     Step {
+        name: "end-to-end",
+        does: "unmodified programs on litefoot: sqlite3, python3",
+        run: || {
+            let arguments =
+                ["test", "--locked", "-p", "litefoot-cli", "--test", "end_to_end", "--", "--ignored"];
+            process::cargo(&arguments)
+        },
+    },
+    Step {
         name: "docs",
         does: "the documentation builds without warnings",
         run: || {

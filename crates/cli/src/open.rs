@@ -57,7 +57,10 @@ impl Database {
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         };
-        let connection = connect(name, flags).map_err(|error| explain(name, &error))?;
+        let connection = connect(name, flags).map_err(|error| match error {
+            litefoot::Error::Sqlite(error) => explain(name, &error),
+            other => Failure::file(&path, other),
+        })?;
         Ok(Database { connection, name: name.to_owned() })
     }
 
@@ -67,8 +70,10 @@ impl Database {
     }
 }
 
-fn connect(name: &str, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+fn connect(name: &str, flags: OpenFlags) -> Result<Connection, litefoot::Error> {
+    litefoot::clear_last_error();
+    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    litefoot::Connection::open_with_flags(name, flags).map(litefoot::Connection::into_inner)
 }
 
 /// The file behind a database name: the path itself, or the path part of a `file:` URI.
@@ -106,31 +111,37 @@ pub fn explain(name: &str, error: &Error) -> Failure {
         Error::SqlInputError { error, msg, .. } => (error, msg.clone()),
         other => return Failure::file(&path, other),
     };
+    // What litefoot itself said of this failure names the file and what to do.
+    let detail = litefoot::last_error();
+    litefoot::clear_last_error();
     match code.code {
         ErrorCode::OperationInterrupted => Failure::interrupted(signal_hook::consts::SIGINT),
         ErrorCode::NotADatabase => Failure::file(&path, "is not a SQLite database")
             .advice("Check the path; the file was left as it is."),
-        ErrorCode::CannotOpen => cannot_open(&path, &message),
+        ErrorCode::CannotOpen => cannot_open(&path, detail, &message),
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
-            Failure::file(&path, format!("{message}; nothing was written")).advice(PERMISSIONS)
+            let what = detail.unwrap_or_else(|| format!("{}: {message}", path.display()));
+            Failure::new(format!("{what}; nothing was written")).advice(PERMISSIONS)
         }
         ErrorCode::DiskFull => Failure::file(&path, "the disk is full; the transaction was rolled back")
             .advice("Make room on this file system and try again; what was committed before is intact."),
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            Failure::file(&path, format!("in use by another program: {message}"))
-                .advice("Close the other program first, then try again.")
-        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Failure::new(
+            detail.unwrap_or_else(|| format!("{}: in use by another program: {message}", path.display())),
+        )
+        .advice("Close the other program first, then try again."),
         ErrorCode::DatabaseCorrupt => Failure::file(&path, format!("is damaged or cut short: {message}"))
             .advice("`litefoot check` says what is wrong. Keep the file, and restore a copy beside it."),
-        ErrorCode::SystemIoFailure => Failure::file(&path, message)
-            .advice("Look at the system's log for the device; what was acknowledged before is intact."),
+        ErrorCode::SystemIoFailure => {
+            Failure::new(detail.unwrap_or_else(|| format!("{}: {message}", path.display())))
+                .advice("Look at the system's log for the device; what was acknowledged before is intact.")
+        }
         _ => Failure::file(&path, message),
     }
 }
 
 const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
 
-fn cannot_open(path: &Path, message: &str) -> Failure {
+fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {
     let directory = parent_directory(path);
     if path.is_dir() {
         return Failure::file(path, "is a directory").advice("Name a database file.");
@@ -139,7 +150,10 @@ fn cannot_open(path: &Path, message: &str) -> Failure {
         return Failure::file(path, format!("the directory {} does not exist", directory.display()))
             .advice(format!("Create it first: mkdir -p {}", directory.display()));
     }
-    Failure::file(path, format!("cannot be opened: {message}")).advice(PERMISSIONS)
+    match detail {
+        Some(detail) => Failure::new(detail),
+        None => Failure::file(path, format!("cannot be opened: {message}")).advice(PERMISSIONS),
+    }
 }
 
 #[cfg(test)]

@@ -101,6 +101,17 @@ impl Columns {
     }
 }
 
+/// A whole table: heading, rule, rows.
+pub fn table(heading: &[Cell], rows: &[Vec<Cell>]) -> String {
+    let columns = Columns::fit(std::iter::once(heading).chain(rows.iter().map(Vec::as_slice)));
+    let mut text = format!("{}\n{}\n", columns.row(heading), columns.rule());
+    for row in rows {
+        text.push_str(&columns.row(row));
+        text.push('\n');
+    }
+    text
+}
+
 /// Text on one line: control characters, which could move a terminal's cursor, as escapes.
 pub fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
@@ -130,11 +141,9 @@ mod tests {
 
     #[test]
     fn columns_align_by_display_width() {
+        let heading = [left("name"), right("n")];
         let rows = [vec![left("é"), right(7)], vec![left("数字"), right(1234)], vec![left("x"), right("")]];
-        let columns = Columns::fit(rows.iter().map(Vec::as_slice));
-        let lines: Vec<String> = rows.iter().map(|row| columns.row(row)).collect();
-        assert_eq!(lines, ["é        7", "数字  1234", "x"]);
-        assert_eq!(columns.rule(), "----  ----");
+        assert_eq!(table(&heading, &rows), "name     n\n----  ----\né        7\n数字  1234\nx\n");
     }
 
     #[test]

@@ -84,6 +84,16 @@ const CASES: &[Case] = &[
         message: &["a.db: is ", "Name a database file"],
     },
     Case {
+        name: "an unknown URI parameter",
+        prepare: database,
+        commands: &[
+            &["sql", "file:a.db?durabilty=off", INSERT],
+            &["sql", "file:new.db?durabilty=off", "CREATE TABLE t(a)"],
+            &["check", "file:a.db?durabilty=off"],
+        ],
+        message: &["unknown option \"durabilty\"", "litefoot knows"],
+    },
+    Case {
         name: "a file cut off between two pages",
         prepare: |directory| truncate_database(directory, 2 * 4096),
         commands: &[&["sql", "a.db", SELECT], &["sql", "a.db", INSERT]],
@@ -199,12 +209,14 @@ fn a_second_owner_is_told_who_is_in_the_way() {
     assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
 
     let before = snapshot(directory);
-    let output = output_of(litefoot(directory, &["sql", "a.db", INSERT]));
-    let message = stderr_of(&output);
-    assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("a.db: in use by another program"), "{message}");
-    assert!(message.contains("Close the other program first"), "{message}");
-    assert_eq!(snapshot(directory), before);
+    for arguments in [&["sql", "a.db", INSERT][..], &["sql", "a.db", SELECT], &["check", "a.db"]] {
+        let output = output_of(litefoot(directory, arguments));
+        let message = stderr_of(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("a.db: another process"), "{arguments:?}: {message}");
+        assert!(message.contains("Close the other program first"), "{arguments:?}: {message}");
+        assert_eq!(snapshot(directory), before, "{arguments:?}");
+    }
     drop(input);
     assert!(owner.wait().unwrap().success());
     succeed(directory, &["sql", "a.db", INSERT]);

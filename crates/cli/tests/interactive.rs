@@ -1,4 +1,4 @@
-//! The prompt and Ctrl-C, on a terminal of `script`'s making.
+//! The prompt, Ctrl-C, and the demo, as somebody at a terminal meets them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use support::{PROGRAM, Watchdog, finish, litefoot, stderr_of, succeed};
+use support::{PROGRAM, Watchdog, finish, litefoot, snapshot, stderr_of, succeed};
 
 /// A prompt on a pseudo-terminal.
 struct Prompt {
@@ -119,4 +119,32 @@ fn ctrl_c_interrupts_a_statement_and_rolls_it_back() {
     assert!(stderr_of(&output).contains("interrupted"), "{}", stderr_of(&output));
     let count = succeed(directory.path(), &["sql", "--csv", "a.db", "SELECT count(*) AS n FROM t"]);
     assert_eq!(count, "n\n0\n");
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let child = litefoot(directory.path(), &["demo", "--readings", "10000000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _watchdog = Watchdog::over(&child);
+    while snapshot(directory.path()).is_empty() {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr_of(&output));
+    assert_eq!(snapshot(directory.path()).len(), 0);
+}
+
+#[test]
+fn the_demo_reads_back_what_each_side_stored_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = succeed(directory.path(), &["demo", "--readings", "120"]);
+    for part in ["commits/s", "SQLite, its defaults", "litefoot, WAL", "read back all 120 readings"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(snapshot(directory.path()).len(), 0);
 }

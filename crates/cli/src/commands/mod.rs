@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod check;
+mod demo;
 mod run;
 mod sql;
 mod stat;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 /// What the program can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(demo::Args),
     Sql(sql::Args),
     Run(run::Args),
     Stat(stat::Args),
@@ -21,6 +23,7 @@ pub enum Command {
 /// Runs one command.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Demo(args) => demo::run(args),
         Command::Sql(args) => sql::run(args),
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),

@@ -114,9 +114,12 @@ fn option_list(existing: Option<String>, set: &[String]) -> String {
         .join("&")
 }
 
+/// A mistyped option is refused here, before a program runs without it.
 fn option(text: &str) -> Result<String, String> {
     match text.split_once('=') {
-        Some((key, _)) if !key.is_empty() && !text.contains('&') => Ok(text.to_owned()),
+        Some((key, _)) if !key.is_empty() && !text.contains('&') => {
+            litefoot::Options::default().set_list(text).map(|()| text.to_owned())
+        }
         _ => Err("expected KEY=VALUE, without '&'".to_owned()),
     }
 }
@@ -142,9 +145,14 @@ mod tests {
     fn options_are_pairs_and_the_later_ones_win() {
         assert_eq!(option_list(None, &["a=1".into(), "b=2".into()]), "a=1&b=2");
         assert_eq!(option_list(Some("c=3".into()), &["a=1".into()]), "c=3&a=1");
-        for (text, good) in
-            [("shared=1", true), ("=1", false), ("shared", false), ("shared=1&shared=0", false)]
-        {
+        for (text, good) in [
+            ("shared=1", true),
+            ("shared=maybe", false),
+            ("shard=1", false),
+            ("=1", false),
+            ("shared", false),
+            ("shared=1&shared=0", false),
+        ] {
             assert_eq!(option(text).is_ok(), good, "{text}");
         }
     }

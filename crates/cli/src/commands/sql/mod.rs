@@ -87,6 +87,7 @@ impl Session {
     /// Runs all statements of `sql`, printing each result as it comes.
     fn execute(&mut self, sql: &str) -> Result<(), Failure> {
         let connection = &self.database.connection;
+        litefoot::clear_last_error();
         let _watch = interrupt::watch(connection);
         let explain = |error| self.database.explain(&error);
         let mut output = Output::new();
