@@ -1,1 +1,117 @@
-fn main() {}
+//! The project's one entry point for checks: `cargo xtask test`.
+//!
+//! Runs the steps of [`STEPS`] one behind the other, says how long each took, stops at the first that
+//! fails, and ends with one line: how many checks passed and failed. A check is a test that `cargo test`
+//! counts, or a step that has no tests of its own.
+
+mod licences;
+mod process;
+
+use process::Tally;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Why a step failed, in one line.
+type Result<T> = std::result::Result<T, String>;
+
+struct Step {
+    name: &'static str,
+    does: &'static str,
+    run: fn() -> Result<Tally>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        does: "the source is formatted",
+        run: || process::cargo(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "lint",
+        does: "clippy has nothing to say",
+        run: || {
+            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        },
+    },
+    Step {
+        name: "licences",
+        does: "dependencies may be used, and none has a known hole",
+        run: licences::check,
+    },
+    Step {
+        name: "build",
+        does: "the program and the loadable extension",
+        run: || process::cargo(&["build", "--locked", "-p", "litefoot-cli", "-p", "litefoot-extension"]),
+    },
+    Step {
+        name: "tests",
+        does: "unit, property, integration and documentation tests",
+        run: || process::cargo(&["test", "--workspace", "--locked"]),
+    },
+    Step {
+        name: "end-to-end",
+        does: "unmodified programs on litefoot: sqlite3, python3",
+        run: || {
+            let arguments =
+                ["test", "--locked", "-p", "litefoot-cli", "--test", "end_to_end", "--", "--ignored"];
+            process::cargo(&arguments)
+        },
+    },
+    Step {
+        name: "docs",
+        does: "the documentation builds without warnings",
+        run: || {
+            process::cargo_with(
+                &["doc", "--workspace", "--no-deps", "--locked"],
+                &[("RUSTDOCFLAGS", "-D warnings")],
+            )
+        },
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => test(STEPS.iter().collect()),
+        ["test", names @ ..] => match names.iter().map(|name| find(name)).collect() {
+            Ok(steps) => test(steps),
+            Err(unknown) => usage(&format!("unknown step {unknown:?}")),
+        },
+        _ => usage("what shall I do?"),
+    }
+}
+
+fn find(name: &str) -> std::result::Result<&'static Step, &str> {
+    STEPS.iter().find(|step| step.name == name).ok_or(name)
+}
+
+fn usage(complaint: &str) -> ExitCode {
+    eprintln!("xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n\nSteps:");
+    for step in STEPS {
+        eprintln!("  {:<12} {}", step.name, step.does);
+    }
+    ExitCode::from(2)
+}
+
+fn test(steps: Vec<&Step>) -> ExitCode {
+    let begun = Instant::now();
+    let mut total = Tally::default();
+    for (index, step) in steps.iter().enumerate() {
+        println!("\n== {}/{} {}: {}", index + 1, steps.len(), step.name, step.does);
+        let step_begun = Instant::now();
+        let tally = (step.run)().map(Tally::or_one_passed).unwrap_or_else(|why| {
+            println!("{}: {why}", step.name);
+            Tally { passed: 0, failed: 1 }
+        });
+        total.add(tally);
+        let outcome = if tally.failed == 0 { "passed" } else { "FAILED" };
+        println!("== {} {outcome} in {:.1} s", step.name, step_begun.elapsed().as_secs_f64());
+        if tally.failed > 0 {
+            break;
+        }
+    }
+    println!("\n{:.0} s in all", begun.elapsed().as_secs_f64());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,1 +1,61 @@
-fn main() {}
+//! The program `litefoot`.
+//!
+//! One file per command under `commands/`, each with an `Args` that clap reads and a
+//! `run(args) -> Result<ExitCode, Failure>`. What every command shares is beside it:
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`failure`] | how an error reads and which exit code it has |
+//! | [`inspect`] | what a database's bytes say, without SQLite |
+//! | [`open`] | how a database is opened, and what SQLite's refusals mean in plain words |
+//! | [`output`] | standard output, aligned tables |
+//! | [`progress`] | bars on the terminal, gone when the work is done |
+//! | [`interrupt`] | Ctrl-C and SIGTERM |
+//!
+//! # Invariants
+//! 1. Only [`output`] writes to standard output, only [`failure`] and [`progress`] to standard error.
+//! 2. A reader that goes away (`litefoot sql … | head`) ends the program quietly, databases closed.
+//! 3. The first Ctrl-C asks the running command to stop and clean up; the second one does not ask.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod commands;
+mod failure;
+mod inspect;
+mod interrupt;
+mod open;
+mod output;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// SQLite for the edge: same SQL, API and file format; a lighter tread on flash.
+///
+/// Litefoot is a storage layer beneath unmodified SQLite. An existing program moves onto it with
+/// `litefoot run -- PROGRAM`, a SQL prompt is `litefoot sql DB`, and `litefoot demo` shows what it is
+/// worth on this machine.
+#[derive(Parser)]
+#[command(name = "litefoot", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  litefoot demo                                   stock SQLite and litefoot side by side
+  litefoot sql app.db \"SELECT count(*) FROM t\"    one statement
+  litefoot run -- python3 app.py                  an existing program, unchanged, on litefoot
+  litefoot check app.db                           is everything in order?
+
+Exit codes: 0 done, 1 failed or something was found, 2 wrong usage, 126/127 the program of `run`
+cannot be run or found, 130 interrupted.";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match commands::run(cli.command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

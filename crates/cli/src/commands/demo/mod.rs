@@ -1,0 +1,113 @@
+//! `litefoot demo`: what litefoot is worth on this machine.
+//!
+//! | file | does |
+//! |---|---|
+//! | `series` | the readings, and the comparison with what a database holds |
+//! | `race` | the sides take turns on the real disk: commits a second, latencies |
+//! | `mod` | says what happens, and prints the table |
+
+mod race;
+mod series;
+
+use crate::failure::Failure;
+use crate::interrupt::{self, Idle};
+use crate::output::{Cell, Output, grouped, left, right, table};
+use race::{Race, SIDES, Timing};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Store real sensor readings on stock SQLite and on litefoot, side by side.
+///
+/// Each reading is a durable transaction of its own. The sides take turns on the disk of the directory, and at
+/// the end stock SQLite reads back what each of them stored. Everything happens in a temporary directory
+/// that is removed at the end.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot demo
+  litefoot demo --dir /media/sdcard               on another device
+  litefoot demo --readings 20000                  longer")]
+pub struct Args {
+    /// How many readings each side stores [default: 5000, or what 30 seconds allow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    readings: Option<u64>,
+
+    /// A directory on the device to be measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+/// Readings that each side stores unless told otherwise, and how long they may take.
+const READINGS: u64 = 5000;
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// A commit that is faster than this did not wait for any device.
+const IMPLAUSIBLE_COMMIT_US: f64 = 60.0;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    interrupt::listen(Idle::Ask);
+    let readings = series::load()?;
+    let directory = work_directory(&args.dir)?;
+    let limit = args.readings.is_none().then_some(TIME_LIMIT);
+    let count = args.readings.unwrap_or(READINGS);
+    let mut output = Output::new();
+    output.line(format!(
+        "Storing {} readings of a machine's temperature, each a durable transaction of its own,\n\
+         in {} (removed at the end).\n",
+        grouped(count),
+        directory.path().display()
+    ))?;
+    output.flush()?;
+    let race = race::run(directory.path(), &readings, count, limit)?;
+    output.text(results(&race.timings))?;
+    output.text(remarks(&race, count))?;
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the reader must know to read the table rightly.
+fn remarks(race: &Race, wanted: u64) -> String {
+    let mut text =
+        format!("\nStock SQLite has read back all {} readings of each side.\n", grouped(race.readings));
+    if race.readings < wanted {
+        text.push_str("Time was up before all readings were stored; --readings N takes the time it needs.\n");
+    }
+    // The first side is stock SQLite, whose commits wait for the device several times each.
+    if race.timings.first().is_some_and(|stock| stock.percentile_us(0.5) < IMPLAUSIBLE_COMMIT_US) {
+        text.push_str(
+            "Commits cost almost nothing here: this is memory, or a disk that does not wait for its flash.\n\
+             Name a directory on the device that counts: --dir DIR\n",
+        );
+    }
+    text
+}
+
+fn work_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
+    std::fs::canonicalize(parent)
+        .and_then(|parent| tempfile::Builder::new().prefix("litefoot-demo-").tempdir_in(parent))
+        .map_err(|error| {
+            Failure::file(parent, format!("cannot make a directory here: {error}"))
+                .advice("Name a directory that you may write to: --dir DIR")
+        })
+}
+
+fn results(timings: &[Timing]) -> String {
+    let heading: Vec<Cell> =
+        vec![left(""), right("commits/s"), right("p50 µs"), right("p99 µs"), right("p99.9 µs")];
+    let rows: Vec<Vec<Cell>> = SIDES
+        .iter()
+        .zip(timings)
+        .map(|(side, timing)| {
+            let us = |share| right(grouped(timing.percentile_us(share).round() as u64));
+            vec![
+                left(side.name),
+                right(grouped(timing.commits_per_s().round() as u64)),
+                us(0.5),
+                us(0.99),
+                us(0.999),
+            ]
+        })
+        .collect();
+    table(&heading, &rows)
+}

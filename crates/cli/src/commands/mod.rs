@@ -1,0 +1,32 @@
+//! The commands, one file each.
+
+mod check;
+mod demo;
+mod run;
+mod sql;
+mod stat;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What the program can do.
+#[derive(Subcommand)]
+pub enum Command {
+    Demo(demo::Args),
+    Sql(sql::Args),
+    Run(run::Args),
+    Stat(stat::Args),
+    Check(check::Args),
+}
+
+/// Runs one command.
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Demo(args) => demo::run(args),
+        Command::Sql(args) => sql::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Check(args) => check::run(args),
+    }
+}

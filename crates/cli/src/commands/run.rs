@@ -1,0 +1,159 @@
+//! `litefoot run`: an existing program, unchanged, on litefoot.
+//!
+//! The program is started with `liblitefoot.so` preloaded and takes this process's place, so that signals,
+//! exit code and terminal are its own. The library then makes litefoot the default VFS of the SQLite that
+//! the program links dynamically.
+
+use crate::failure::Failure;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Run an existing program, unchanged, on litefoot.
+///
+/// Preloads the library liblitefoot.so, found beside this program, in ../lib, or where the environment
+/// variable LITEFOOT_LIBRARY says. Programs that carry SQLite statically inside (Node, Java, many Go
+/// programs) are not reached by preloading: let them load the library as a SQLite extension.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot run -- python3 app.py
+  litefoot run -- sqlite3 app.db \"SELECT count(*) FROM t\"
+  litefoot run --set shared=1 -- ./server --port 8080
+
+Exit codes: the program's own; 127 when the program or the library is not found, 126 when it cannot be run.")]
+pub struct Args {
+    /// Default option for every database the program opens; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    set: Vec<String>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// The library's file name.
+const LIBRARY: &str = "liblitefoot.so";
+/// Where the user says the library is.
+const LIBRARY_VARIABLE: &str = "LITEFOOT_LIBRARY";
+/// Default options for the VFS, `key=value&key=value`.
+const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
+/// What shells answer when a command is not found, or found and cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+/// Replaces this process by the program.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let library = find_library()?;
+    let Some((program, arguments)) = args.program.split_first() else {
+        return Err(Failure::new("run: no program given").code(2));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.env("LD_PRELOAD", preload_list(&library, std::env::var_os("LD_PRELOAD").as_deref())?);
+    if !args.set.is_empty() {
+        command.env(OPTIONS_VARIABLE, option_list(std::env::var(OPTIONS_VARIABLE).ok(), &args.set));
+    }
+    let error = command.exec();
+    let name = Path::new(program);
+    Err(match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::file(name, "no such program").advice("Check the name, or give its path.").code(NOT_FOUND)
+        }
+        _ => Failure::file(name, format!("cannot be run: {error}"))
+            .advice("Check that it is a program and that you may execute it.")
+            .code(NOT_RUNNABLE),
+    })
+}
+
+fn find_library() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
+        return std::fs::canonicalize(&path).map_err(|error| {
+            Failure::file(Path::new(&path), error)
+                .advice(format!("{LIBRARY_VARIABLE} must name the library {LIBRARY}, or be unset."))
+                .code(NOT_FOUND)
+        });
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot tell where this program is: {error}")))?;
+    let directory = litefoot_engine::device::parent_directory(&program);
+    let places = [directory.join(LIBRARY), directory.join("../lib").join(LIBRARY)];
+    places.iter().find_map(|place| std::fs::canonicalize(place).ok()).ok_or_else(|| {
+        Failure::file(&places[0], "the library is missing, and it is not in ../lib either")
+            .advice(format!(
+                "Build it with `cargo build --release`, or say where it is: {LIBRARY_VARIABLE}=/path/{LIBRARY}"
+            ))
+            .code(NOT_FOUND)
+    })
+}
+
+/// `LD_PRELOAD` with our library in front of what is there already.
+fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString, Failure> {
+    if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err(Failure::file(library, "a path with a blank or a colon cannot be preloaded")
+            .advice(format!("Copy the library elsewhere and set {LIBRARY_VARIABLE}."))
+            .code(NOT_RUNNABLE));
+    }
+    let mut list = library.as_os_str().to_owned();
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        list.push(":");
+        list.push(existing);
+    }
+    Ok(list)
+}
+
+/// `LITEFOOT_OPTIONS`: what is there already, then ours, so that ours win.
+fn option_list(existing: Option<String>, set: &[String]) -> String {
+    existing
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .chain(set.iter().cloned())
+        .collect::<Vec<_>>()
+        .join("&")
+}
+
+/// A mistyped option is refused here, before a program runs without it.
+fn option(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() && !text.contains('&') => {
+            litefoot::Options::default().set_list(text).map(|()| text.to_owned())
+        }
+        _ => Err("expected KEY=VALUE, without '&'".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_preload_is_kept_behind_ours() {
+        let library = Path::new("/lib/liblitefoot.so");
+        for (existing, list) in [
+            (None, "/lib/liblitefoot.so"),
+            (Some(""), "/lib/liblitefoot.so"),
+            (Some("/a.so b.so"), "/lib/liblitefoot.so:/a.so b.so"),
+        ] {
+            assert_eq!(preload_list(library, existing.map(OsStr::new)).unwrap(), list);
+        }
+        assert!(preload_list(Path::new("/my lib/liblitefoot.so"), None).is_err());
+    }
+
+    #[test]
+    fn options_are_pairs_and_the_later_ones_win() {
+        assert_eq!(option_list(None, &["a=1".into(), "b=2".into()]), "a=1&b=2");
+        assert_eq!(option_list(Some("c=3".into()), &["a=1".into()]), "c=3&a=1");
+        for (text, good) in [
+            ("shared=1", true),
+            ("shared=maybe", false),
+            ("shard=1", false),
+            ("=1", false),
+            ("shared", false),
+            ("shared=1&shared=0", false),
+        ] {
+            assert_eq!(option(text).is_ok(), good, "{text}");
+        }
+    }
+}

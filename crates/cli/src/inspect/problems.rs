@@ -1,0 +1,158 @@
+//! Litefoot's own invariants of the files, checked on what [`super::look`] has read.
+//!
+//! 1. The page size is one that SQLite knows, and the file is a whole number of pages.
+//! 2. With no log or journal in use, the file is as long as its header says.
+//! 3. A write-ahead log or journal beside the database is one, and has the database's page size.
+//! 4. An empty database has no committed frames beside it.
+//!
+//! A write-ahead log beside a database in a rollback mode is in order: it is litefoot's redo log.
+
+use super::Files;
+use super::journal::Content;
+
+/// What is wrong, one sentence each; empty when nothing is.
+pub fn problems(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(header) = &files.header else {
+        if files.wal.as_ref().is_some_and(|wal| wal.committed_frames > 0) {
+            found.push("the database is empty, but the -wal beside it holds transactions".to_owned());
+        }
+        return found;
+    };
+    let page_bytes = u64::from(header.page_bytes);
+    if page_bytes == 0 {
+        found.push("the header holds no valid page size".to_owned());
+        return found;
+    }
+    let log_in_use = files.wal.as_ref().is_some_and(|wal| wal.committed_frames > 0)
+        || matches!(&files.journal, Some(journal) if journal.content != Content::Finished);
+    if !files.bytes.is_multiple_of(page_bytes) && !log_in_use {
+        found.push(format!(
+            "the file has {} bytes, which is not a whole number of pages of {page_bytes} bytes: \
+             its end was cut off, or something was appended",
+            files.bytes
+        ));
+    }
+    let counts_match = header.version_valid_for == header.change_counter;
+    let expected = u64::from(header.pages) * page_bytes;
+    if counts_match && !log_in_use && header.pages > 0 && files.bytes / page_bytes != u64::from(header.pages)
+    {
+        found.push(format!(
+            "the header says {} pages ({expected} bytes), but the file has {} bytes",
+            header.pages, files.bytes
+        ));
+    }
+    journal_problems(files, header.page_bytes, &mut found);
+    wal_problems(files, header.page_bytes, &mut found);
+    found
+}
+
+fn journal_problems(files: &Files, page_bytes: u32, found: &mut Vec<String>) {
+    match files.journal.as_ref().map(|journal| &journal.content) {
+        Some(Content::Foreign) => {
+            found.push("the -journal beside it is not a rollback journal".to_owned());
+        }
+        Some(Content::InUse { page_bytes: theirs, .. }) if *theirs != page_bytes => found.push(format!(
+            "the -journal beside it has pages of {theirs} bytes, the database {page_bytes}: \
+             it belongs to another database"
+        )),
+        _ => {}
+    }
+}
+
+fn wal_problems(files: &Files, page_bytes: u32, found: &mut Vec<String>) {
+    let Some(wal) = &files.wal else { return };
+    if wal.foreign {
+        found.push("the -wal beside it is not a write-ahead log".to_owned());
+    }
+    let Some(log) = wal.header.as_ref().filter(|_| wal.committed_frames > 0) else { return };
+    if log.page_bytes != page_bytes {
+        found.push(format!(
+            "the -wal beside it has pages of {} bytes, the database {page_bytes}: \
+             it belongs to another database",
+            log.page_bytes
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::Journal;
+    use super::super::wal::{Wal, WalHeader};
+    use super::super::{Header, Owner};
+    use super::*;
+
+    fn healthy() -> Files {
+        let header = Header {
+            page_bytes: 4096,
+            write_version: 2,
+            reserved_bytes: 0,
+            change_counter: 7,
+            pages: 3,
+            free_pages: 0,
+            schema_cookie: 1,
+            user_version: 0,
+            application_id: 0,
+            version_valid_for: 7,
+            sqlite_version: 3_040_001,
+        };
+        let wal = Wal {
+            bytes: 32,
+            header: Some(WalHeader { page_bytes: 4096, checkpoint_sequence: 0 }),
+            foreign: false,
+            committed_frames: 0,
+            pages: 0,
+        };
+        Files {
+            path: "a.db".into(),
+            bytes: 3 * 4096,
+            header: Some(header),
+            journal: Some(Journal { bytes: 0, content: Content::Finished }),
+            wal: Some(wal),
+            statement_log_bytes: None,
+            owner: Owner::Nobody,
+        }
+    }
+
+    type Spoil = fn(&mut Files);
+
+    #[test]
+    fn each_invariant_is_seen_when_it_breaks() {
+        let cases: &[(&str, Spoil)] = &[
+            ("not a whole number of pages", |files| files.bytes += 100),
+            ("header says 3 pages", |files| files.bytes -= 4096),
+            ("header says 3 pages", |files| files.bytes += 4096),
+            ("no valid page size", |files| files.header.as_mut().unwrap().page_bytes = 0),
+            ("not a rollback journal", |files| files.journal.as_mut().unwrap().content = Content::Foreign),
+            ("-journal beside it has pages of 512", |files| {
+                files.journal.as_mut().unwrap().content =
+                    Content::InUse { initial_pages: 3, page_bytes: 512 };
+            }),
+            ("not a write-ahead log", |files| files.wal.as_mut().unwrap().foreign = true),
+            ("-wal beside it has pages of 512", |files| {
+                let wal = files.wal.as_mut().unwrap();
+                wal.committed_frames = 1;
+                wal.header.as_mut().unwrap().page_bytes = 512;
+            }),
+            ("the database is empty", |files| {
+                files.header = None;
+                files.wal.as_mut().unwrap().committed_frames = 1;
+            }),
+        ];
+        assert_eq!(problems(&healthy()), Vec::<String>::new());
+        for (expected, spoil) in cases {
+            let mut files = healthy();
+            spoil(&mut files);
+            let found = problems(&files);
+            assert!(found.iter().any(|text| text.contains(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_that_a_log_will_correct_is_no_problem() {
+        let mut files = healthy();
+        files.bytes += 4096 + 100;
+        files.wal.as_mut().unwrap().committed_frames = 1;
+        assert_eq!(problems(&files), Vec::<String>::new());
+    }
+}

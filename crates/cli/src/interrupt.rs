@@ -1,0 +1,76 @@
+//! Ctrl-C and SIGTERM.
+//!
+//! A signal interrupts the SQL statement that is running, if one is registered ([`watch`]). Otherwise it
+//! does what the command chose when it began to listen ([`Idle`]). A second signal, while the first is
+//! still unanswered, ends the program at once: what is on the device is then as after a crash, which is
+//! what the storage layer is for.
+
+use crate::failure::Failure;
+use rusqlite::InterruptHandle;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The signal that asked us to stop; 0 for none.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static RUNNING: Mutex<Option<InterruptHandle>> = Mutex::new(None);
+
+/// What a signal does while no statement is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Sets a flag: the command looks often, with [`check`].
+    Ask,
+    /// Ends the program: the command waits for input, and nothing is half done.
+    Leave,
+}
+
+/// Begins to listen. Without this the system's default stands: the process ends at once.
+pub fn listen(idle: Idle) {
+    // Without a handler the default action is what is left, and that is acceptable.
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let unanswered = SIGNAL.swap(signal, Ordering::Relaxed) != 0;
+            match running().as_ref() {
+                Some(statement) if !unanswered => statement.interrupt(),
+                None if !unanswered && idle == Idle::Ask => {}
+                _ => std::process::exit(128 + signal),
+            }
+        }
+    });
+}
+
+/// Fails when somebody asked us to stop.
+pub fn check() -> Result<(), Failure> {
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        signal => Err(Failure::interrupted(signal)),
+    }
+}
+
+/// Forgets a Ctrl-C, which at a prompt ends the statement and not the program. SIGTERM stands.
+pub fn forget_ctrl_c() -> Result<(), Failure> {
+    // Where it fails there was no Ctrl-C to forget.
+    let _ = SIGNAL.compare_exchange(SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed);
+    check()
+}
+
+/// Until the guard is dropped, a signal interrupts the statement that runs on this connection.
+pub fn watch(connection: &rusqlite::Connection) -> Watch {
+    *running() = Some(connection.get_interrupt_handle());
+    Watch
+}
+
+/// See [`watch`].
+pub struct Watch;
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *running() = None;
+    }
+}
+
+fn running() -> MutexGuard<'static, Option<InterruptHandle>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}

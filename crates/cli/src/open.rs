@@ -1,0 +1,178 @@
+//! How a database is opened, and what a refusal means in plain words.
+//!
+//! Every command that speaks SQL opens its database here, so that all of them go through litefoot, wait
+//! equally long for a lock, and explain the same refusal in the same words.
+
+use crate::failure::Failure;
+use litefoot_engine::device::parent_directory;
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a command waits for another process to let go of a database. An owner keeps it for as long
+/// as it runs, so a long wait would rarely end well.
+const BUSY_WAIT: Duration = Duration::from_millis(500);
+
+/// What a command wants of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Look only; the file must exist.
+    Read,
+    /// Read and write; the file must exist.
+    Write,
+    /// Read and write; the file is created when it is missing.
+    Create,
+}
+
+/// An open database and the name the user knows it by.
+pub struct Database {
+    /// The connection, through litefoot.
+    pub connection: Connection,
+    /// As given on the command line: a path, or a URI.
+    pub name: String,
+}
+
+impl Database {
+    /// Opens a database given as a path or as a `file:` URI, and reads its header, so that a file that
+    /// is no database, or belongs to somebody else, is refused here and not in the middle of the work.
+    pub fn open(name: &str, access: Access) -> Result<Database, Failure> {
+        let database = Database::open_unread(name, access)?;
+        let ready = database.connection.busy_timeout(BUSY_WAIT).and_then(|()| {
+            database.connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
+        });
+        ready.map_err(|error| database.explain(&error))?;
+        Ok(database)
+    }
+
+    /// Opens a database without reading it: nothing is locked, and nothing is recovered.
+    pub fn open_unread(name: &str, access: Access) -> Result<Database, Failure> {
+        let path = path_of(name);
+        if access != Access::Create && !path.exists() {
+            return Err(Failure::file(&path, "no such file").advice("Check the path; nothing was created."));
+        }
+        let flags = match access {
+            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        };
+        let connection = connect(name, flags).map_err(|error| match error {
+            litefoot::Error::Sqlite(error) => explain(name, &error),
+            other => Failure::file(&path, other),
+        })?;
+        Ok(Database { connection, name: name.to_owned() })
+    }
+
+    /// Turns SQLite's error into a message about this database.
+    pub fn explain(&self, error: &Error) -> Failure {
+        explain(&self.name, error)
+    }
+}
+
+fn connect(name: &str, flags: OpenFlags) -> Result<Connection, litefoot::Error> {
+    litefoot::clear_last_error();
+    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    litefoot::Connection::open_with_flags(name, flags).map(litefoot::Connection::into_inner)
+}
+
+/// The file behind a database name: the path itself, or the path part of a `file:` URI.
+pub fn path_of(name: &str) -> PathBuf {
+    let Some(rest) = name.strip_prefix("file:") else { return PathBuf::from(name) };
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let path = &rest[..end];
+    let path = match path.strip_prefix("//") {
+        Some(with_host) => with_host.find('/').map_or("", |slash| &with_host[slash..]),
+        None => path,
+    };
+    PathBuf::from(OsString::from_vec(percent_decoded(path.as_bytes())))
+}
+
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        let escaped = (text[at] == b'%')
+            .then(|| text.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(text[at]));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    bytes
+}
+
+/// Turns SQLite's error about a database into a message that names the file and says what to do.
+pub fn explain(name: &str, error: &Error) -> Failure {
+    let path = path_of(name);
+    let (code, message) = match error {
+        Error::SqliteFailure(code, message) => (code, message.clone().unwrap_or_else(|| code.to_string())),
+        Error::SqlInputError { error, msg, .. } => (error, msg.clone()),
+        other => return Failure::file(&path, other),
+    };
+    // What litefoot itself said of this failure names the file and what to do.
+    let detail = litefoot::last_error();
+    litefoot::clear_last_error();
+    match code.code {
+        ErrorCode::OperationInterrupted => Failure::interrupted(signal_hook::consts::SIGINT),
+        ErrorCode::NotADatabase => Failure::file(&path, "is not a SQLite database")
+            .advice("Check the path; the file was left as it is."),
+        ErrorCode::CannotOpen => cannot_open(&path, detail, &message),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
+            let what = detail.unwrap_or_else(|| format!("{}: {message}", path.display()));
+            Failure::new(format!("{what}; nothing was written")).advice(PERMISSIONS)
+        }
+        ErrorCode::DiskFull => Failure::file(&path, "the disk is full; the transaction was rolled back")
+            .advice("Make room on this file system and try again; what was committed before is intact."),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Failure::new(
+            detail.unwrap_or_else(|| format!("{}: in use by another program: {message}", path.display())),
+        )
+        .advice("Close the other program first, then try again."),
+        ErrorCode::DatabaseCorrupt => Failure::file(&path, format!("is damaged or cut short: {message}"))
+            .advice("`litefoot check` says what is wrong. Keep the file, and restore a copy beside it."),
+        ErrorCode::SystemIoFailure => {
+            Failure::new(detail.unwrap_or_else(|| format!("{}: {message}", path.display())))
+                .advice("Look at the system's log for the device; what was acknowledged before is intact.")
+        }
+        _ => Failure::file(&path, message),
+    }
+}
+
+const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
+
+fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {
+    let directory = parent_directory(path);
+    if path.is_dir() {
+        return Failure::file(path, "is a directory").advice("Name a database file.");
+    }
+    if !directory.is_dir() {
+        return Failure::file(path, format!("the directory {} does not exist", directory.display()))
+            .advice(format!("Create it first: mkdir -p {}", directory.display()));
+    }
+    match detail {
+        Some(detail) => Failure::new(detail),
+        None => Failure::file(path, format!("cannot be opened: {message}")).advice(PERMISSIONS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_files() {
+        for (name, path) in [
+            ("a.db", "a.db"),
+            ("dir/file:b.db", "dir/file:b.db"),
+            ("file:a.db?mode=ro", "a.db"),
+            ("file:/tmp/a%20b%3f.db#x", "/tmp/a b?.db"),
+            ("file:///tmp/a.db", "/tmp/a.db"),
+            ("file://localhost/tmp/a.db?x=1", "/tmp/a.db"),
+            ("file:a%4", "a%4"),
+            ("file:a%zz", "a%zz"),
+        ] {
+            assert_eq!(path_of(name), Path::new(path), "{name}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Standard output.
+//!
+//! Everything a command prints passes [`Output`]: buffered, and with a write error turned into a
+//! [`Failure`], so that a pipe whose reader has gone ends the command instead of panicking it.
+
+use crate::failure::Failure;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use unicode_width::UnicodeWidthStr;
+
+/// Buffered standard output.
+pub struct Output {
+    writer: BufWriter<StdoutLock<'static>>,
+}
+
+impl Output {
+    /// Takes standard output for as long as this lives.
+    pub fn new() -> Output {
+        Output { writer: BufWriter::new(io::stdout().lock()) }
+    }
+
+    /// Writes text as it is.
+    pub fn text(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+        self.writer.write_all(text.as_ref().as_bytes()).map_err(|error| Failure::output(&error))
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+        self.text(text)?;
+        self.text("\n")
+    }
+
+    /// Hands everything to the reader.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| Failure::output(&error))
+    }
+}
+
+/// Which edge of its column a cell stands at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A cell: its text and the edge it stands at.
+pub type Cell = (String, Align);
+
+/// A left-aligned cell.
+pub fn left(text: impl Into<String>) -> Cell {
+    (text.into(), Align::Left)
+}
+
+/// A right-aligned cell.
+pub fn right(text: impl ToString) -> Cell {
+    (text.to_string(), Align::Right)
+}
+
+/// Columns that get their widths from the rows known so far and keep them.
+pub struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// Widths that hold all of `rows`.
+    pub fn fit<'a>(rows: impl IntoIterator<Item = &'a [Cell]>) -> Columns {
+        let mut widths = Vec::new();
+        for row in rows {
+            widths.resize(row.len().max(widths.len()), 0);
+            for (width, (text, _)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text.width());
+            }
+        }
+        Columns { widths }
+    }
+
+    /// One row as a line without trailing blanks; a cell wider than its column pushes the rest aside.
+    pub fn row(&self, cells: &[Cell]) -> String {
+        let mut line = String::new();
+        for (column, (text, align)) in cells.iter().enumerate() {
+            if column > 0 {
+                line.push_str("  ");
+            }
+            let blanks = self.widths.get(column).map_or(0, |width| width.saturating_sub(text.width()));
+            if *align == Align::Right {
+                line.extend(std::iter::repeat_n(' ', blanks));
+            }
+            line.push_str(text);
+            if *align == Align::Left {
+                line.extend(std::iter::repeat_n(' ', blanks));
+            }
+        }
+        line.truncate(line.trim_end_matches(' ').len());
+        line
+    }
+
+    /// The rule under the heading.
+    pub fn rule(&self) -> String {
+        self.widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>().join("  ")
+    }
+}
+
+/// A whole table: heading, rule, rows.
+pub fn table(heading: &[Cell], rows: &[Vec<Cell>]) -> String {
+    let columns = Columns::fit(std::iter::once(heading).chain(rows.iter().map(Vec::as_slice)));
+    let mut text = format!("{}\n{}\n", columns.row(heading), columns.rule());
+    for row in rows {
+        text.push_str(&columns.row(row));
+        text.push('\n');
+    }
+    text
+}
+
+/// Text on one line: control characters, which could move a terminal's cursor, as escapes.
+pub fn printable(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}
+
+/// A count with thousands separated.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_by_display_width() {
+        let heading = [left("name"), right("n")];
+        let rows = [vec![left("é"), right(7)], vec![left("数字"), right(1234)], vec![left("x"), right("")]];
+        assert_eq!(table(&heading, &rows), "name     n\n----  ----\né        7\n数字  1234\nx\n");
+    }
+
+    #[test]
+    fn a_cell_wider_than_its_column_is_kept_whole() {
+        let columns = Columns::fit([&[left("ab"), right(1)][..]]);
+        assert_eq!(columns.row(&[left("abcd"), right(2)]), "abcd  2");
+    }
+
+    #[test]
+    fn terminal_escapes_are_shown_not_obeyed() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\tc é"), "a\\u{1b}[2Jb\\n\\tc é");
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Bars on the terminal.
+//!
+//! A bar is drawn on standard error, only when that is a terminal, and is wiped when it is dropped: on
+//! success, on failure and on an interrupt alike.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// One bar.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar of `total` steps behind a short label.
+    pub fn new(label: &str, total: u64) -> Bar {
+        let bar = ProgressBar::new(total);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}  {eta} left") {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_message(label.to_owned());
+        Bar(bar)
+    }
+
+    /// Shows that `done` steps of the total are behind us.
+    pub fn at(&self, done: u64) {
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,259 @@
+//! Bad input: each is answered with a message that names the file and says what to do, an exit code that
+//! is not 0, and nothing written.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{PROGRAM, Watchdog, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed};
+
+/// A user without rights of its own, which tests that run as root become: root may do everything.
+const NOBODY: u32 = 65_534;
+
+struct Case {
+    name: &'static str,
+    /// Makes the bad input in an empty directory.
+    prepare: fn(&Path),
+    /// The commands that meet it.
+    commands: &'static [&'static [&'static str]],
+    /// What the message must contain.
+    message: &'static [&'static str],
+}
+
+const INSERT: &str = "INSERT INTO t VALUES (2)";
+const SELECT: &str = "SELECT * FROM t";
+
+const CASES: &[Case] = &[
+    Case {
+        name: "not a database",
+        prepare: |directory| fs::write(directory.join("a.db"), "timestamp,value\n".repeat(500)).unwrap(),
+        commands: &[
+            &["sql", "a.db", SELECT],
+            &["sql", "a.db", INSERT],
+            &["check", "a.db"],
+            &["stat", "a.db"],
+        ],
+        message: &["a.db: is not a SQLite database", "Check the path"],
+    },
+    Case {
+        name: "a file that cannot be written",
+        prepare: |directory| {
+            database(directory);
+            permit(&directory.join("a.db"), 0o444);
+        },
+        commands: &[&["sql", "a.db", INSERT]],
+        message: &["a.db", "nothing was written", "permissions"],
+    },
+    Case {
+        name: "a file that cannot be read",
+        prepare: |directory| {
+            database(directory);
+            permit(&directory.join("a.db"), 0o000);
+        },
+        commands: &[&["sql", "a.db", SELECT], &["check", "a.db"], &["stat", "a.db"]],
+        message: &["a.db", "permissions"],
+    },
+    Case {
+        name: "a directory that cannot be written",
+        prepare: |directory| permit(directory, 0o555),
+        commands: &[&["sql", "new.db", "CREATE TABLE t(a)"]],
+        message: &["new.db", "permissions"],
+    },
+    Case {
+        name: "a missing directory",
+        prepare: |_| {},
+        commands: &[&["sql", "data/a.db", "CREATE TABLE t(a)"]],
+        message: &["data/a.db: the directory data does not exist", "mkdir -p data"],
+    },
+    Case {
+        name: "a missing file",
+        prepare: |_| {},
+        commands: &[&["check", "a.db"], &["stat", "a.db"], &["sql", "--readonly", "a.db", SELECT]],
+        message: &["a.db: no such file", "Check the path"],
+    },
+    Case {
+        name: "a directory in the place of a file",
+        prepare: |directory| fs::create_dir(directory.join("a.db")).unwrap(),
+        commands: &[&["sql", "a.db", SELECT], &["check", "a.db"], &["stat", "a.db"]],
+        message: &["a.db: is ", "Name a database file"],
+    },
+    Case {
+        name: "an unknown URI parameter",
+        prepare: database,
+        commands: &[
+            &["sql", "file:a.db?durabilty=off", INSERT],
+            &["sql", "file:new.db?durabilty=off", "CREATE TABLE t(a)"],
+            &["check", "file:a.db?durabilty=off"],
+        ],
+        message: &["unknown option \"durabilty\"", "litefoot knows"],
+    },
+    Case {
+        name: "a file cut off between two pages",
+        prepare: |directory| truncate_database(directory, 2 * 4096),
+        commands: &[&["sql", "a.db", SELECT], &["sql", "a.db", INSERT]],
+        message: &["a.db: is damaged or cut short", "litefoot check"],
+    },
+    Case {
+        name: "a file cut off within a page",
+        prepare: |directory| truncate_database(directory, 2 * 4096 + 1000),
+        commands: &[&["sql", "a.db", SELECT], &["sql", "a.db", INSERT]],
+        message: &["a.db: is damaged or cut short", "litefoot check"],
+    },
+];
+
+fn database(directory: &Path) {
+    let sql = "CREATE TABLE t(a); INSERT INTO t VALUES (1); INSERT INTO t VALUES (zeroblob(40000))";
+    succeed(directory, &["sql", "a.db", sql]);
+}
+
+fn truncate_database(directory: &Path, bytes: u64) {
+    database(directory);
+    fs::File::options().write(true).open(directory.join("a.db")).unwrap().set_len(bytes).unwrap();
+}
+
+fn permit(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// The program, without root's rights: a copy, since the build directory may not be open to others.
+fn unprivileged(home: &Path, directory: &Path, arguments: &[&str]) -> Command {
+    if !is_root() {
+        return litefoot(directory, arguments);
+    }
+    let copy = home.join("litefoot");
+    if !copy.exists() {
+        fs::copy(PROGRAM, &copy).unwrap();
+    }
+    let mut command = Command::new(copy);
+    command.args(arguments).current_dir(directory).uid(NOBODY).gid(NOBODY);
+    command
+}
+
+#[test]
+fn bad_input_is_named_explained_and_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    permit(home.path(), 0o755);
+    for case in CASES {
+        let directory = tempfile::tempdir_in(home.path()).unwrap();
+        permit(directory.path(), 0o755);
+        (case.prepare)(directory.path());
+        if is_root() {
+            for path in snapshot(directory.path()).keys() {
+                std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let state = || {
+            // Without root's rights an unreadable file cannot be compared; its length and time can.
+            fs::read_dir(directory.path())
+                .unwrap()
+                .map(|entry| {
+                    let entry = entry.unwrap();
+                    let metadata = entry.metadata().unwrap();
+                    (entry.path(), metadata.len(), metadata.mtime_nsec(), fs::read(entry.path()).ok())
+                })
+                .collect::<Vec<_>>()
+        };
+        let before = state();
+        for arguments in case.commands {
+            let output = output_of(unprivileged(home.path(), directory.path(), arguments));
+            let message = stderr_of(&output);
+            let what = format!("{}: litefoot {arguments:?} said\n{message}", case.name);
+            assert!(output.status.code().is_some_and(|code| code != 0), "{what}{}", output.status);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{what}");
+            for part in case.message {
+                assert!(message.contains(part), "{what}expected: {part}");
+            }
+            assert_eq!(state(), before, "{what}something was written");
+        }
+        permit(directory.path(), 0o755);
+    }
+}
+
+#[test]
+fn check_explains_a_truncated_file() {
+    for (bytes, expected) in [(2 * 4096, "the header says"), (2 * 4096 + 1000, "not a whole number of pages")]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        truncate_database(directory.path(), bytes);
+        let before = snapshot(directory.path());
+        let output = output_of(litefoot(directory.path(), &["check", "a.db"]));
+        let found = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{found}");
+        assert!(found.starts_with("a.db: ") && found.contains(expected), "{found}");
+        assert_eq!(snapshot(directory.path()), before);
+    }
+}
+
+#[test]
+fn a_second_owner_is_told_who_is_in_the_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    database(directory);
+    let mut owner =
+        litefoot(directory, &["sql", "a.db"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let _watchdog = Watchdog::over(&owner);
+    let mut input = owner.stdin.take().unwrap();
+    input.write_all(b"BEGIN IMMEDIATE; SELECT 'mine' AS whose;\n").unwrap();
+    let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
+    assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
+
+    let before = snapshot(directory);
+    for arguments in [&["sql", "a.db", INSERT][..], &["sql", "a.db", SELECT], &["check", "a.db"]] {
+        let output = output_of(litefoot(directory, arguments));
+        let message = stderr_of(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("a.db: another process"), "{arguments:?}: {message}");
+        assert!(message.contains("Close the other program first"), "{arguments:?}: {message}");
+        assert_eq!(snapshot(directory), before, "{arguments:?}");
+    }
+    drop(input);
+    assert!(owner.wait().unwrap().success());
+    succeed(directory, &["sql", "a.db", INSERT]);
+}
+
+/// A file system of 256 KiB that exists only for the commands run in it, in a mount namespace of its own.
+const FULL_DISK: &str = r#"
+    set -e
+    mount -t tmpfs -o size=256k none disk
+    cd disk
+    "$PROGRAM" sql a.db "CREATE TABLE t(a); INSERT INTO t VALUES (zeroblob(100000))"
+    cp a.db ../before.db
+    set +e
+    "$PROGRAM" sql a.db "INSERT INTO t VALUES (zeroblob(1000000))" 2> ../message
+    echo "$?" > ../code
+    set -e
+    cmp a.db ../before.db
+    "$PROGRAM" check a.db
+"#;
+
+#[test]
+fn a_full_disk_costs_the_transaction_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::create_dir(directory.join("disk")).unwrap();
+    let namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
+        command.current_dir(directory).output()
+    };
+    if !namespace("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this system lets nobody make a mount namespace");
+        return;
+    }
+    let output = namespace(FULL_DISK).unwrap();
+    assert!(stdout_of(output, "the script").ends_with("a.db: in order\n"));
+    let message = fs::read_to_string(directory.join("message")).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
+    assert!(message.contains("a.db: the disk is full") && message.contains("Make room"), "{message}");
+}

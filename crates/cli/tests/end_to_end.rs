@@ -1,0 +1,191 @@
+//! Unmodified programs on litefoot: the system's `sqlite3` and `python3`, by extension and by preload.
+//!
+//! These tests need `liblitefoot.so` beside the program under test, which `cargo test` alone does not
+//! build; `cargo xtask test` builds it and runs them.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use support::{PROGRAM, Watchdog, finish, litefoot, output_of, stderr_of, stdout_of, succeed};
+
+const MODES: [&str; 2] = ["delete", "wal"];
+
+fn library() -> PathBuf {
+    let library = Path::new(PROGRAM).with_file_name("liblitefoot.so");
+    assert!(library.exists(), "{} is missing: cargo build", library.display());
+    library
+}
+
+fn script(name: &str) -> String {
+    format!("{}/tests/programs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A stock program, as it comes.
+fn stock(directory: &Path, program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory);
+    output_of(command)
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn python_runs_unchanged_and_leaves_the_same_database() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let smoke = script("smoke.py");
+        let ours = succeed(directory, &["run", "--", "python3", &smoke, "ours.db", mode]);
+        let theirs = stdout_of(stock(directory, "python3", &[&smoke, "theirs.db", mode]), "smoke.py");
+        assert_eq!(ours, theirs, "{mode}");
+        // What litefoot wrote is a database for stock SQLite, the backup too.
+        for name in ["ours.db", "ours.db.backup"] {
+            let check = stock(directory, "sqlite3", &[name, "PRAGMA integrity_check"]);
+            assert_eq!(stdout_of(check, name), "ok\n");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn preload_really_puts_litefoot_beneath_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = "import sqlite3; print(sqlite3.connect('a.db').execute('PRAGMA litefoot_version').fetchone())";
+    let version = env!("CARGO_PKG_VERSION");
+    let with = succeed(directory.path(), &["run", "--", "python3", "-c", ask]);
+    assert_eq!(with, format!("('{version}',)\n"));
+    let without = stock(directory.path(), "python3", &["-c", ask]);
+    assert_eq!(stdout_of(without, "python3"), "None\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn default_options_reach_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let ask = "import sqlite3; db = sqlite3.connect('a.db'); db.execute('CREATE TABLE IF NOT EXISTS t(a)'); \
+               print(db.execute('PRAGMA litefoot_version').fetchone())";
+    // A shared database is left to SQLite's own VFS, which knows no litefoot PRAGMA.
+    let shared = succeed(directory.path(), &["run", "--set", "shared=1", "--", "python3", "-c", ask]);
+    assert_eq!(shared, "None\n");
+    let output = output_of(litefoot(directory.path(), &["run", "--set", "shard=1", "--", "true"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr_of(&output).contains("unknown option \"shard\""), "{}", stderr_of(&output));
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn the_sqlite3_shell_loads_the_extension() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let load = format!(".load {}", library().display());
+    let arguments = [
+        ":memory:",
+        &load,
+        ".open file:a.db?vfs=litefoot",
+        "PRAGMA litefoot_version; CREATE TABLE t(a); INSERT INTO t VALUES (42); SELECT a FROM t",
+    ];
+    let answer = stdout_of(stock(directory, "sqlite3", &arguments), "sqlite3");
+    assert_eq!(answer, format!("{}\n42\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(stdout_of(stock(directory, "sqlite3", &["a.db", "SELECT a FROM t"]), "stock"), "42\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn stock_sqlite_is_kept_out_while_a_program_owns_the_database() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let mut owner = litefoot(directory, &["run", "--", "sqlite3", "a.db"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _watchdog = Watchdog::over(&owner);
+        let mut input = owner.stdin.take().unwrap();
+        let set_up = format!(
+            "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES (1); SELECT 'ready';\n"
+        );
+        input.write_all(set_up.as_bytes()).unwrap();
+        let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
+        assert!(answer.by_ref().any(|line| line.unwrap() == "ready"));
+
+        for sql in ["SELECT * FROM t", "INSERT INTO t VALUES (2)"] {
+            let output = stock(directory, "sqlite3", &["a.db", sql]);
+            assert!(!output.status.success(), "{mode}: {sql}");
+            assert!(stderr_of(&output).contains("database is locked"), "{mode}: {}", stderr_of(&output));
+        }
+        drop(input);
+        assert!(owner.wait().unwrap().success());
+        assert_eq!(stdout_of(stock(directory, "sqlite3", &["a.db", "SELECT * FROM t"]), mode), "1\n");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_killed_program_loses_nothing_it_was_told_is_safe() {
+    const ACKNOWLEDGED: usize = 200;
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let mut writer = litefoot(directory, &["run", "--", "python3", &script("writer.py"), "a.db", mode])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _watchdog = Watchdog::over(&writer);
+        let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let acknowledged: Vec<String> = lines.take(ACKNOWLEDGED).map(Result::unwrap).collect();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        assert_eq!(acknowledged.len(), ACKNOWLEDGED, "{mode}");
+
+        let count = format!("SELECT count(*) FROM number WHERE n <= {ACKNOWLEDGED}");
+        let check = "PRAGMA integrity_check; SELECT count(*) = max(n) FROM number;";
+        // First litefoot, which recovers, then stock SQLite on what it left.
+        let ours = succeed(directory, &["sql", "--csv", "a.db", &count]);
+        assert_eq!(ours.lines().last(), Some("200"), "{mode}");
+        let theirs = stock(directory, "sqlite3", &["a.db", &format!("{check} {count}")]);
+        assert_eq!(stdout_of(theirs, mode), "ok\n1\n200\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn the_program_keeps_its_exit_code_its_input_and_its_other_preloads() {
+    let directory = tempfile::tempdir().unwrap();
+    let show = "cat; printf '%s' \"$LD_PRELOAD\"; exit 7";
+    let mut child = litefoot(directory.path(), &["run", "--", "sh", "-c", show])
+        .env("LD_PRELOAD", "libm.so.6")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"input\n").unwrap();
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(7));
+    let library = library().canonicalize().unwrap();
+    let expected = format!("input\n{}:libm.so.6", library.display());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_program_that_is_missing_or_cannot_run_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("data"), "text").unwrap();
+    for (program, code, message) in [
+        ("no-such-program", 127, "no-such-program: no such program"),
+        ("./data", 126, "./data: cannot be run"),
+    ] {
+        let output = output_of(litefoot(directory.path(), &["run", "--", program]));
+        assert_eq!(output.status.code(), Some(code), "{program}");
+        assert!(stderr_of(&output).contains(message), "{}", stderr_of(&output));
+    }
+    let mut command = litefoot(directory.path(), &["run", "--", "true"]);
+    command.env("LITEFOOT_LIBRARY", "/nowhere/liblitefoot.so");
+    let output = output_of(command);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(stderr_of(&output).contains("/nowhere/liblitefoot.so"), "{}", stderr_of(&output));
+}
