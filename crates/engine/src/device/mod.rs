@@ -21,10 +21,12 @@
 mod error;
 mod latch;
 mod os;
+pub mod sim;
 
 pub use error::{DeviceError, ErrorKind, Operation, Result};
 pub use latch::SyncLatch;
 pub use os::OsMedium;
+pub use sim::SimMedium;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
