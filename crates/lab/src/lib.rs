@@ -1,1 +1,3 @@
-//! placeholder
+//! The laboratory: power cuts, measurements and the reports made of them.
+
+pub mod crash;

@@ -142,8 +142,9 @@ impl Vfs {
                 path: path.to_owned(),
                 options,
                 writable,
-                // SQLite itself leaves the name of a new database to the file system.
-                created: opened.created && !self.pass_through,
+                // SQLite itself leaves the name of a new database to the file system. An empty file counts
+                // as new: whoever created it may have synced nothing.
+                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
         let read_only = read_only || !writable;
@@ -234,7 +235,9 @@ impl Vfs {
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
         self.medium.delete(path)?;
-        if sync_directory {
+        // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
+        // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
+        if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(path))?;
         }
         Ok(())

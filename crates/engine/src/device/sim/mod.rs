@@ -10,7 +10,10 @@
 //! 1. What a sync covered survives. A durable write makes the sectors it touches durable, and no others.
 //! 2. Each 512-byte sector written since the last sync is left as any one of its versions since then, the
 //!    synced one included, independently of all other sectors: lost, torn, reordered.
-//! 3. The length of a file is any of its lengths since the last sync, independently of the data.
+//! 3. The length of a file is any of its lengths since the last sync, independently of the data written
+//!    below it. Length changes of one file happen in order: a file that was cut and grew again without a
+//!    sync either was never cut, and shows nothing that was written behind the cut, or has lost the old
+//!    bytes for good.
 //! 4. A creation, deletion or renaming whose directory was not synced since happened or not, each for
 //!    itself. The sync of a file does not make its name durable.
 //!

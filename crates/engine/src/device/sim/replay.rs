@@ -6,6 +6,7 @@
 use super::super::{FileKind, SECTOR_BYTES, parent_directory};
 use super::{Event, Inode, SimMedium};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -111,6 +112,30 @@ impl Replay {
         self.events.is_empty()
     }
 
+    /// The operations of a range, one a line, for a person who looks into a failure.
+    pub fn describe(&self, range: std::ops::Range<usize>) -> String {
+        let mut text = String::new();
+        for (number, event) in self.events.iter().enumerate().take(range.end).skip(range.start) {
+            let kind = |inode: &Inode| format!("{} #{inode}", self.kinds[*inode].name());
+            let line = match event {
+                Event::Create { path, inode } => format!("create {} {}", kind(inode), path.display()),
+                Event::Delete { path } => format!("delete {}", path.display()),
+                Event::Rename { from, to } => format!("rename {} to {}", from.display(), to.display()),
+                Event::SyncDirectory { directory } => format!("sync directory {}", directory.display()),
+                Event::Write { inode, offset, bytes } => {
+                    format!("write {} {offset} +{}", kind(inode), bytes.len())
+                }
+                Event::WriteDurable { inode, offset, bytes } => {
+                    format!("write durably {} {offset} +{}", kind(inode), bytes.len())
+                }
+                Event::SetLen { inode, len } => format!("set length {} {len}", kind(inode)),
+                Event::Sync { inode } => format!("sync {}", kind(inode)),
+            };
+            let _ = writeln!(text, "{number:6} {line}");
+        }
+        text
+    }
+
     /// Walks forward until `point` operations have happened; never back.
     pub fn advance(&mut self, point: usize) {
         let end = point.min(self.events.len());
@@ -213,32 +238,38 @@ impl Shadow {
         bytes
     }
 
-    /// Chooses a version for every sector touched and for the length, all versions alike, in one pass:
-    /// the k-th version replaces the choice so far with probability 1/k.
+    /// Chooses a version for every sector touched, all versions alike, in one pass: the k-th version
+    /// replaces the choice so far with probability 1/k.
+    ///
+    /// Lengths of one file change in order: where the file keeps a length from before it was cut, the cut
+    /// and all that was written behind it did not happen.
     fn cut_each(&self, random: &mut Random) -> Vec<u8> {
+        let (len, last_length_change) = self.choose_length(random);
         let mut now = self.durable.clone();
         let mut chosen = self.durable.clone();
-        let mut len = self.durable.len();
-        let mut lengths = 1;
+        let mut unreachable_from = usize::MAX;
         let mut versions: HashMap<usize, u64> = HashMap::new();
-        for pending in &self.pending {
+        for (number, pending) in self.pending.iter().enumerate() {
             let before = now.len();
             pending.apply(&mut now);
-            let durable = matches!(pending, Pending::Durable { .. });
-            if durable {
-                // The length needed to read the bytes back is durable with them.
-                (len, lengths) = (now.len(), 1);
-            } else if now.len() != before {
-                lengths += 1;
-                if random.one_in(lengths) {
-                    len = now.len();
-                }
-            }
             if chosen.len() < now.len() {
                 chosen.resize(now.len(), 0);
             }
+            let durable = matches!(pending, Pending::Durable { .. });
+            if let Pending::SetLen { len } = pending {
+                if *len < before && Some(number) > last_length_change {
+                    unreachable_from = unreachable_from.min(*len);
+                    continue;
+                }
+                let whole = len.next_multiple_of(SECTOR_BYTES).min(chosen.len());
+                chosen[whole..].fill(0);
+                versions.retain(|sector, _| sector * SECTOR_BYTES < *len);
+            }
             let (start, end) = pending.touched(before);
             for sector in start / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
+                if sector * SECTOR_BYTES >= unreachable_from {
+                    break;
+                }
                 let seen = versions.entry(sector).or_insert(1);
                 *seen = if durable { 1 } else { *seen + 1 };
                 if random.one_in(*seen) {
@@ -247,6 +278,27 @@ impl Shadow {
             }
         }
         chosen.resize(len, 0);
+        chosen
+    }
+
+    /// A length that the file may have, and the last operation that had changed it.
+    fn choose_length(&self, random: &mut Random) -> (usize, Option<usize>) {
+        let mut chosen = (self.durable.len(), None);
+        let mut len = self.durable.len();
+        let mut lengths = 1;
+        for (number, pending) in self.pending.iter().enumerate() {
+            let before = len;
+            len = pending.len_after(before);
+            if matches!(pending, Pending::Durable { .. }) {
+                // The length needed to read the bytes back is durable with them.
+                (chosen, lengths) = ((len, Some(number)), 1);
+            } else if len != before {
+                lengths += 1;
+                if random.one_in(lengths) {
+                    chosen = (len, Some(number));
+                }
+            }
+        }
         chosen
     }
 }
@@ -266,11 +318,20 @@ impl Pending {
         }
     }
 
+    fn len_after(&self, before: usize) -> usize {
+        match self {
+            Pending::Write { offset, bytes } => before.max(offset + bytes.len()),
+            Pending::SetLen { len } => *len,
+            Pending::Durable { start, sectors } => before.max(start + sectors.len()),
+        }
+    }
+
     /// The range of bytes that the operation changes in a file of `before` bytes.
     fn touched(&self, before: usize) -> (usize, usize) {
         match self {
             Pending::Write { offset, bytes } => ((*offset).min(before), offset + bytes.len()),
-            Pending::SetLen { len } => ((*len).min(before), (*len).max(before)),
+            // Only the sector that the new end lies in is written, with zeros behind the end.
+            Pending::SetLen { len } => (*len, (*len).min(before).next_multiple_of(SECTOR_BYTES)),
             Pending::Durable { start, sectors } => (*start, start + sectors.len()),
         }
     }

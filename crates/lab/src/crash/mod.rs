@@ -1,0 +1,162 @@
+//! The crash simulator: real SQLite on a simulated medium, the power cut at any operation.
+//!
+//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`] and notes, for
+//! every transaction, at which operation its commit had returned and what the database then held,
+//! according to a plain model (`model.rs`) that knows nothing of files. A cut then takes any point of the
+//! run, makes the files as the power cut could leave them, opens them again, and compares:
+//!
+//! - **lost**: the database is not at the state after the last acknowledged transaction, nor at that of
+//!   the one in flight (whole);
+//! - **corrupt**: it does not open, or fails its integrity check.
+//!
+//! Both are asked of litefoot and of plain SQLite on the exported files. One cut in eight is followed by a
+//! second one during recovery.
+//!
+//! Everything follows from the seed: run number and cut number are derived from it, and a failure prints
+//! what replays it.
+
+mod model;
+mod verify;
+mod workload;
+
+pub use verify::{Reader, Verdict};
+pub use workload::{Journal, Recording, RunSetup};
+
+use litefoot_engine::device::sim::{Faults, Random};
+
+/// How many cuts one recorded run is used for.
+const CUTS_PER_RUN: u64 = 200;
+
+/// One cut in so many is followed by another one during recovery.
+const SECOND_CUT_IN: u64 = 8;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct CrashOptions {
+    /// Power cuts in all.
+    pub cuts: u64,
+    /// The seed that everything follows from.
+    pub seed: u64,
+    /// The journal families, by turns.
+    pub journals: Vec<Journal>,
+    /// Planted faults.
+    pub faults: Faults,
+    /// Simulate SQLite's own protocol instead of litefoot's.
+    pub pass_through: bool,
+    /// Stop at the first failure.
+    pub stop_at_first: bool,
+}
+
+impl CrashOptions {
+    /// So many cuts over both journal families.
+    pub fn new(cuts: u64, seed: u64) -> CrashOptions {
+        CrashOptions {
+            cuts,
+            seed,
+            journals: vec![Journal::Wal, Journal::Rollback],
+            faults: Faults::default(),
+            pass_through: false,
+            stop_at_first: false,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct CrashReport {
+    /// Power cuts made, second ones included.
+    pub cuts: u64,
+    /// After how many an acknowledged transaction was missing, or one was there in part.
+    pub lost: u64,
+    /// After how many the database did not open or failed its integrity check.
+    pub corrupt: u64,
+    /// Transactions acknowledged in the recorded runs.
+    pub transactions: u64,
+    /// What happened, for the first few failures, with what replays it.
+    pub failures: Vec<String>,
+}
+
+/// Most failures that are described.
+const DESCRIBED_FAILURES: usize = 10;
+
+/// Simulates power cuts; `progress` is told the number made so far.
+///
+/// # Errors
+/// When the workload itself fails, which without planted faults is a bug.
+pub fn simulate(options: &CrashOptions, progress: &mut dyn FnMut(u64)) -> Result<CrashReport, String> {
+    let mut report = CrashReport::default();
+    let mut run = 0;
+    while report.cuts < options.cuts {
+        let journal = options.journals[run as usize % options.journals.len()];
+        let seed = options.seed.wrapping_add(run);
+        let setup =
+            RunSetup { seed, journal, pass_through: options.pass_through, faults: options.faults.clone() };
+        let recording = Recording::make(&setup)?;
+        report.transactions += recording.transactions() as u64;
+        let cuts = CUTS_PER_RUN.min(options.cuts - report.cuts);
+        cut_run(&recording, cuts, options, &mut report)?;
+        progress(report.cuts.min(options.cuts));
+        if options.stop_at_first && !report.failures.is_empty() {
+            break;
+        }
+        run += 1;
+    }
+    Ok(report)
+}
+
+fn cut_run(
+    recording: &Recording,
+    cuts: u64,
+    options: &CrashOptions,
+    report: &mut CrashReport,
+) -> Result<(), String> {
+    let mut random = Random::new(recording.seed() ^ 0x5eed_c075);
+    let mut replay = recording.medium().replay();
+    let mut points: Vec<usize> = (0..cuts).map(|_| random.below(replay.len() as u64 + 1) as usize).collect();
+    points.sort_unstable();
+    for point in points {
+        replay.advance(point);
+        let image = replay.cut(&mut random);
+        let expected = recording.expected(point);
+        report.cuts += 1;
+        let stock = verify::check(&image, Reader::Stock, &expected)?;
+        let second = random.one_in(SECOND_CUT_IN);
+        let litefoot = verify::check(&image, Reader::Litefoot, &expected)?;
+        note(report, recording, point, Reader::Stock, &stock);
+        note(report, recording, point, Reader::Litefoot, &litefoot);
+        if second {
+            let mut recovery = image.replay();
+            recovery.advance(random.below(recovery.len() as u64 + 1) as usize);
+            let image = recovery.cut(&mut random);
+            report.cuts += 1;
+            let verdict = verify::check(&image, Reader::Litefoot, &expected)?;
+            note(report, recording, point, Reader::Litefoot, &verdict);
+        }
+        if options.stop_at_first && !report.failures.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn note(report: &mut CrashReport, recording: &Recording, point: usize, reader: Reader, verdict: &Verdict) {
+    let what = match verdict {
+        Verdict::Sound => return,
+        Verdict::Lost(what) => {
+            report.lost += 1;
+            what
+        }
+        Verdict::Corrupt(what) => {
+            report.corrupt += 1;
+            what
+        }
+    };
+    if report.failures.len() < DESCRIBED_FAILURES {
+        report.failures.push(format!(
+            "{reader:?} after a cut at operation {point} of {}: {what}; replay: --seed {} --journal {}",
+            recording.medium().operations(),
+            recording.seed(),
+            recording.journal().name(),
+        ));
+    }
+}

@@ -1,0 +1,101 @@
+//! Opening what a power cut left, and comparing it with what it may be.
+
+use super::model::{self, Rows};
+use super::workload::{DATABASE, Expected, vfs_over};
+use litefoot_engine::device::SimMedium;
+use rusqlite::{Connection, OpenFlags};
+use std::path::{Path, PathBuf};
+
+/// Who opens the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// litefoot, on the simulated medium.
+    Litefoot,
+    /// Plain SQLite, on the files exported to a real directory.
+    Stock,
+}
+
+/// What the reader found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A state that is allowed.
+    Sound,
+    /// A valid database in a state that is not.
+    Lost(String),
+    /// No valid database.
+    Corrupt(String),
+}
+
+/// Opens the files of `image` and compares.
+///
+/// # Errors
+/// When the simulator itself fails (no temporary directory, no VFS).
+pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Result<Verdict, String> {
+    let found = match reader {
+        Reader::Litefoot => {
+            let vfs = vfs_over(image, false)?;
+            let db = vfs.open(DATABASE).map_err(|error| error.to_string());
+            db.and_then(|db| read_whole(&db).map_err(|error| error.to_string()))
+        }
+        Reader::Stock => {
+            let scratch = Scratch::new()?;
+            let path = scratch.export(image)?;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+            let db = Connection::open_with_flags_and_vfs(path, flags, "unix");
+            db.and_then(|db| read_whole(&db)).map_err(|error| error.to_string())
+        }
+    };
+    Ok(match found {
+        Err(error) => Verdict::Corrupt(error),
+        Ok((_, integrity)) if integrity != "ok" => Verdict::Corrupt(integrity),
+        Ok((rows, _)) => judge(&rows, expected),
+    })
+}
+
+fn read_whole(db: &Connection) -> rusqlite::Result<(Rows, String)> {
+    let rows = model::read(db)?;
+    let integrity = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+    Ok((rows, integrity))
+}
+
+fn judge(rows: &Rows, expected: &Expected<'_>) -> Verdict {
+    if rows == expected.acknowledged || Some(rows) == expected.in_flight {
+        return Verdict::Sound;
+    }
+    let differing = rows
+        .keys()
+        .chain(expected.acknowledged.keys())
+        .find(|id| rows.get(id) != expected.acknowledged.get(id));
+    Verdict::Lost(format!(
+        "{} rows, {} acknowledged; first difference at id {differing:?}",
+        rows.len(),
+        expected.acknowledged.len()
+    ))
+}
+
+/// A directory for exported files, on memory where there is such a file system.
+struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch, String> {
+        let memory = Path::new("/dev/shm");
+        let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Ok(Scratch { directory: directory.map_err(|error| format!("temporary directory: {error}"))? })
+    }
+
+    /// Writes the files of the image; returns the path of the database.
+    fn export(&self, image: &SimMedium) -> Result<PathBuf, String> {
+        let mut database = None;
+        for (path, _, bytes) in image.files() {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            let target = self.directory.path().join(name);
+            std::fs::write(&target, bytes).map_err(|error| format!("{}: {error}", target.display()))?;
+            if path == Path::new(DATABASE) {
+                database = Some(target);
+            }
+        }
+        Ok(database.unwrap_or_else(|| self.directory.path().join("missing.db")))
+    }
+}

@@ -1,0 +1,250 @@
+//! One recorded run: transactions of every kind, and what the database should hold after each.
+
+use super::model::{Change, Rows, SCHEMA};
+use litefoot_engine::device::sim::{Faults, Random, SimMedium};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Transactions of one run.
+const TRANSACTIONS: usize = 60;
+
+/// The database on the simulated medium.
+pub const DATABASE: &str = "/db/app.db";
+
+/// The family of journals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// Write-ahead log.
+    Wal,
+    /// DELETE, TRUNCATE and PERSIST.
+    Rollback,
+}
+
+impl Journal {
+    /// The name that the command line takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Journal::Wal => "wal",
+            Journal::Rollback => "rollback",
+        }
+    }
+
+    fn pragma(self, random: &mut Random) -> String {
+        let mode = match self {
+            Journal::Wal => "wal",
+            Journal::Rollback => ["delete", "truncate", "persist"][random.below(3) as usize],
+        };
+        format!("PRAGMA journal_mode={mode}")
+    }
+}
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub struct RunSetup {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// The family of journals.
+    pub journal: Journal,
+    /// SQLite's own protocol instead of litefoot's.
+    pub pass_through: bool,
+    /// Planted faults.
+    pub faults: Faults,
+}
+
+/// A point in the history: once this many operations had happened, the state was acknowledged.
+struct Acknowledged {
+    operation: usize,
+    rows: Rows,
+}
+
+/// A recorded run.
+pub struct Recording {
+    setup: RunSetup,
+    medium: SimMedium,
+    history: Vec<Acknowledged>,
+}
+
+/// Which states a database may be in.
+pub struct Expected<'a> {
+    /// After the last acknowledged transaction.
+    pub acknowledged: &'a Rows,
+    /// After the one in flight, if there was one.
+    pub in_flight: Option<&'a Rows>,
+}
+
+/// Registers a VFS over a medium under a name of its own.
+pub(super) fn vfs_over(medium: &SimMedium, pass_through: bool) -> Result<litefoot::Vfs, String> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("crash-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    litefoot::Vfs::builder(name)
+        .medium(Arc::new(medium.clone()))
+        .pass_through(pass_through)
+        .register()
+        .map_err(|error| error.to_string())
+}
+
+impl Recording {
+    /// Runs the workload and records it.
+    ///
+    /// # Errors
+    /// When SQLite reports an error, which without planted faults is a bug.
+    pub fn make(setup: &RunSetup) -> Result<Recording, String> {
+        let fail = |error: rusqlite::Error| format!("workload of seed {}: {error}", setup.seed);
+        let mut random = Random::new(setup.seed);
+        let medium = prepared(setup, &mut random)?;
+        medium.set_faults(setup.faults.clone());
+        let vfs = vfs_over(&medium, setup.pass_through)?;
+        let mut rows = Rows::new();
+        let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
+        let mut db = open(&vfs).map_err(fail)?;
+        for _ in 0..TRANSACTIONS {
+            if random.one_in(30) {
+                drop(db);
+                db = open(&vfs).map_err(fail)?;
+            }
+            transaction(&db, setup.journal, &mut random, &mut rows).map_err(fail)?;
+            history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
+        }
+        Ok(Recording { setup: setup.clone(), medium, history })
+    }
+
+    /// The medium with its record.
+    pub fn medium(&self) -> &SimMedium {
+        &self.medium
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.setup.seed
+    }
+
+    /// The family of journals of the run.
+    pub fn journal(&self) -> Journal {
+        self.setup.journal
+    }
+
+    /// Number of transactions.
+    pub fn transactions(&self) -> usize {
+        self.history.len() - 1
+    }
+
+    /// What a database may hold after a cut once `point` operations had happened.
+    pub fn expected(&self, point: usize) -> Expected<'_> {
+        let done = self.history.partition_point(|state| state.operation <= point).max(1);
+        Expected {
+            acknowledged: &self.history[done - 1].rows,
+            in_flight: self.history.get(done).map(|state| &state.rows),
+        }
+    }
+}
+
+/// A medium on which the empty database stands, durably.
+fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> {
+    let medium = SimMedium::new();
+    let vfs = vfs_over(&medium, setup.pass_through)?;
+    let page_bytes = [512, 1024, 4096][random.below(3) as usize];
+    let auto_vacuum = if random.one_in(4) { "FULL" } else { "NONE" };
+    let db = vfs.open(DATABASE).map_err(|error| error.to_string())?;
+    let journal = setup.journal.pragma(random);
+    db.execute_batch(&format!(
+        "PRAGMA page_size={page_bytes}; PRAGMA auto_vacuum={auto_vacuum}; {journal}; {SCHEMA}"
+    ))
+    .map_err(|error| error.to_string())?;
+    drop(db);
+    Ok(SimMedium::with_files(medium.files()))
+}
+
+fn open(vfs: &litefoot::Vfs) -> rusqlite::Result<Connection> {
+    let db =
+        Connection::open_with_flags_and_vfs(Path::new(DATABASE), rusqlite::OpenFlags::default(), vfs.name())?;
+    // A small cache makes larger transactions spill before they commit.
+    db.execute_batch("PRAGMA cache_size=10")?;
+    Ok(db)
+}
+
+/// One transaction of a random kind; `rows` is what the database holds once it returns.
+fn transaction(
+    db: &Connection,
+    journal: Journal,
+    random: &mut Random,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
+    let kind = random.below(40);
+    if std::env::var("DBG").is_ok() {
+        println!("kind {kind} {:?}", db.query_row("pragma journal_mode", [], |r| r.get::<_, String>(0)));
+    }
+    match kind {
+        0..=21 => change(db, random, rows),
+        22..=28 => {
+            db.execute_batch("BEGIN")?;
+            for _ in 0..2 + random.below(6) {
+                change(db, random, rows)?;
+            }
+            db.execute_batch("COMMIT")
+        }
+        29..=31 => {
+            db.execute_batch("BEGIN")?;
+            change(db, random, rows)?;
+            db.execute_batch("SAVEPOINT s")?;
+            let mut undone = rows.clone();
+            for _ in 0..1 + random.below(4) {
+                change(db, random, &mut undone)?;
+            }
+            db.execute_batch("ROLLBACK TO s")?;
+            change(db, random, rows)?;
+            db.execute_batch("COMMIT")
+        }
+        32..=34 => {
+            db.execute_batch("BEGIN")?;
+            let mut undone = rows.clone();
+            for _ in 0..1 + random.below(8) {
+                change(db, random, &mut undone)?;
+            }
+            db.execute_batch("ROLLBACK")
+        }
+        35 => db.execute_batch("VACUUM"),
+        36 => fill(db, random, rows),
+        37 => failed_statement(db, rows),
+        _ => upkeep(db, journal, random),
+    }
+}
+
+fn change(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+    let change = Change::random(random);
+    change.execute(db)?;
+    change.apply(rows);
+    Ok(())
+}
+
+/// A transaction larger than the page cache.
+fn fill(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    for _ in 0..30 {
+        change(db, random, rows)?;
+    }
+    db.execute_batch("COMMIT")
+}
+
+/// A statement that fails in its middle and is undone by itself, in a transaction that goes on.
+fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    Change::Put(1000, 1, vec![1; 100]).execute(db)?;
+    Change::Put(1000, 1, vec![1; 100]).apply(rows);
+    let failed = db.execute("INSERT INTO t VALUES (2000, 7, zeroblob(3000)), (1000, 7, NULL)", []);
+    debug_assert!(failed.is_err());
+    db.execute_batch("COMMIT")
+}
+
+/// What changes files but no rows.
+fn upkeep(db: &Connection, journal: Journal, random: &mut Random) -> rusqlite::Result<()> {
+    let pragma = match journal {
+        Journal::Rollback => journal.pragma(random),
+        Journal::Wal => {
+            let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
+            format!("PRAGMA wal_checkpoint({mode})")
+        }
+    };
+    db.query_row(&pragma, [], |_| Ok(()))
+}
