@@ -4,24 +4,28 @@
 //! |---|---|
 //! | `series` | the readings, and the comparison with what a database holds |
 //! | `race` | the sides take turns on the real disk: commits a second, latencies |
+//! | `plug` | the power is cut on the simulated medium, and what was acknowledged is looked for |
 //! | `mod` | says what happens, and prints the table |
 
+mod plug;
 mod race;
 mod series;
 
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::{Cell, Output, grouped, left, right, table};
+use plug::Loss;
 use race::{Race, SIDES, Timing};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Store real sensor readings on stock SQLite and on litefoot, side by side.
+/// Store real sensor readings on stock SQLite and on litefoot, side by side, and pull the plug.
 ///
 /// Each reading is a durable transaction of its own. The sides take turns on the disk of the directory, and at
-/// the end stock SQLite reads back what each of them stored. Everything happens in a temporary directory
-/// that is removed at the end.
+/// the end stock SQLite reads back what each of them stored. Then each side stores readings on a simulated
+/// medium whose power is cut at random moments, and every acknowledged reading is looked for. Everything
+/// happens in a temporary directory that is removed at the end.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +40,10 @@ pub struct Args {
     /// A directory on the device to be measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+
+    /// Where the random moments of the power cuts come from; the same seed gives the same cuts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
 }
 
 /// Readings that each side stores unless told otherwise, and how long they may take.
@@ -60,16 +68,35 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     ))?;
     output.flush()?;
     let race = race::run(directory.path(), &readings, count, limit)?;
-    output.text(results(&race.timings))?;
-    output.text(remarks(&race, count))?;
+    let losses = plug::pull(&readings, args.seed)?;
+    output.text(results(&race.timings, &losses))?;
+    output.text(remarks(&race, count, &losses))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the reader must know to read the table rightly.
-fn remarks(race: &Race, wanted: u64) -> String {
-    let mut text =
-        format!("\nStock SQLite has read back all {} readings of each side.\n", grouped(race.readings));
+fn remarks(race: &Race, wanted: u64, losses: &[Loss]) -> String {
+    let mut text = format!(
+        "\nStock SQLite has read back all {} readings of each side.\n\
+         Lost: acknowledged readings missing after {} power cuts a side on a simulated medium.\n",
+        grouped(race.readings),
+        plug::CUTS
+    );
+    for (side, loss) in SIDES.iter().zip(losses) {
+        if loss.unreadable + loss.invented > 0 {
+            text.push_str(&format!(
+                "{}: unreadable after {} cuts, readings that nobody had stored after {}.\n",
+                side.name, loss.unreadable, loss.invented
+            ));
+        }
+    }
+    if losses.iter().zip(&SIDES).any(|(loss, side)| loss.lost > 0 && !side.litefoot) {
+        text.push_str(
+            "SQLite's defaults do not promise that a deleted journal stays deleted (synchronous=EXTRA does):\n\
+             when its name comes back, the last transaction is rolled back although it was acknowledged.\n",
+        );
+    }
     if race.readings < wanted {
         text.push_str("Time was up before all readings were stored; --readings N takes the time it needs.\n");
     }
@@ -92,13 +119,20 @@ fn work_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
         })
 }
 
-fn results(timings: &[Timing]) -> String {
-    let heading: Vec<Cell> =
-        vec![left(""), right("commits/s"), right("p50 µs"), right("p99 µs"), right("p99.9 µs")];
+fn results(timings: &[Timing], losses: &[Loss]) -> String {
+    let heading: Vec<Cell> = vec![
+        left(""),
+        right("commits/s"),
+        right("p50 µs"),
+        right("p99 µs"),
+        right("p99.9 µs"),
+        right("lost"),
+    ];
     let rows: Vec<Vec<Cell>> = SIDES
         .iter()
         .zip(timings)
-        .map(|(side, timing)| {
+        .zip(losses)
+        .map(|((side, timing), loss)| {
             let us = |share| right(grouped(timing.percentile_us(share).round() as u64));
             vec![
                 left(side.name),
@@ -106,6 +140,7 @@ fn results(timings: &[Timing]) -> String {
                 us(0.5),
                 us(0.99),
                 us(0.999),
+                right(grouped(loss.lost)),
             ]
         })
         .collect();
