@@ -18,13 +18,17 @@
 //! # What it does not do
 //! Cache, buffer, retry or reorder anything.
 
+mod counting;
 mod error;
 mod latch;
+mod modelled;
 mod os;
 pub mod sim;
 
+pub use counting::{CountingMedium, Counts, Snapshot};
 pub use error::{DeviceError, ErrorKind, Operation, Result};
 pub use latch::SyncLatch;
+pub use modelled::{DEVICES, Device, DeviceModel, METADATA_BYTES, ModelledMedium, Parameter, Source};
 pub use os::OsMedium;
 pub use sim::SimMedium;
 
@@ -223,6 +227,11 @@ pub trait Medium: Send + Sync {
 
     /// The absolute form of `path`, symbolic links resolved where they exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
+}
+
+/// The bytes of several buffers together.
+pub(crate) fn total_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
 /// The directory part of a path; `.` for a bare name.

@@ -1,0 +1,402 @@
+//! A medium that counts what passes to the one beneath it.
+//!
+//! # What it promises
+//! 1. Every operation that the wrapped medium accepted is counted once, by the kind of its file; a failed
+//!    one is not. Content and order are untouched.
+//! 2. A durable write counts as one write *and* one sync: it stands for both.
+//! 3. Bytes are those of the request: what the file system adds (metadata, its own journal, whole pages
+//!    instead of parts) is not in them. [`ModelledMedium`](super::ModelledMedium) has that.
+//!
+//! # What it does not do
+//! Tell the kind of a file from its name. A name that is deleted has the kind with which it was last opened
+//! here; one that never was counts as [`FileKind::Temporary`]. A directory has no kind: its syncs are counted
+//! for the whole medium.
+//!
+//! Counters are relaxed: each is exact, but two of them read while others write may belong to slightly
+//! different moments.
+
+use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
+use std::collections::HashMap;
+use std::io::{IoSlice, IoSliceMut};
+use std::ops::{Add, Sub};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Operations on the files of one kind, or of several added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Read requests.
+    pub reads: u64,
+    /// Bytes that reads returned.
+    pub bytes_read: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Data syncs, those of durable writes among them.
+    pub syncs: u64,
+    /// Files cut, extended or given reserved space.
+    pub length_changes: u64,
+    /// Names that an open has created.
+    pub creations: u64,
+    /// Names removed.
+    pub deletions: u64,
+}
+
+/// Applies an operation to each pair of fields.
+fn zip(a: Counts, b: Counts, with: fn(u64, u64) -> u64) -> Counts {
+    Counts {
+        reads: with(a.reads, b.reads),
+        bytes_read: with(a.bytes_read, b.bytes_read),
+        writes: with(a.writes, b.writes),
+        bytes_written: with(a.bytes_written, b.bytes_written),
+        syncs: with(a.syncs, b.syncs),
+        length_changes: with(a.length_changes, b.length_changes),
+        creations: with(a.creations, b.creations),
+        deletions: with(a.deletions, b.deletions),
+    }
+}
+
+impl Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        zip(self, other, u64::saturating_add)
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, earlier: Counts) -> Counts {
+        zip(self, earlier, u64::saturating_sub)
+    }
+}
+
+/// All counters at one moment, or the difference of two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    kinds: [Counts; FileKind::ALL.len()],
+    /// Directories made durable, one flush of the device each.
+    pub directory_syncs: u64,
+    /// Names changed.
+    pub renames: u64,
+}
+
+impl Snapshot {
+    /// The operations on files of that kind.
+    pub fn of(&self, kind: FileKind) -> Counts {
+        self.kinds[index(kind)]
+    }
+
+    /// The operations on all files.
+    pub fn total(&self) -> Counts {
+        self.kinds.iter().fold(Counts::default(), |sum, counts| sum + *counts)
+    }
+
+    /// How often the device was told to make something durable: syncs of files and of directories.
+    pub fn all_syncs(&self) -> u64 {
+        self.total().syncs.saturating_add(self.directory_syncs)
+    }
+}
+
+impl Sub for Snapshot {
+    type Output = Snapshot;
+
+    fn sub(self, earlier: Snapshot) -> Snapshot {
+        Snapshot {
+            kinds: std::array::from_fn(|kind| self.kinds[kind] - earlier.kinds[kind]),
+            directory_syncs: self.directory_syncs.saturating_sub(earlier.directory_syncs),
+            renames: self.renames.saturating_sub(earlier.renames),
+        }
+    }
+}
+
+/// The place of a kind in [`FileKind::ALL`], which is in the order of the declaration.
+fn index(kind: FileKind) -> usize {
+    kind as usize
+}
+
+#[derive(Default)]
+struct Counters {
+    kinds: [KindCounters; FileKind::ALL.len()],
+    directory_syncs: AtomicU64,
+    renames: AtomicU64,
+    /// The kind each path was last opened with, until it is deleted.
+    opened: Mutex<HashMap<PathBuf, FileKind>>,
+}
+
+#[derive(Default)]
+struct KindCounters {
+    reads: AtomicU64,
+    bytes_read: AtomicU64,
+    writes: AtomicU64,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
+    length_changes: AtomicU64,
+    creations: AtomicU64,
+    deletions: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl KindCounters {
+    fn read(&self, bytes: usize) {
+        add(&self.reads, 1);
+        add(&self.bytes_read, bytes as u64);
+    }
+
+    fn wrote(&self, bytes: u64) {
+        add(&self.writes, 1);
+        add(&self.bytes_written, bytes);
+    }
+
+    fn snapshot(&self) -> Counts {
+        Counts {
+            reads: get(&self.reads),
+            bytes_read: get(&self.bytes_read),
+            writes: get(&self.writes),
+            bytes_written: get(&self.bytes_written),
+            syncs: get(&self.syncs),
+            length_changes: get(&self.length_changes),
+            creations: get(&self.creations),
+            deletions: get(&self.deletions),
+        }
+    }
+}
+
+impl Counters {
+    fn of(&self, kind: FileKind) -> &KindCounters {
+        &self.kinds[index(kind)]
+    }
+
+    fn opened(&self) -> MutexGuard<'_, HashMap<PathBuf, FileKind>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts the operations on the medium it wraps. Clones count into the same counters.
+#[derive(Clone)]
+pub struct CountingMedium {
+    inner: Arc<dyn Medium>,
+    counters: Arc<Counters>,
+}
+
+impl CountingMedium {
+    /// Counts what passes to `inner` from now on.
+    pub fn new(inner: Arc<dyn Medium>) -> CountingMedium {
+        CountingMedium { inner, counters: Arc::default() }
+    }
+
+    /// What has been counted since the medium was made.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            kinds: std::array::from_fn(|kind| self.counters.kinds[kind].snapshot()),
+            directory_syncs: get(&self.counters.directory_syncs),
+            renames: get(&self.counters.renames),
+        }
+    }
+}
+
+impl Medium for CountingMedium {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let creates = match mode {
+            OpenMode::ReadOnly | OpenMode::ReadWrite => false,
+            OpenMode::CreateNew => true,
+            OpenMode::Create => self.inner.info(path)?.is_none(),
+        };
+        let inner = self.inner.open(path, kind, mode)?;
+        add(&self.counters.of(kind).creations, u64::from(creates));
+        self.counters.opened().insert(path.to_owned(), kind);
+        Ok(Arc::new(CountingFile { inner, kind, counters: self.counters.clone() }))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.inner.delete(path)?;
+        let kind = self.counters.opened().remove(path).unwrap_or(FileKind::Temporary);
+        add(&self.counters.of(kind).deletions, 1);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)?;
+        add(&self.counters.renames, 1);
+        let mut opened = self.counters.opened();
+        if let Some(kind) = opened.remove(from) {
+            opened.insert(to.to_owned(), kind);
+        }
+        Ok(())
+    }
+
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        self.inner.info(path)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.inner.list(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        self.inner.sync_directory(directory)?;
+        add(&self.counters.directory_syncs, 1);
+        Ok(())
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+}
+
+struct CountingFile {
+    inner: Arc<dyn File>,
+    kind: FileKind,
+    counters: Arc<Counters>,
+}
+
+impl CountingFile {
+    fn counters(&self) -> &KindCounters {
+        self.counters.of(self.kind)
+    }
+}
+
+impl File for CountingFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let bytes = self.inner.read_at(buf, offset)?;
+        self.counters().read(bytes);
+        Ok(bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        let bytes = self.inner.read_vectored_at(bufs, offset)?;
+        self.counters().read(bytes);
+        Ok(bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.inner.write_vectored_at(bufs, offset)?;
+        self.counters().wrote(total_bytes(bufs));
+        Ok(())
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.inner.write_durable_at(bufs, offset)?;
+        self.counters().wrote(total_bytes(bufs));
+        add(&self.counters().syncs, 1);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()?;
+        add(&self.counters().syncs, 1);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)?;
+        add(&self.counters().length_changes, 1);
+        Ok(())
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        self.inner.allocate(len)?;
+        add(&self.counters().length_changes, 1);
+        Ok(())
+    }
+
+    fn id(&self) -> FileId {
+        self.inner.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        self.inner.lock_range(offset, len, lock)
+    }
+
+    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
+        self.inner.lock_holder(offset, len)
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::OsMedium;
+
+    #[test]
+    fn kinds_have_the_place_that_their_number_says() {
+        for (place, kind) in FileKind::ALL.into_iter().enumerate() {
+            assert_eq!(index(kind), place, "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn each_operation_is_counted_once_by_kind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+        let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+        let same = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+        let opened = medium.snapshot();
+        file.write_at(&[1; 100], 0).unwrap();
+        same.write_vectored_at(&[IoSlice::new(&[2; 30]), IoSlice::new(&[3; 40])], 100).unwrap();
+        file.write_durable_at(&[IoSlice::new(&[4; 7])], 0).unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.read_at(&mut [0; 300], 0).unwrap(), 170);
+        file.set_len(10).unwrap();
+        file.allocate(4096).unwrap();
+        medium.sync_directory(directory.path()).unwrap();
+        let log = medium.open(&directory.path().join("log"), FileKind::RedoLog, OpenMode::CreateNew).unwrap();
+        log.sync().unwrap();
+        medium.rename(log.path(), &directory.path().join("moved")).unwrap();
+        medium.delete(&directory.path().join("moved")).unwrap();
+
+        assert_eq!(opened.of(FileKind::Database), Counts { creations: 1, ..Counts::default() });
+        let worked = medium.snapshot() - opened;
+        let database = Counts {
+            reads: 1,
+            bytes_read: 170,
+            writes: 3,
+            bytes_written: 177,
+            syncs: 2,
+            length_changes: 2,
+            ..Counts::default()
+        };
+        assert_eq!(worked.of(FileKind::Database), database);
+        let log = Counts { syncs: 1, creations: 1, deletions: 1, ..Counts::default() };
+        assert_eq!(worked.of(FileKind::RedoLog), log);
+        assert_eq!(worked.total(), database + log);
+        assert_eq!((worked.directory_syncs, worked.renames, worked.all_syncs()), (1, 1, 4));
+    }
+
+    #[test]
+    fn what_failed_is_not_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        std::fs::write(&path, "x").unwrap();
+        let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+        assert!(medium.open(&path, FileKind::Database, OpenMode::CreateNew).is_err());
+        assert!(medium.delete(&directory.path().join("missing")).is_err());
+        let file = medium.open(&path, FileKind::Database, OpenMode::ReadOnly).unwrap();
+        assert!(file.write_at(b"y", 0).is_err());
+        assert!(file.write_durable_at(&[IoSlice::new(b"y")], 0).is_err());
+        assert_eq!(medium.snapshot(), Snapshot::default());
+    }
+}
