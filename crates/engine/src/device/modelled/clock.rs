@@ -77,9 +77,9 @@ impl Clock {
 
     fn pause_after(&mut self, bytes: u64) {
         let every = self.model.pause_every_bytes;
-        if every > 0 {
-            self.written_since_pause += bytes;
-            self.elapsed_us += (self.written_since_pause / every) as f64 * self.model.pause_us.value;
+        self.written_since_pause += bytes;
+        if let Some(pauses) = self.written_since_pause.checked_div(every) {
+            self.elapsed_us += pauses as f64 * self.model.pause_us.value;
             self.written_since_pause %= every;
         }
     }
