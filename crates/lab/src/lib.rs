@@ -1,1 +1,18 @@
-//! placeholder
+//! What is measured about litefoot, and how.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`experiments`] | the experiments, by name |
+//! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
+//! | [`report`] | the figures, and the JSON that scripts read |
+//!
+//! An experiment compares sides in one process run, on the same machine and disk, and interleaves them. It never
+//! reports one side's best against another's worst: figures are medians over all rounds, ratios are medians of the
+//! ratios within each round.
+
+mod error;
+pub mod experiments;
+pub mod harness;
+pub mod report;
+
+pub use error::{Error, Result};

@@ -77,10 +77,10 @@ impl Clock {
 
     fn pause_after(&mut self, bytes: u64) {
         let every = self.model.pause_every_bytes;
-        if every > 0 {
-            self.written_since_pause += bytes;
-            self.elapsed_us += (self.written_since_pause / every) as f64 * self.model.pause_us.value;
-            self.written_since_pause %= every;
+        let written = self.written_since_pause + bytes;
+        if let (Some(pauses), Some(rest)) = (written.checked_div(every), written.checked_rem(every)) {
+            self.elapsed_us += pauses as f64 * self.model.pause_us.value;
+            self.written_since_pause = rest;
         }
     }
 }
