@@ -1,3 +1,20 @@
-//! The laboratory: power cuts, measurements and the reports made of them.
+//! The laboratory: power cuts, and what is measured about litefoot.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`crash`] | the crash simulator |
+//! | [`experiments`] | the experiments, by name |
+//! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
+//! | [`report`] | the figures, and the JSON that scripts read |
+//!
+//! An experiment compares sides in one process run, on the same machine and disk, and interleaves them. It never
+//! reports one side's best against another's worst: figures are medians over all rounds, ratios are medians of the
+//! ratios within each round.
 
 pub mod crash;
+mod error;
+pub mod experiments;
+pub mod harness;
+pub mod report;
+
+pub use error::{Error, Result};

@@ -1,0 +1,56 @@
+//! Why an experiment has no result.
+
+use litefoot_engine::device::DeviceError;
+use std::io;
+use std::path::PathBuf;
+
+/// Result of a part of an experiment.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory to work in cannot be used.
+    #[error("{}: cannot be worked in: {source}; name a directory that you may write to", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// SQLite refused.
+    #[error("{what}: {source}")]
+    Sqlite {
+        /// The file or side it was about.
+        what: String,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// Litefoot could not be set up or opened.
+    #[error(transparent)]
+    Litefoot(#[from] litefoot::Error),
+    /// The device layer failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A side does not hold what was stored in it: its speed means nothing.
+    #[error("{0}; please report this: it must not happen")]
+    Wrong(String),
+    /// A figure is not a number, or its name is not one that scripts can rely on.
+    #[error("figure {name} = {value} cannot be reported; please report this: it must not happen")]
+    Figure {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: f64,
+    },
+    /// Latencies could not be kept.
+    #[error("a histogram of latencies failed: {0}; please report this: it must not happen")]
+    Histogram(String),
+    /// A report could not be turned into JSON.
+    #[error("the report cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Somebody asked us to stop.
+    #[error("stopped before it was done")]
+    Stopped,
+}

@@ -1,0 +1,134 @@
+//! The counted run: the same transactions, on a medium that counts and models.
+
+use super::floor::Floor;
+use super::side::{SIDES, Side};
+use super::workload::Workload;
+use super::{Task, remove_database};
+use crate::Result;
+use crate::harness::Progress;
+use litefoot_engine::device::{CountingMedium, Device, ModelledMedium, OsMedium, Snapshot};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the transactions of one side cost.
+pub struct Cost {
+    /// One part for each workload; a single one for the floor.
+    parts: Vec<Part>,
+}
+
+struct Part {
+    transactions: u64,
+    counts: Snapshot,
+    /// For each of [`Device::ALL`].
+    device_us: Vec<f64>,
+}
+
+impl Cost {
+    fn per_txn(&self, workload: Option<Workload>, of: impl Fn(&Part) -> f64) -> f64 {
+        let parts = match workload {
+            Some(workload) => self.parts.get(workload as usize..=workload as usize).unwrap_or_default(),
+            None => &self.parts,
+        };
+        let transactions: u64 = parts.iter().map(|part| part.transactions).sum();
+        parts.iter().map(of).sum::<f64>() / transactions as f64
+    }
+
+    pub fn bytes_per_txn(&self, workload: Option<Workload>) -> f64 {
+        self.per_txn(workload, |part| part.counts.total().bytes_written as f64)
+    }
+
+    pub fn syncs_per_txn(&self, workload: Option<Workload>) -> f64 {
+        self.per_txn(workload, |part| part.counts.all_syncs() as f64)
+    }
+
+    pub fn model_us(&self, device: Device) -> f64 {
+        self.per_txn(None, |part| part.device_us.get(device as usize).copied().unwrap_or_default())
+    }
+}
+
+/// Runs every side once; gives the cost of each.
+pub fn run(task: &Task<'_>, transactions: u64, progress: &mut dyn Progress) -> Result<Vec<Cost>> {
+    progress.begin("counting", SIDES.iter().map(Side::parts).sum::<u64>() * transactions);
+    SIDES
+        .iter()
+        .map(|side| {
+            let path = task.directory.join(format!("{}.counted.db", side.name));
+            let count = |workload: &Workload| {
+                let part = count(task, side, *workload, transactions, &path)?;
+                remove_database(&path)?;
+                progress.advance(transactions)?;
+                Ok(part)
+            };
+            let workloads = if side.is_floor() { &Workload::ALL[..1] } else { &Workload::ALL };
+            Ok(Cost { parts: workloads.iter().map(count).collect::<Result<_>>()? })
+        })
+        .collect()
+}
+
+fn count(task: &Task<'_>, side: &Side, workload: Workload, transactions: u64, path: &Path) -> Result<Part> {
+    let meter = Meter::new();
+    if side.is_floor() {
+        let floor = Floor::open(&meter.counting, path)?;
+        let begun = meter.begin();
+        (0..transactions).try_for_each(|number| floor.write(number))?;
+        return Ok(meter.end(begun, transactions));
+    }
+    let vfs = litefoot::Vfs::builder(vfs_name())
+        .medium(Arc::new(meter.counting.clone()))
+        .pass_through(!side.is_litefoot())
+        .register()?;
+    let connection = side.open_through(&vfs, path)?;
+    workload.prepare(side, &connection, task.seed)?;
+    let begun = meter.begin();
+    workload.transact(side, &connection, task.seed, transactions, |txn| txn())?;
+    connection.close().map_err(|(_, error)| side.explain(error))?;
+    let part = meter.end(begun, transactions);
+    let stock = Connection::open(path).map_err(|error| side.explain(error))?;
+    workload.verify(side, &stock, task.seed, transactions)?;
+    Ok(part)
+}
+
+/// A name that no other run in this process has: SQLite finds a VFS by nothing else.
+fn vfs_name() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("litefoot-lab-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The media, one on top of the other: counting, modelling, the operating system's files.
+struct Meter {
+    counting: CountingMedium,
+    modelled: ModelledMedium,
+}
+
+/// Where the transactions began.
+struct Begun {
+    counts: Snapshot,
+    device_us: Vec<f64>,
+}
+
+impl Meter {
+    fn new() -> Meter {
+        let modelled = ModelledMedium::new(Arc::new(OsMedium::new()));
+        Meter { counting: CountingMedium::new(Arc::new(modelled.clone())), modelled }
+    }
+
+    /// What was put off before does not belong to the transactions.
+    fn begin(&self) -> Begun {
+        self.modelled.write_back();
+        Begun { counts: self.counting.snapshot(), device_us: self.device_us() }
+    }
+
+    /// What they have put off does.
+    fn end(&self, begun: Begun, transactions: u64) -> Part {
+        self.modelled.write_back();
+        let device_us =
+            self.device_us().iter().zip(begun.device_us).map(|(end, begun)| end - begun).collect();
+        Part { transactions, counts: self.counting.snapshot() - begun.counts, device_us }
+    }
+
+    fn device_us(&self) -> Vec<f64> {
+        Device::ALL.iter().map(|device| self.modelled.virtual_us(*device)).collect()
+    }
+}

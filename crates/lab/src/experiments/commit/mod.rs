@@ -1,0 +1,173 @@
+//! What a small durable transaction costs.
+//!
+//! # Sides
+//! Stock SQLite in four settings, litefoot under a WAL database and under a rollback-journal database, and
+//! the *floor*: 300 bytes written in place into a file whose space is written already, and a data sync. Nothing
+//! that keeps a transaction durable can be cheaper than the floor on the same device.
+//!
+//! # Workloads
+//! Autocommit transactions of one row: `insert` into a table of a text of 100 bytes, an indexed integer and a
+//! double; `update` of the text and the double of a row (the index stays as it is), 90 % of them on 5 % of 20,000
+//! rows. Both with the same seeded values for all sides, on a fresh database in each round.
+//!
+//! # Two runs
+//! 1. **Timed**: stock sides on SQLite's own `unix` VFS, litefoot on the operating system's files. The sides take
+//!    turns, at least five rounds. Closing the database belongs to the time: it folds logs in.
+//! 2. **Counted**: the stock sides' file calls pass through litefoot's VFS unchanged, and all sides stand on a
+//!    counting and a modelling medium. One run: counts do not vary.
+//!
+//! After each run, stock SQLite checks that the database holds what the side was given.
+//!
+//! # Figures
+//! `NAME.SIDE` is over both workloads, `NAME.SIDE.insert` and `NAME.SIDE.update` are over one.
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `transactions` | transactions of a side in each round and workload |
+//! | `txn_per_s` | transactions a second, closing included; median of the rounds |
+//! | `p50_us`, `p99_us`, `p999_us` | latency of a transaction; median of the rounds |
+//! | `bytes_per_txn` | bytes of write requests, closing included |
+//! | `syncs_per_txn` | syncs of files and directories, closing included |
+//! | `model_us.DEVICE` | time of the device in the model, closing and write-back included, without processor time |
+//! | `ratio.SIDE_over_wal_full` | `txn_per_s` of a side over that of `wal_full`; median of the rounds |
+//! | `ratio.litefoot_over_delete_full` | the same over SQLite's defaults |
+//! | `ratio.p50_over_floor` | `p50_us` of litefoot over that of the floor; median of the rounds |
+
+mod counted;
+mod floor;
+mod side;
+mod timed;
+mod workload;
+
+use super::Options;
+use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};
+use crate::report::Figures;
+use crate::{Error, Result};
+use counted::Cost;
+use litefoot_engine::device::Device;
+use side::{SIDES, Side};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use timed::Timing;
+use workload::Workload;
+
+/// Transactions of a side, in each round and workload.
+const TRANSACTIONS: u64 = 5000;
+/// The same for the short form, unless the device is too slow for it.
+const QUICK_TRANSACTIONS: u64 = 400;
+const FEWEST_TRANSACTIONS: u64 = 10;
+/// Transactions by which the short form finds out how slow the device is.
+const PROBE_TRANSACTIONS: u64 = 10;
+/// What the transactions of the short form may take; setting up comes on top.
+const QUICK_TIME: Duration = Duration::from_secs(20);
+
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let directory = work_directory(&options.directory)?;
+    let task = Task { directory: directory.path(), seed: options.seed };
+    let transactions = if options.quick { quick_transactions(&task, progress)? } else { TRANSACTIONS };
+    let timings = timed::run(&task, "timing", transactions, progress)?;
+    let costs = counted::run(&task, transactions, progress)?;
+    Ok(figures(transactions, &timings, &costs))
+}
+
+/// What all parts of a run have in common.
+struct Task<'a> {
+    directory: &'a Path,
+    seed: u64,
+}
+
+fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
+    std::fs::canonicalize(parent)
+        .and_then(|parent| tempfile::Builder::new().prefix("litefoot-bench-").tempdir_in(parent))
+        .map_err(|source| Error::Directory { path: parent.to_owned(), source })
+}
+
+/// Removes a database and whatever a side has left beside it.
+fn remove_database(path: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let path = PathBuf::from(name);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Directory { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// As many transactions as the short form has time for on this device.
+fn quick_transactions(task: &Task<'_>, progress: &mut dyn Progress) -> Result<u64> {
+    let probe = timed::run(task, "looking how fast the device is", PROBE_TRANSACTIONS, progress)?;
+    let all: Duration = probe.iter().flatten().map(Timing::elapsed).sum();
+    // The probe ran as many rounds as the timed run will, and the counted run is one more.
+    let each_s = all.as_secs_f64() / PROBE_TRANSACTIONS as f64 * (MIN_ROUNDS + 1) as f64 / MIN_ROUNDS as f64;
+    let affordable = (QUICK_TIME.as_secs_f64() / each_s.max(1e-9)) as u64;
+    Ok(affordable.clamp(FEWEST_TRANSACTIONS, QUICK_TRANSACTIONS))
+}
+
+/// All figures, in the order of the report.
+fn figures(transactions: u64, timings: &[Vec<Timing>], costs: &[Cost]) -> Figures {
+    let mut figures = Figures::new();
+    figures.set("transactions", transactions as f64);
+    for (side, rounds) in SIDES.iter().zip(timings) {
+        time_figures(&mut figures, side, rounds);
+    }
+    for (side, cost) in SIDES.iter().zip(costs) {
+        cost_figures(&mut figures, side, cost);
+    }
+    ratio_figures(&mut figures, timings);
+    figures
+}
+
+/// Names over both workloads, and over each of them; the floor knows no workloads.
+fn scopes(side: &Side) -> impl Iterator<Item = (String, Option<Workload>)> {
+    let name = side.name;
+    let workloads = if side.is_floor() { &[][..] } else { &Workload::ALL[..] };
+    std::iter::once((name.to_owned(), None))
+        .chain(workloads.iter().map(move |workload| (format!("{name}.{}", workload.name()), Some(*workload))))
+}
+
+fn time_figures(figures: &mut Figures, side: &Side, rounds: &[Timing]) {
+    for (name, workload) in scopes(side) {
+        let over_rounds = |of: &dyn Fn(&Timing) -> f64| median(rounds.iter().map(of));
+        figures.set(format!("txn_per_s.{name}"), over_rounds(&|timing| timing.txn_per_s(workload)));
+        for (percentile, share) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
+            let us = over_rounds(&|timing| timing.percentile_us(workload, share));
+            figures.set(format!("{percentile}.{name}"), us);
+        }
+    }
+}
+
+fn cost_figures(figures: &mut Figures, side: &Side, cost: &Cost) {
+    for (name, workload) in scopes(side) {
+        figures.set(format!("bytes_per_txn.{name}"), cost.bytes_per_txn(workload));
+        figures.set(format!("syncs_per_txn.{name}"), cost.syncs_per_txn(workload));
+    }
+    for device in Device::ALL {
+        figures.set(format!("model_us.{device}.{}", side.name), cost.model_us(device));
+    }
+}
+
+fn ratio_figures(figures: &mut Figures, timings: &[Vec<Timing>]) {
+    let rounds_of = |name: &str, value: fn(&Timing) -> f64| -> Vec<f64> {
+        let rounds = SIDES.iter().zip(timings).find(|(side, _)| side.name == name).map(|(_, rounds)| rounds);
+        rounds.into_iter().flatten().map(value).collect()
+    };
+    let speed = |timing: &Timing| timing.txn_per_s(None);
+    let p50 = |timing: &Timing| timing.percentile_us(None, 0.5);
+    for side in SIDES.iter().filter(|side| side.name != side::WAL_FULL) {
+        let ratio = median_ratio(&rounds_of(side.name, speed), &rounds_of(side::WAL_FULL, speed));
+        figures.set(format!("ratio.{}_over_wal_full", side.name), ratio);
+    }
+    let over_delete = median_ratio(&rounds_of(side::LITEFOOT, speed), &rounds_of(side::DELETE_FULL, speed));
+    figures.set("ratio.litefoot_over_delete_full", over_delete);
+    let over_floor = median_ratio(&rounds_of(side::LITEFOOT, p50), &rounds_of(side::FLOOR, p50));
+    figures.set("ratio.p50_over_floor", over_floor);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The sides, and how a database of each is opened.
+
+use super::workload::Workload;
+use crate::{Error, Result};
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+
+pub const DELETE_FULL: &str = "delete_full";
+pub const WAL_FULL: &str = "wal_full";
+pub const LITEFOOT: &str = "litefoot";
+pub const FLOOR: &str = "floor";
+
+/// One way of making a transaction durable.
+#[derive(Debug)]
+pub struct Side {
+    /// Its name in figures.
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+/// What a side stands on.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// SQLite as it is.
+    Stock(Settings),
+    /// SQLite on litefoot.
+    Litefoot(Settings),
+    /// No SQLite: a write in place and a data sync.
+    Floor,
+}
+
+/// What an application asks SQLite for.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    journal_mode: &'static str,
+    synchronous: &'static str,
+}
+
+const fn settings(journal_mode: &'static str, synchronous: &'static str) -> Settings {
+    Settings { journal_mode, synchronous }
+}
+
+/// All sides, in the order of the report.
+pub const SIDES: [Side; 7] = [
+    Side { name: DELETE_FULL, kind: Kind::Stock(settings("delete", "full")) },
+    Side { name: "persist_full", kind: Kind::Stock(settings("persist", "full")) },
+    Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
+    Side { name: "wal_normal", kind: Kind::Stock(settings("wal", "normal")) },
+    Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
+    Side { name: "litefoot_delete", kind: Kind::Litefoot(settings("delete", "full")) },
+    Side { name: FLOOR, kind: Kind::Floor },
+];
+
+impl Side {
+    pub fn is_floor(&self) -> bool {
+        matches!(self.kind, Kind::Floor)
+    }
+
+    /// SQLite's error with the side's name before it.
+    pub fn explain(&self, source: rusqlite::Error) -> Error {
+        Error::Sqlite { what: format!("side {}", self.name), source }
+    }
+
+    /// How many workloads it goes through: the floor has one.
+    pub fn parts(&self) -> u64 {
+        if self.is_floor() { 1 } else { Workload::ALL.len() as u64 }
+    }
+
+    /// Whether litefoot's own protocol is beneath SQLite.
+    pub fn is_litefoot(&self) -> bool {
+        matches!(self.kind, Kind::Litefoot(_))
+    }
+
+    /// Opens a database as the timed run has it: stock SQLite on its own VFS.
+    pub fn open_timed(&self, path: &Path) -> Result<Connection> {
+        let connection = if self.is_litefoot() {
+            litefoot::Connection::open(path)?.into_inner()
+        } else {
+            Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")
+                .map_err(|error| self.explain(error))?
+        };
+        self.apply(connection)
+    }
+
+    /// Opens a database through a VFS.
+    pub fn open_through(&self, vfs: &litefoot::Vfs, path: &Path) -> Result<Connection> {
+        self.apply(vfs.open(path)?)
+    }
+
+    /// Sets the journal mode and the durability, and makes sure of both.
+    fn apply(&self, connection: Connection) -> Result<Connection> {
+        let (Kind::Stock(settings) | Kind::Litefoot(settings)) = self.kind else { return Ok(connection) };
+        let apply = || -> rusqlite::Result<(String, i64)> {
+            let sql = format!("PRAGMA journal_mode = {}", settings.journal_mode);
+            let mode = connection.query_row(&sql, [], |row| row.get(0))?;
+            connection.pragma_update(None, "synchronous", settings.synchronous)?;
+            Ok((mode, connection.pragma_query_value(None, "synchronous", |row| row.get(0))?))
+        };
+        let (mode, synchronous) = apply().map_err(|error| self.explain(error))?;
+        let wanted = if settings.synchronous == "full" { 2 } else { 1 };
+        if mode == settings.journal_mode && synchronous == wanted {
+            Ok(connection)
+        } else {
+            Err(Error::Wrong(format!("side {}: got journal {mode}, synchronous {synchronous}", self.name)))
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The experiments, by name.
+//!
+//! A new one is a module here and a line in [`ALL`]; the program lists and runs it without further ado.
+
+mod commit;
+
+use crate::Result;
+use crate::harness::{Environment, Progress};
+use crate::report::{Figures, Report};
+use std::path::PathBuf;
+
+/// Which journals an experiment covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Journals {
+    /// Write-ahead logs.
+    Wal,
+    /// Rollback journals.
+    Rollback,
+    /// Both families.
+    #[default]
+    Both,
+}
+
+/// What an experiment is run with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The short form: at most 45 seconds.
+    pub quick: bool,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// A directory on the device to be measured; what is made there is removed at the end.
+    pub directory: PathBuf,
+    /// How many power cuts, where the experiment takes [`Flag::Cuts`].
+    pub cuts: Option<u64>,
+    /// Which journals, where the experiment takes [`Flag::Journal`].
+    pub journals: Journals,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            quick: false,
+            seed: 1,
+            directory: PathBuf::from("."),
+            cuts: None,
+            journals: Journals::default(),
+        }
+    }
+}
+
+/// An option that only some experiments take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// [`Options::cuts`].
+    Cuts,
+    /// [`Options::journals`].
+    Journal,
+}
+
+/// An experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub description: &'static str,
+    /// The options of its own that it takes.
+    pub flags: &'static [Flag],
+    run: fn(&Options, &mut dyn Progress) -> Result<Figures>,
+}
+
+/// All experiments, in the order in which they are listed.
+pub const ALL: &[Experiment] = &[Experiment {
+    name: "commit",
+    description: "what a small durable transaction costs: time, bytes, syncs, and time on modelled devices",
+    flags: &[],
+    run: commit::run,
+}];
+
+/// The experiment of that name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    ALL.iter().find(|experiment| experiment.name == name)
+}
+
+impl Experiment {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Whatever keeps it from a result, [`Error::Stopped`](crate::Error::Stopped) where `progress` says so.
+    pub fn run(&self, options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+        let figures = (self.run)(options, progress)?;
+        figures.check()?;
+        Ok(Report {
+            experiment: self.name.to_owned(),
+            environment: Environment::of(&options.directory, options),
+            figures,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_are_found_by_their_names_which_differ() {
+        for (index, experiment) in ALL.iter().enumerate() {
+            assert_eq!(find(experiment.name).map(|found| found.description), Some(experiment.description));
+            assert!(ALL[..index].iter().all(|other| other.name != experiment.name), "{}", experiment.name);
+            assert!(!experiment.description.is_empty());
+        }
+        assert!(find("no such experiment").is_none());
+    }
+}

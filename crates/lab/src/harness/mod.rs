@@ -1,0 +1,11 @@
+//! What experiments share.
+
+mod environment;
+mod latency;
+mod progress;
+mod rounds;
+
+pub use environment::Environment;
+pub use latency::Latencies;
+pub use progress::{Progress, Silent};
+pub use rounds::{MIN_ROUNDS, interleave, median, median_ratio};
