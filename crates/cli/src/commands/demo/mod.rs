@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `series` | the readings, and the comparison with what a database holds |
 //! | `race` | the sides take turns on the real disk: commits a second, latencies |
+//! | `count` | the same readings once more, with bytes and syncs counted |
 //! | `mod` | says what happens, and prints the table |
 
+mod count;
 mod race;
 mod series;
 
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::{Cell, Output, grouped, left, right, table};
+use count::Cost;
 use race::{Race, SIDES, Timing};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,7 +63,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     ))?;
     output.flush()?;
     let race = race::run(directory.path(), &readings, count, limit)?;
-    output.text(results(&race.timings))?;
+    let costs = count::run(directory.path(), &readings, race.readings.min(count::READINGS))?;
+    output.text(results(&race.timings, &costs))?;
     output.text(remarks(&race, count))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -92,13 +96,20 @@ fn work_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
         })
 }
 
-fn results(timings: &[Timing]) -> String {
-    let heading: Vec<Cell> =
-        vec![left(""), right("commits/s"), right("p50 µs"), right("p99 µs"), right("p99.9 µs")];
+fn results(timings: &[Timing], costs: &[Cost]) -> String {
+    let heading: Vec<Cell> = vec![
+        left(""),
+        right("commits/s"),
+        right("p50 µs"),
+        right("p99 µs"),
+        right("p99.9 µs"),
+        right("bytes/commit"),
+        right("syncs/commit"),
+    ];
     let rows: Vec<Vec<Cell>> = SIDES
         .iter()
-        .zip(timings)
-        .map(|(side, timing)| {
+        .zip(timings.iter().zip(costs))
+        .map(|(side, (timing, cost))| {
             let us = |share| right(grouped(timing.percentile_us(share).round() as u64));
             vec![
                 left(side.name),
@@ -106,6 +117,8 @@ fn results(timings: &[Timing]) -> String {
                 us(0.5),
                 us(0.99),
                 us(0.999),
+                right(grouped(cost.bytes_per_commit().round() as u64)),
+                right(format!("{:.2}", cost.syncs_per_commit())),
             ]
         })
         .collect();
