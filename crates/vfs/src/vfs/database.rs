@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::Stats;
 use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
+use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all connections to one database file share.
 pub struct Database {
@@ -120,7 +121,7 @@ impl Database {
     }
 
     fn locks(&self) -> MutexGuard<'_, Locks> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locks.lock()
     }
 
     /// Raises a handle's lock; takes ownership of the file with the first one.

@@ -5,8 +5,9 @@
 
 use super::database::Database;
 use litefoot_engine::device::FileId;
+use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The open databases.
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub struct Registry {
 impl Registry {
     /// The open database of that identity, or the one that `create` makes.
     pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> Database) -> Arc<Database> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(database) = open.get(&id).and_then(Weak::upgrade).filter(|db| db.is_of_this_process()) {
             return database;
         }
@@ -29,7 +30,7 @@ impl Registry {
 
     /// The databases that are open now.
     pub fn all(&self) -> Vec<Arc<Database>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         open.values().filter_map(Weak::upgrade).collect()
     }
 }
