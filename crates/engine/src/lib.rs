@@ -15,4 +15,5 @@
 //! described where they are read and written.
 
 pub mod device;
+pub mod log;
 pub mod sync;
