@@ -35,11 +35,12 @@ use crate::device::{
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Least and most bytes by which the file grows at a time; in between it doubles.
-const GROWTH_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
+const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
 /// Most pages in one write.
 const PAGES_PER_WRITE: usize = 256;
 
@@ -52,6 +53,17 @@ pub enum Durability {
     Durable,
     /// It survives the process, not a power cut; a later durable append or sync covers it.
     Buffered,
+}
+
+/// A transaction of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// The pages it changed, each once.
+    pub page_numbers: &'a [u32],
+    /// Bytes of each.
+    pub page_bytes: u32,
+    /// Pages of the database after it.
+    pub database_pages: u32,
 }
 
 /// A redo log, and which pages it holds.
@@ -74,6 +86,8 @@ pub struct RedoLog {
     database_pages: u32,
     /// Bytes of the file that were written at least once.
     allocated: u64,
+    /// Frames on their way to the medium.
+    buffer: Vec<u8>,
 }
 
 impl RedoLog {
@@ -96,6 +110,7 @@ impl RedoLog {
             newest: BTreeMap::new(),
             database_pages: 0,
             allocated: 0,
+            buffer: Vec::new(),
         };
         if log.medium.info(path)?.is_some_and(|info| info.is_file) {
             let file = log.medium.open(path, FileKind::RedoLog, OpenMode::ReadWrite)?;
@@ -174,38 +189,38 @@ impl RedoLog {
         Ok(bytes)
     }
 
-    /// Appends one transaction: each page once, all of one size, and the size of the database after it.
+    /// Appends one transaction: each of its pages once, and the size of the database after it.
+    ///
+    /// `copy` is asked for the pages in turn, by their place in `transaction.page_numbers`.
     pub fn append(
         &mut self,
-        pages: &[(u32, &[u8])],
-        database_pages: u32,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
         durability: Durability,
     ) -> Result<()> {
-        let Some(((_, first), end)) = pages.first().zip(u32::try_from(pages.len()).ok()) else {
+        let numbers = transaction.page_numbers;
+        if numbers.is_empty() {
             return self.settle(durability);
-        };
-        self.begin(first.len() as u32)?;
-        let Some(header) = self.header else { return Ok(()) };
-        let end = self.frames + end;
+        }
+        let header = self.begin(transaction.page_bytes)?;
+        let end = self.frames + numbers.len() as u32;
         self.reserve(header.frame_offset(end))?;
+        let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
         let mut checksum = self.checksum;
-        let mut frame = self.frames;
-        for part in pages.chunks(PAGES_PER_WRITE) {
-            let last = frame + part.len() as u32 == end;
-            let whole = last && part.len() == pages.len() && !self.unsynced;
-            let durable = whole && durability == Durability::Durable;
-            checksum =
-                self.write_frames(&header, frame, part, checksum, last.then_some(database_pages), durable)?;
-            frame += part.len() as u32;
-            self.unsynced |= !durable;
+        for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
+            let part = first..numbers.len().min(first + PAGES_PER_WRITE);
+            self.fill(&header, transaction, part, &mut checksum, copy)?;
+            let offset = header.frame_offset(self.frames + first as u32);
+            self.write(offset, alone)?;
+            self.unsynced |= !alone;
         }
         self.settle(durability)?;
-        for (frame, (page_number, _)) in (self.frames..).zip(pages) {
+        for (frame, page_number) in (self.frames..).zip(numbers) {
             self.newest.insert(*page_number, frame);
         }
         self.frames = end;
         self.checksum = checksum;
-        self.database_pages = database_pages;
+        self.database_pages = transaction.database_pages;
         Ok(())
     }
 
@@ -224,9 +239,9 @@ impl RedoLog {
     }
 
     /// Begins a generation, durably, unless one is open already.
-    pub fn begin(&mut self, page_bytes: u32) -> Result<()> {
+    pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
         match self.header {
-            Some(header) if header.page_bytes == page_bytes => return Ok(()),
+            Some(header) if header.page_bytes == page_bytes => return Ok(header),
             Some(header) if self.frames > 0 => {
                 let what = format!("it holds pages of {} bytes, these have {page_bytes}", header.page_bytes);
                 return Err(DeviceError::new(Operation::Write, &self.path, io::Error::other(what)));
@@ -250,7 +265,7 @@ impl RedoLog {
         self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
         self.header = Some(header);
         self.checksum = checksum;
-        Ok(())
+        Ok(header)
     }
 
     /// Removes the file, for good. Every page of it must be in the database file, and that synced.
@@ -289,36 +304,38 @@ impl RedoLog {
         Ok(())
     }
 
-    fn write_frames(
-        &self,
+    /// Makes the frames of a part of a transaction in the buffer.
+    fn fill(
+        &mut self,
         header: &Header,
-        first: u32,
-        pages: &[(u32, &[u8])],
-        mut checksum: Checksum,
-        database_pages: Option<u32>,
-        durable: bool,
-    ) -> Result<Checksum> {
-        let Some(file) = &self.file else { return Ok(checksum) };
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+        checksum: &mut Checksum,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.buffer.resize(part.len() * header.frame_bytes(), 0);
+        for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
+            let last = index + 1 == transaction.page_numbers.len();
+            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
+            copy(index, page)?;
+            let size = if last { transaction.database_pages } else { 0 };
+            let encoded = header.encode_frame(*checksum, transaction.page_numbers[index], size, page);
+            head.copy_from_slice(&encoded.0);
+            *checksum = encoded.1;
+        }
+        Ok(())
+    }
+
+    /// Writes the buffer, durably or not.
+    fn write(&self, offset: u64, durable: bool) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
         self.latch.check(&self.path)?;
-        let mut heads = Vec::with_capacity(pages.len());
-        for (index, (page_number, page)) in pages.iter().enumerate() {
-            let size = if index + 1 == pages.len() { database_pages.unwrap_or(0) } else { 0 };
-            let (head, next) = header.encode_frame(checksum, *page_number, size, page);
-            heads.push(head);
-            checksum = next;
-        }
-        let slices: Vec<IoSlice<'_>> = heads
-            .iter()
-            .zip(pages)
-            .flat_map(|(head, (_, page))| [IoSlice::new(head), IoSlice::new(page)])
-            .collect();
-        let offset = header.frame_offset(first);
+        let bytes = [IoSlice::new(&self.buffer)];
         if durable {
-            self.latch.watch(file.write_durable_at(&slices, offset))?;
+            self.latch.watch(file.write_durable_at(&bytes, offset))
         } else {
-            file.write_vectored_at(&slices, offset)?;
+            file.write_vectored_at(&bytes, offset)
         }
-        Ok(checksum)
     }
 
     /// Syncs what is left to sync, the name of a new file included.

@@ -17,10 +17,13 @@ fn page(number: u32, version: u32) -> Vec<u8> {
 }
 
 fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
-    let images: Vec<(u32, Vec<u8>)> =
-        numbers.iter().map(|number| (*number, page(*number, version))).collect();
-    let pages: Vec<(u32, &[u8])> = images.iter().map(|(number, page)| (*number, page.as_slice())).collect();
-    log.append(&pages, 100 + version, durability)
+    let transaction =
+        Transaction { page_numbers: numbers, page_bytes: PAGE as u32, database_pages: 100 + version };
+    let mut copy = |index: usize, out: &mut [u8]| {
+        out.copy_from_slice(&page(numbers[index], version));
+        Ok(())
+    };
+    log.append(&transaction, &mut copy, durability)
 }
 
 fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
