@@ -7,6 +7,7 @@
 //! ```text
 //! abi       SQLite's structures, numbers and function table; the trampolines
 //! vfs       SQLite's file calls
+//! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
 //! ```
 
@@ -18,6 +19,7 @@ pub mod options;
 mod pragma;
 mod stats;
 pub mod vfs;
+pub mod wal;
 
 pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};

@@ -11,6 +11,7 @@ use super::shm::SharedMemory;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::Stats;
+use crate::wal::{MakeSpill, Wal};
 use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
@@ -25,13 +26,17 @@ pub struct Database {
     options: Options,
     writable: bool,
     fork_generation: u32,
-    latch: SyncLatch,
+    latch: Arc<SyncLatch>,
     stats: Stats,
     shm: SharedMemory,
     locks: Mutex<Locks>,
     next_handle: AtomicU64,
     /// Whether the file's name may not be durable yet.
     name_unsynced: AtomicBool,
+    /// Whether the file was written since its last sync.
+    written: AtomicBool,
+    /// The log, once a connection has used it.
+    wal: Mutex<Option<Arc<Wal>>>,
 }
 
 #[derive(Default)]
@@ -66,7 +71,9 @@ impl Database {
             options: setup.options,
             writable: setup.writable,
             fork_generation: ownership::fork_generation(),
-            latch: SyncLatch::new(),
+            latch: Arc::default(),
+            wal: Mutex::default(),
+            written: AtomicBool::new(false),
             stats: Stats::default(),
             shm: SharedMemory::default(),
             locks: Mutex::default(),
@@ -101,7 +108,7 @@ impl Database {
     }
 
     /// The latch that guards the database file, its journal and its logs together.
-    pub fn latch(&self) -> &SyncLatch {
+    pub fn latch(&self) -> &Arc<SyncLatch> {
         &self.latch
     }
 
@@ -157,20 +164,54 @@ impl Database {
 
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
-        self.stats.rows()
+        let mut rows = self.stats.rows();
+        let wal_bytes = self.wal().map_or(0, |wal| wal.memory_bytes());
+        rows.push(("wal_memory_bytes".to_owned(), i64::try_from(wal_bytes).unwrap_or(i64::MAX)));
+        rows
     }
 
     /// Writes to the database file unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_writes, 1);
+        self.written.store(true, Ordering::Release);
         Ok(self.file.write_at(buf, offset)?)
+    }
+
+    /// Cuts the database file, or extends it.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.written.store(true, Ordering::Release);
+        Ok(self.file.set_len(len)?)
+    }
+
+    /// Syncs the database file if it was written since the last sync.
+    pub fn sync_if_written(&self) -> Result<()> {
+        if self.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
+    }
+
+    /// The log, if a connection has used it.
+    pub fn wal(&self) -> Option<Arc<Wal>> {
+        self.wal.lock().clone()
+    }
+
+    /// The log; `make_spill` makes the file for what does not fit into its memory.
+    pub fn wal_or_open(&self, make_spill: MakeSpill) -> Result<Arc<Wal>> {
+        let mut wal = self.wal.lock();
+        if let Some(wal) = &*wal {
+            return Ok(wal.clone());
+        }
+        let opened = Arc::new(Wal::open(self, make_spill)?);
+        *wal = Some(opened.clone());
+        Ok(opened)
     }
 
     /// Syncs the database file; the first sync after its creation makes its name durable, too.
     pub fn sync(&self) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_syncs, 1);
+        // Before the sync: what is written meanwhile counts as written after it.
+        self.written.store(false, Ordering::Release);
         self.latch.watch(self.file.sync())?;
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;

@@ -3,9 +3,11 @@
 use super::database::Database;
 use super::handle::{Control, Handle, Handled, PragmaCall, read_exactly};
 use super::lock::{HandleId, Level};
+use super::session::Session;
 use super::shm::HeldSlots;
 use crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::error::{Error, Result, last_errno};
+use litefoot_engine::log::redo::Durability;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 /// One connection's handle on a database.
 pub struct MainFile {
     database: Arc<Database>,
+    session: Arc<Session>,
     id: HandleId,
     read_only: bool,
     slots: HeldSlots,
@@ -26,6 +29,7 @@ impl MainFile {
     pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let id = database.new_handle();
         MainFile {
+            session: Arc::new(Session::new(database.clone())),
             database,
             id,
             read_only,
@@ -68,8 +72,7 @@ impl Handle for MainFile {
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.database.latch().check(self.database.path())?;
-        Ok(self.database.file().set_len(len)?)
+        self.database.set_len(len)
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -112,6 +115,12 @@ impl Handle for MainFile {
                 let there = self.database.medium().info(self.database.path())?;
                 *moved = c_int::from(there.is_none_or(|info| info.id != self.database.file().id()));
             }
+            Control::CommitDone => {
+                self.session.completed.lock().take();
+                if let Some(wal) = self.database.wal() {
+                    wal.log(Durability::Buffered)?;
+                }
+            }
             Control::Pragma(call) => return self.pragma(call),
         }
         Ok(Handled::Yes)
@@ -121,8 +130,8 @@ impl Handle for MainFile {
         if self.powersafe_overwrite { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
-        Some(&self.database)
+    fn session(&self) -> Option<&Arc<Session>> {
+        Some(&self.session)
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {

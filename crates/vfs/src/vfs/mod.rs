@@ -17,11 +17,14 @@ pub(crate) mod ownership;
 mod plain_file;
 mod refused_file;
 pub(crate) mod registry;
+pub(crate) mod session;
 pub(crate) mod shm;
+mod temporary;
 
 use crate::abi::codes::*;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup};
 use handle::Handle;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
@@ -29,13 +32,11 @@ use main_file::MainFile;
 use plain_file::PlainFile;
 use refused_file::RefusedFile;
 use registry::Registry;
+use session::Session;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Attempts to find a free name for a temporary file.
-const TEMPORARY_NAME_ATTEMPTS: u32 = 100;
+use temporary::TemporaryFiles;
 
 /// One registered VFS: a name over a medium.
 pub struct Vfs {
@@ -44,7 +45,6 @@ pub struct Vfs {
     defaults: Options,
     pass_through: bool,
     databases: Registry,
-    temporary: AtomicU64,
 }
 
 /// How a VFS is set up.
@@ -67,8 +67,8 @@ pub(crate) struct OpenRequest {
     pub flags: c_int,
     /// URI parameters, in order.
     pub parameters: Vec<(String, String)>,
-    /// For a journal or log: the database it belongs to.
-    pub database: Option<Arc<Database>>,
+    /// For a journal or log: the connection it belongs to.
+    pub session: Option<Arc<Session>>,
 }
 
 /// What `xOpen` answers.
@@ -86,7 +86,6 @@ impl Vfs {
             defaults: setup.defaults,
             pass_through: setup.pass_through,
             databases: Registry::default(),
-            temporary: AtomicU64::new(0),
         }
     }
 
@@ -110,7 +109,14 @@ impl Vfs {
             }));
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            return self.open_companion(&path, flags, request.database);
+            if flags & SQLITE_OPEN_WAL != 0
+                && let Some(session) = &request.session
+                && let Some(wal) = self.wal_of(&session.database)?
+            {
+                return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
+            }
+            let database = request.session.map(|session| session.database.clone());
+            return self.open_companion(&path, flags, database);
         }
         let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
         let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
@@ -156,6 +162,15 @@ impl Vfs {
         Ok(Opened { handle: Box::new(MainFile::new(database, read_only, powersafe_overwrite)), flags })
     }
 
+    /// The log in memory of a database; `None` where SQLite's own protocol is used.
+    fn wal_of(&self, database: &Arc<Database>) -> Result<Option<Arc<Wal>>> {
+        if self.pass_through || !database.writable() {
+            return Ok(None);
+        }
+        let spill = self.temporary_files();
+        database.wal_or_open(Box::new(move || spill.open())).map(Some)
+    }
+
     fn open_companion(&self, path: &Path, flags: c_int, database: Option<Arc<Database>>) -> Result<Opened> {
         let kind = if flags & SQLITE_OPEN_WAL != 0 {
             FileKind::RedoLog
@@ -173,38 +188,13 @@ impl Vfs {
     }
 
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
-        let path = self.temporary_path()?;
-        let file = self.medium.open(&path, FileKind::Temporary, OpenMode::CreateNew)?;
-        // Nameless from now on: nothing is left behind, however the process ends.
-        self.medium.delete(&path)?;
+        let file = self.temporary_files().open()?;
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
     }
 
-    /// A path for a temporary file that nobody uses yet.
-    pub(crate) fn temporary_path(&self) -> Result<PathBuf> {
-        let directory = self.temporary_directory();
-        for _ in 0..TEMPORARY_NAME_ATTEMPTS {
-            let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-            let name = format!("litefoot-{}-{}-{number:x}.tmp", std::process::id(), self.name);
-            let path = directory.join(name);
-            if self.medium.info(&path)?.is_none() {
-                return Ok(path);
-            }
-        }
-        Err(Error::Refused(format!("{}: no free name for a temporary file", directory.display())))
-    }
-
-    /// The directory that SQLite's own VFS would take.
-    fn temporary_directory(&self) -> PathBuf {
-        let usable = |path: &Path| {
-            self.medium.info(path).ok().flatten().is_some_and(|info| !info.is_file && info.writable)
-        };
-        ["SQLITE_TMPDIR", "TMPDIR"]
-            .iter()
-            .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
-            .chain(["/var/tmp", "/usr/tmp", "/tmp"].map(PathBuf::from))
-            .find(|path| usable(path))
-            .unwrap_or_else(|| PathBuf::from("."))
+    /// Where temporary files come from.
+    pub(crate) fn temporary_files(&self) -> TemporaryFiles {
+        TemporaryFiles { medium: self.medium.clone(), vfs: self.name.clone() }
     }
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
@@ -234,6 +224,9 @@ impl Vfs {
     }
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
+        if let Some((database, wal)) = self.databases.wal_at(path) {
+            return wal.delete(&database);
+        }
         self.medium.delete(path)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
         // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
@@ -244,6 +237,9 @@ impl Vfs {
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        if let Some((_, wal)) = self.databases.wal_at(path) {
+            return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
+        }
         let Some(info) = self.medium.info(path)? else { return Ok(false) };
         Ok(match flags {
             // SQLite takes an empty file for none: a journal of zero bytes is not hot.

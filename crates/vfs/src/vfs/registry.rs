@@ -4,9 +4,11 @@
 //! descriptor which stays open, so it cannot be reused while the entry lives.
 
 use super::database::Database;
+use crate::wal::Wal;
 use litefoot_engine::device::FileId;
 use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 /// The open databases.
@@ -26,6 +28,17 @@ impl Registry {
         let database = Arc::new(create());
         open.insert(id, Arc::downgrade(&database));
         database
+    }
+
+    /// The open database whose log lies at `path`, and that log.
+    pub fn wal_at(&self, path: &Path) -> Option<(Arc<Database>, Arc<Wal>)> {
+        if !path.as_os_str().as_encoded_bytes().ends_with(b"-wal") {
+            return None;
+        }
+        self.all().into_iter().find_map(|database| {
+            let wal = database.wal().filter(|wal| wal.path() == path)?;
+            Some((database, wal))
+        })
     }
 
     /// The databases that are open now.
