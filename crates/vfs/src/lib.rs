@@ -7,6 +7,7 @@
 //! ```text
 //! abi       SQLite's structures, numbers and function table; the trampolines
 //! vfs       SQLite's file calls
+//! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
 //! ```
@@ -15,6 +16,8 @@ pub mod abi;
 pub mod connection;
 mod error;
 pub mod install;
+mod journal;
+mod memory;
 pub mod options;
 mod pragma;
 mod stats;

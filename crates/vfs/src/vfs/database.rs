@@ -9,14 +9,19 @@ use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
 use super::shm::SharedMemory;
 use crate::error::{Error, Result};
+use crate::journal::AtomicLog;
+use crate::memory::MakeSpill;
 use crate::options::Options;
 use crate::stats::Stats;
-use crate::wal::{MakeSpill, Wal};
+use crate::wal::Wal;
 use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Where the file says how many bytes a page has (file format, section 1.3.2).
+const PAGE_SIZE_OFFSET: u64 = 16;
 
 /// What all connections to one database file share.
 pub struct Database {
@@ -37,6 +42,13 @@ pub struct Database {
     written: AtomicBool,
     /// The log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
+    /// The redo log of its rollback-journal transactions.
+    atomic: AtomicLog,
+    /// Whether transactions are held back until they commit.
+    holds_back: bool,
+    /// Bytes of a page, as the file says; 0 while that must be read.
+    page_bytes: AtomicU32,
+    handles: AtomicU64,
 }
 
 #[derive(Default)]
@@ -59,6 +71,8 @@ pub struct DatabaseSetup {
     pub writable: bool,
     /// Whether the open created the file.
     pub created: bool,
+    /// Whether transactions are held back until they commit.
+    pub holds_back: bool,
 }
 
 impl Database {
@@ -73,6 +87,10 @@ impl Database {
             fork_generation: ownership::fork_generation(),
             latch: Arc::default(),
             wal: Mutex::default(),
+            atomic: AtomicLog::default(),
+            holds_back: setup.holds_back && setup.writable,
+            page_bytes: AtomicU32::new(0),
+            handles: AtomicU64::new(0),
             written: AtomicBool::new(false),
             stats: Stats::default(),
             shm: SharedMemory::default(),
@@ -124,6 +142,7 @@ impl Database {
 
     /// A number for a new handle.
     pub fn new_handle(&self) -> HandleId {
+        self.handles.fetch_add(1, Ordering::Relaxed);
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -143,6 +162,13 @@ impl Database {
                 return Err(Error::Owned { path: self.path.clone(), holder });
             }
             locks.owned = true;
+            if self.holds_back
+                && let Err(error) = self.atomic.recover(self)
+            {
+                locks.owned = false;
+                ownership::release(&*self.file)?;
+                return Err(error);
+            }
         }
         if locks.table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
     }
@@ -170,11 +196,69 @@ impl Database {
         rows
     }
 
+    /// The counters of this database.
+    pub(crate) fn counters(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// A handle is closed; the last one leaves the database file alone and complete.
+    pub fn leave(&self) -> Result<()> {
+        let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
+    }
+
+    /// The redo log of its rollback-journal transactions.
+    pub fn atomic(&self) -> &AtomicLog {
+        &self.atomic
+    }
+
+    /// Whether transactions are held back until they commit.
+    pub fn holds_back(&self) -> bool {
+        self.holds_back
+    }
+
+    /// Where the rollback journal lies, if there is one.
+    pub fn journal_path(&self) -> PathBuf {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push("-journal");
+        path.into()
+    }
+
+    /// Whether there is a rollback journal on the medium.
+    pub fn has_real_journal(&self) -> Result<bool> {
+        Ok(self.medium.info(&self.journal_path())?.is_some_and(|info| info.len > 0))
+    }
+
+    /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
+    pub fn page_bytes(&self, file_len: u64) -> Result<usize> {
+        let known = self.page_bytes.load(Ordering::Relaxed);
+        if known != 0 || file_len == 0 {
+            return Ok(known as usize);
+        }
+        let mut field = [0; 2];
+        self.file.read_at(&mut field, PAGE_SIZE_OFFSET)?;
+        // 65536 does not fit into the field and is stored as 1.
+        let bytes = if field == [0, 1] { 65536 } else { u32::from(u16::from_be_bytes(field)) };
+        let bytes = if bytes.is_power_of_two() && bytes >= 512 { bytes } else { 0 };
+        self.page_bytes.store(bytes, Ordering::Relaxed);
+        Ok(bytes as usize)
+    }
+
+    /// Makes room for a database of `len` bytes, so that writing it cannot fail for want of space.
+    pub fn reserve(&self, len: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.written.store(true, Ordering::Release);
+        Ok(self.file.allocate(len)?)
+    }
+
     /// Writes to the database file unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_writes, 1);
         self.written.store(true, Ordering::Release);
+        if offset == 0 {
+            self.page_bytes.store(0, Ordering::Relaxed);
+        }
         Ok(self.file.write_at(buf, offset)?)
     }
 
@@ -182,6 +266,7 @@ impl Database {
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
+        self.page_bytes.store(0, Ordering::Relaxed);
         Ok(self.file.set_len(len)?)
     }
 

@@ -23,6 +23,8 @@ pub enum Control<'a> {
     PowersafeOverwrite(&'a mut c_int),
     /// HAS_MOVED.
     HasMoved(&'a mut c_int),
+    /// SYNC with a super-journal: the transaction spans several databases.
+    SeveralFiles,
     /// COMMIT_PHASETWO: a transaction is committed and published, and the commit is about to return.
     CommitDone,
     /// PRAGMA: the name, its argument, and room for the answer.

@@ -23,6 +23,8 @@ mod temporary;
 
 use crate::abi::codes::*;
 use crate::error::{Error, Result};
+use crate::journal::JournalFile;
+use crate::memory::{MakeMemory, MemoryFile};
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup};
@@ -31,7 +33,7 @@ use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, paren
 use main_file::MainFile;
 use plain_file::PlainFile;
 use refused_file::RefusedFile;
-use registry::Registry;
+use registry::{Companion, Registry};
 use session::Session;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -115,6 +117,14 @@ impl Vfs {
             {
                 return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
             }
+            if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE)
+                == SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE
+                && let Some(session) = request.session.clone().filter(|session| session.database.holds_back())
+            {
+                session.begin_writing();
+                let memory = self.memory(session.database.options().wal_memory);
+                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory())), flags });
+            }
             let database = request.session.map(|session| session.database.clone());
             return self.open_companion(&path, flags, database);
         }
@@ -150,6 +160,7 @@ impl Vfs {
                 writable,
                 // SQLite itself leaves the name of a new database to the file system. An empty file counts
                 // as new: whoever created it may have synced nothing.
+                holds_back: !self.pass_through,
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
@@ -159,7 +170,9 @@ impl Vfs {
         } else {
             out
         };
-        Ok(Opened { handle: Box::new(MainFile::new(database, read_only, powersafe_overwrite)), flags })
+        let memory = self.memory(database.options().wal_memory);
+        let handle = MainFile::new(database, memory, read_only, powersafe_overwrite);
+        Ok(Opened { handle: Box::new(handle), flags })
     }
 
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
@@ -167,6 +180,7 @@ impl Vfs {
         if self.pass_through || !database.writable() {
             return Ok(None);
         }
+        database.atomic().retire(database)?;
         let spill = self.temporary_files();
         database.wal_or_open(Box::new(move || spill.open())).map(Some)
     }
@@ -190,6 +204,15 @@ impl Vfs {
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
         let file = self.temporary_files().open()?;
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
+    }
+
+    /// Makes files in memory that keep `budget` bytes there.
+    fn memory(&self, budget: usize) -> MakeMemory {
+        let files = Arc::new(self.temporary_files());
+        Box::new(move || {
+            let files = files.clone();
+            MemoryFile::new(budget, Box::new(move || files.open()))
+        })
     }
 
     /// Where temporary files come from.
@@ -224,8 +247,22 @@ impl Vfs {
     }
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        if let Some((database, wal)) = self.databases.wal_at(path) {
-            return wal.delete(&database);
+        match self.databases.companion_at(path) {
+            Some((database, Companion::Wal)) => {
+                if let Some(wal) = database.wal() {
+                    return wal.delete(&database);
+                }
+                if database.atomic().is_live() {
+                    return Ok(());
+                }
+            }
+            // A journal in memory is gone with its handle.
+            Some((database, Companion::Journal))
+                if database.holds_back() && self.medium.info(path)?.is_none() =>
+            {
+                return Ok(());
+            }
+            _ => {}
         }
         self.medium.delete(path)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
@@ -237,8 +274,13 @@ impl Vfs {
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        if let Some((_, wal)) = self.databases.wal_at(path) {
-            return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
+        if let Some((database, Companion::Wal)) = self.databases.companion_at(path) {
+            if let Some(wal) = database.wal() {
+                return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
+            }
+            if database.atomic().is_live() {
+                return Ok(false);
+            }
         }
         let Some(info) = self.medium.info(path)? else { return Ok(false) };
         Ok(match flags {

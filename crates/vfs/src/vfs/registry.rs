@@ -4,12 +4,20 @@
 //! descriptor which stays open, so it cannot be reused while the entry lives.
 
 use super::database::Database;
-use crate::wal::Wal;
 use litefoot_engine::device::FileId;
 use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Weak};
+
+/// A file that SQLite keeps beside a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Companion {
+    /// The write-ahead log.
+    Wal,
+    /// The rollback journal.
+    Journal,
+}
 
 /// The open databases.
 #[derive(Default)]
@@ -30,15 +38,16 @@ impl Registry {
         database
     }
 
-    /// The open database whose log lies at `path`, and that log.
-    pub fn wal_at(&self, path: &Path) -> Option<(Arc<Database>, Arc<Wal>)> {
-        if !path.as_os_str().as_encoded_bytes().ends_with(b"-wal") {
-            return None;
-        }
-        self.all().into_iter().find_map(|database| {
-            let wal = database.wal().filter(|wal| wal.path() == path)?;
-            Some((database, wal))
-        })
+    /// The open database whose log or journal would have that path, and which of them it is.
+    pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+        let name = path.as_os_str().as_encoded_bytes();
+        let (base, companion) = match (name.strip_suffix(b"-wal"), name.strip_suffix(b"-journal")) {
+            (Some(base), _) => (base, Companion::Wal),
+            (_, Some(base)) => (base, Companion::Journal),
+            _ => return None,
+        };
+        let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
+        Some((database, companion))
     }
 
     /// The databases that are open now.

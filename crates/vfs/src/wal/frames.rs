@@ -19,7 +19,7 @@
 //!    slots of what it rolled back.
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
 
-use super::memory::MemoryFile;
+use crate::memory::MemoryFile;
 use litefoot_engine::device::Result;
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::collections::BTreeMap;
@@ -199,7 +199,7 @@ mod tests {
     const PAGE: usize = 512;
 
     fn frames() -> Frames {
-        Frames::load(super::super::memory::tests::spilling(1 << 20), &[]).unwrap()
+        Frames::load(crate::memory::tests::spilling(1 << 20), &[]).unwrap()
     }
 
     fn header() -> Vec<u8> {
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(page(&frames, 2), [7; PAGE]);
         let mut bytes = vec![0; offset(3)];
         frames.read(&mut bytes, 0).unwrap();
-        let loaded = Frames::load(super::super::memory::tests::spilling(1 << 20), &bytes).unwrap();
+        let loaded = Frames::load(crate::memory::tests::spilling(1 << 20), &bytes).unwrap();
         assert_eq!((loaded.committed(), loaded.newest(0)), (3, [(3, 0), (4, 1), (7, 2)].into()));
     }
 

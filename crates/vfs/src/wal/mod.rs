@@ -8,7 +8,6 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `memory` | a file in memory, with a budget |
 //! | `frames` | SQLite's log in it, and where transactions end |
 //! | `file` | the handle that SQLite has on it |
 //! | `mod` | what goes to the medium, and when |
@@ -30,19 +29,17 @@
 
 mod file;
 mod frames;
-mod memory;
 
 pub(crate) use file::WalFile;
-pub(crate) use memory::MakeSpill;
 
 use crate::error::{Error, Result};
+use crate::memory::{MakeSpill, MemoryFile};
 use crate::vfs::database::Database;
 pub use frames::Transaction;
 use frames::{Frames, Written};
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::sync::{Mutex, RwLock};
-use memory::MemoryFile;
 use std::path::{Path, PathBuf};
 
 /// The log of one database.

@@ -238,6 +238,14 @@ impl RedoLog {
         self.database_pages = 0;
     }
 
+    /// After a [`RedoLog::reset`]: voids the log durably, by the header of a new generation.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        match self.last {
+            Some(last) if self.header.is_none() => self.begin(last.page_bytes).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins a generation, durably, unless one is open already.
     pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
         match self.header {

@@ -3,11 +3,14 @@
 use litefoot_engine::device::{File, Result};
 use std::sync::Arc;
 
-/// Bytes of a chunk; large enough that chunks are few, small enough that a short log stays small.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of a chunk; large enough that chunks are few, small enough that a short file stays small.
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Makes the file for what is beyond the budget.
 pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
+
+/// Makes an empty file in memory.
+pub type MakeMemory = Box<dyn Fn() -> MemoryFile + Send + Sync>;
 
 /// The bytes of a file, without a file as long as they are few.
 ///
@@ -117,7 +120,7 @@ fn place(offset: usize) -> (usize, usize) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
     use proptest::prelude::*;
