@@ -240,6 +240,10 @@ impl Medium for CountingMedium {
         self.inner.info(path)
     }
 
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.inner.identity(path)
+    }
+
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         self.inner.list(directory)
     }

@@ -134,7 +134,7 @@ impl Batcher {
         if !matches!(self.batch, Batch::None) || !session.is_writing() {
             return Ok(());
         }
-        let file_len = session.database.file().len()?;
+        let file_len = session.database.file_len()?;
         let page_bytes = match session.database.page_bytes(file_len)? {
             0 => page_bytes,
             known => known,

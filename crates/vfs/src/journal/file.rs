@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::memory::MemoryFile;
 use crate::vfs::database::Database;
 use crate::vfs::handle::{Handle, read_exactly};
+use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
 use litefoot_engine::device::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
 use litefoot_engine::sync::Mutex;
@@ -31,9 +32,10 @@ impl Journal {
         if self.real.is_some() {
             return Ok(());
         }
-        let path = database.journal_path();
+        let path = database.companion_path(Companion::Journal);
         let latch = database.latch();
         latch.check(&path)?;
+        database.set_alone(Companion::Journal, false);
         let file = database.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
         file.set_len(0)?;
         let mut buffer = vec![0; COPY_BYTES];
@@ -69,7 +71,11 @@ impl JournalFile {
     }
 
     fn check(&self) -> Result<()> {
-        Ok(self.session.database.latch().check(&self.session.database.journal_path())?)
+        let database = &self.session.database;
+        if database.latch().reason().is_none() {
+            return Ok(());
+        }
+        Ok(database.latch().check(&database.companion_path(Companion::Journal))?)
     }
 }
 
@@ -141,7 +147,7 @@ pub(super) fn go_classic(session: &Session, held: Option<&Held>) -> Result<()> {
         held.copy(number, &mut page)?;
         database.write(&page, u64::from(number - 1) * held.page_bytes() as u64)?;
     }
-    if held.len() != database.file().len()? {
+    if held.len() != database.file_len()? {
         database.set_len(held.len())?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::held::Held;
 use crate::error::Result;
 use crate::stats::Stats;
 use crate::vfs::database::Database;
-use crate::wal;
+use crate::vfs::registry::Companion;
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex};
@@ -51,7 +51,7 @@ impl AtomicLog {
     /// Finishes what a crash left: copies the log's pages to the database file. A log of a database in WAL
     /// mode is left to SQLite.
     pub fn recover(&self, database: &Database) -> Result<()> {
-        let path = wal::path_of(database.path());
+        let path = database.companion_path(Companion::Wal);
         if database.medium().info(&path)?.is_none_or(|info| !info.is_file) {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl AtomicLog {
                 redo.page_numbers().filter(|number| *number <= redo.database_pages()).collect();
             let mut copy = |number: u32, page: &mut [u8]| redo.read_page(number, 0, page).map(drop);
             write_in_place(database, &numbers, page_bytes, &mut copy)?;
-            if database.file().len()? != size {
+            if database.file_len()? != size {
                 database.set_len(size)?;
             }
         }
@@ -87,7 +87,7 @@ impl AtomicLog {
         let redo = match redo {
             Some(redo) => redo,
             None => {
-                let path = wal::path_of(database.path());
+                let path = database.companion_path(Companion::Wal);
                 let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
                 redo.insert(opened)
             }

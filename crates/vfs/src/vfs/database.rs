@@ -7,6 +7,7 @@
 
 use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
+use super::registry::Companion;
 use super::shm::SharedMemory;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
@@ -21,7 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
-const PAGE_SIZE_OFFSET: u64 = 16;
+const PAGE_SIZE_OFFSET: usize = 16;
+
+/// No length: the file may be another process's.
+const UNKNOWN: u64 = u64::MAX;
 
 /// What all connections to one database file share.
 pub struct Database {
@@ -48,6 +52,11 @@ pub struct Database {
     holds_back: bool,
     /// Bytes of a page, as the file says; 0 while that must be read.
     page_bytes: AtomicU32,
+    /// Length of the file, while this process owns it; [`UNKNOWN`] before.
+    len: AtomicU64,
+    /// Whether it is known that no journal and no log lie beside the file, which nobody but the owner could
+    /// put there.
+    alone: [AtomicBool; 2],
     handles: AtomicU64,
 }
 
@@ -90,6 +99,8 @@ impl Database {
             atomic: AtomicLog::default(),
             holds_back: setup.holds_back && setup.writable,
             page_bytes: AtomicU32::new(0),
+            len: AtomicU64::new(UNKNOWN),
+            alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
             written: AtomicBool::new(false),
             stats: Stats::default(),
@@ -163,7 +174,7 @@ impl Database {
             }
             locks.owned = true;
             if self.holds_back
-                && let Err(error) = self.atomic.recover(self)
+                && let Err(error) = self.take_over()
             {
                 locks.owned = false;
                 ownership::release(&*self.file)?;
@@ -196,6 +207,40 @@ impl Database {
         rows
     }
 
+    /// The process has become the owner.
+    fn take_over(&self) -> Result<()> {
+        self.atomic.recover(self)?;
+        self.len.store(self.file.len()?, Ordering::Release);
+        for companion in [Companion::Wal, Companion::Journal] {
+            let there = self.medium.identity(&self.companion_path(companion))?;
+            self.set_alone(companion, there.is_none());
+        }
+        Ok(())
+    }
+
+    /// Whether it is known, without asking the medium, that a companion is not there.
+    pub fn is_alone(&self, companion: Companion) -> bool {
+        self.alone[companion as usize].load(Ordering::Acquire)
+    }
+
+    /// Notes whether a companion is known not to be there.
+    pub fn set_alone(&self, companion: Companion, alone: bool) {
+        self.alone[companion as usize].store(alone, Ordering::Release);
+    }
+
+    /// Length of the database file.
+    pub fn file_len(&self) -> Result<u64> {
+        match self.len.load(Ordering::Acquire) {
+            UNKNOWN => Ok(self.file.len()?),
+            known => Ok(known),
+        }
+    }
+
+    fn note_len(&self, change: impl Fn(u64) -> u64) {
+        let known = |len| (len != UNKNOWN).then(|| change(len));
+        let _ = self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, known);
+    }
+
     /// The counters of this database.
     pub(crate) fn counters(&self) -> &Stats {
         &self.stats
@@ -217,16 +262,16 @@ impl Database {
         self.holds_back
     }
 
-    /// Where the rollback journal lies, if there is one.
-    pub fn journal_path(&self) -> PathBuf {
+    /// Where a companion lies, if it is there.
+    pub fn companion_path(&self, companion: Companion) -> PathBuf {
         let mut path = self.path.as_os_str().to_owned();
-        path.push("-journal");
+        path.push(companion.suffix());
         path.into()
     }
 
     /// Whether there is a rollback journal on the medium.
     pub fn has_real_journal(&self) -> Result<bool> {
-        Ok(self.medium.info(&self.journal_path())?.is_some_and(|info| info.len > 0))
+        Ok(self.medium.info(&self.companion_path(Companion::Journal))?.is_some_and(|info| info.len > 0))
     }
 
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
@@ -235,11 +280,9 @@ impl Database {
         if known != 0 || file_len == 0 {
             return Ok(known as usize);
         }
-        let mut field = [0; 2];
-        self.file.read_at(&mut field, PAGE_SIZE_OFFSET)?;
-        // 65536 does not fit into the field and is stored as 1.
-        let bytes = if field == [0, 1] { 65536 } else { u32::from(u16::from_be_bytes(field)) };
-        let bytes = if bytes.is_power_of_two() && bytes >= 512 { bytes } else { 0 };
+        let mut header = [0; PAGE_SIZE_OFFSET + 2];
+        let read = self.file.read_at(&mut header, 0)?;
+        let bytes = page_bytes_in(&header[..read]);
         self.page_bytes.store(bytes, Ordering::Relaxed);
         Ok(bytes as usize)
     }
@@ -248,7 +291,9 @@ impl Database {
     pub fn reserve(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
-        Ok(self.file.allocate(len)?)
+        self.file.allocate(len)?;
+        self.note_len(|known| known.max(len));
+        Ok(())
     }
 
     /// Writes to the database file unless a sync has failed before.
@@ -257,9 +302,11 @@ impl Database {
         Stats::add(&self.stats.database_writes, 1);
         self.written.store(true, Ordering::Release);
         if offset == 0 {
-            self.page_bytes.store(0, Ordering::Relaxed);
+            self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
-        Ok(self.file.write_at(buf, offset)?)
+        self.file.write_at(buf, offset)?;
+        self.note_len(|known| known.max(offset + buf.len() as u64));
+        Ok(())
     }
 
     /// Cuts the database file, or extends it.
@@ -267,7 +314,9 @@ impl Database {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
-        Ok(self.file.set_len(len)?)
+        self.file.set_len(len)?;
+        self.note_len(|_| len);
+        Ok(())
     }
 
     /// Syncs the database file if it was written since the last sync.
@@ -303,6 +352,19 @@ impl Database {
             self.name_unsynced.store(false, Ordering::Release);
         }
         Ok(())
+    }
+}
+
+/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.
+fn page_bytes_in(page_one: &[u8]) -> u32 {
+    match page_one.get(PAGE_SIZE_OFFSET..PAGE_SIZE_OFFSET + 2) {
+        // 65536 does not fit into the field.
+        Some([0, 1]) => 65536,
+        Some(&[high, low]) => {
+            let bytes = u32::from(u16::from_be_bytes([high, low]));
+            if bytes.is_power_of_two() && bytes >= 512 { bytes } else { 0 }
+        }
+        _ => 0,
     }
 }
 

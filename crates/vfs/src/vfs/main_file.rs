@@ -91,7 +91,7 @@ impl Handle for MainFile {
     fn size(&mut self) -> Result<u64> {
         match self.batcher.len() {
             Some(len) => Ok(len),
-            None => Ok(self.database.file().len()?),
+            None => self.database.file_len(),
         }
     }
 
@@ -132,8 +132,8 @@ impl Handle for MainFile {
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
             Control::HasMoved(moved) => {
-                let there = self.database.medium().info(self.database.path())?;
-                *moved = c_int::from(there.is_none_or(|info| info.id != self.database.file().id()));
+                let there = self.database.medium().identity(self.database.path())?;
+                *moved = c_int::from(there.is_none_or(|id| id != self.database.file().id()));
             }
             Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
             Control::CommitDone => {

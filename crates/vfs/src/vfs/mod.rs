@@ -16,7 +16,7 @@ mod main_file;
 pub(crate) mod ownership;
 mod plain_file;
 mod refused_file;
-pub(crate) mod registry;
+pub mod registry;
 pub(crate) mod session;
 pub(crate) mod shm;
 mod temporary;
@@ -257,9 +257,7 @@ impl Vfs {
                 }
             }
             // A journal in memory is gone with its handle.
-            Some((database, Companion::Journal))
-                if database.holds_back() && self.medium.info(path)?.is_none() =>
-            {
+            Some((database, Companion::Journal)) if database.is_alone(Companion::Journal) => {
                 return Ok(());
             }
             _ => {}
@@ -269,16 +267,20 @@ impl Vfs {
         // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(path))?;
+            if let Some((database, companion)) = self.databases.companion_at(path) {
+                database.set_alone(companion, true);
+            }
         }
         Ok(())
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        if let Some((database, Companion::Wal)) = self.databases.companion_at(path) {
-            if let Some(wal) = database.wal() {
+        if let Some((database, companion)) = self.databases.companion_at(path) {
+            if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
                 return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
             }
-            if database.atomic().is_live() {
+            let hidden = companion == Companion::Wal && database.atomic().is_live();
+            if hidden || database.is_alone(companion) {
                 return Ok(false);
             }
         }

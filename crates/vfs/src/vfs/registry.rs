@@ -19,6 +19,16 @@ pub enum Companion {
     Journal,
 }
 
+impl Companion {
+    /// What its path has behind the database's.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Companion::Wal => "-wal",
+            Companion::Journal => "-journal",
+        }
+    }
+}
+
 /// The open databases.
 #[derive(Default)]
 pub struct Registry {
@@ -41,11 +51,9 @@ impl Registry {
     /// The open database whose log or journal would have that path, and which of them it is.
     pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
         let name = path.as_os_str().as_encoded_bytes();
-        let (base, companion) = match (name.strip_suffix(b"-wal"), name.strip_suffix(b"-journal")) {
-            (Some(base), _) => (base, Companion::Wal),
-            (_, Some(base)) => (base, Companion::Journal),
-            _ => return None,
-        };
+        let (base, companion) = [Companion::Wal, Companion::Journal]
+            .into_iter()
+            .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))?;
         let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
         Some((database, companion))
     }

@@ -35,6 +35,7 @@ pub(crate) use file::WalFile;
 use crate::error::{Error, Result};
 use crate::memory::{MakeSpill, MemoryFile};
 use crate::vfs::database::Database;
+use crate::vfs::registry::Companion;
 pub use frames::Transaction;
 use frames::{Frames, Written};
 use litefoot_engine::log::RedoLog;
@@ -56,17 +57,10 @@ struct Commit {
     logged: usize,
 }
 
-/// Where the log of a database lies.
-pub fn path_of(database: &Path) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push("-wal");
-    path.into()
-}
-
 impl Wal {
     /// The log of a database, with what is on the medium.
     pub fn open(database: &Database, make_spill: MakeSpill) -> Result<Wal> {
-        let path = path_of(database.path());
+        let path = database.companion_path(Companion::Wal);
         let redo = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
         let memory = MemoryFile::new(database.options().wal_memory, make_spill);
         let frames = Frames::load(memory, &redo.read_all()?)?;

@@ -225,6 +225,10 @@ impl Medium for ModelledMedium {
         self.inner.info(path)
     }
 
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.inner.identity(path)
+    }
+
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         self.inner.list(directory)
     }
