@@ -6,9 +6,11 @@
 //! log never shows a counter that some connection may have seen with other content, the logged image has
 //! its counter advanced by [`COUNTER_JUMP`], far more than a generation has transactions.
 //!
-//! # Beginning anew
-//! When the log has grown to [`RESET_BYTES`], a thread of its own syncs the database file while commits go
-//! on; then, while they wait, it syncs the few pages written since and voids the log.
+//! # Writing in place
+//! The database file is not touched by a commit: pages that are in the log are read from there. When the
+//! log has grown to [`RESET_BYTES`], a thread of its own copies the newest pages to the database file and
+//! syncs it while commits go on; then, while they wait, it does the same for the few pages committed
+//! meanwhile, and voids the log.
 
 use super::held::Held;
 use crate::error::Result;
@@ -17,13 +19,16 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Transaction};
-use litefoot_engine::sync::{Condvar, Mutex};
+use litefoot_engine::sync::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the log at which it is begun anew.
 const RESET_BYTES: u64 = 4 << 20;
 /// What the change counter of a logged page 1 is ahead by.
 const COUNTER_JUMP: u32 = 1 << 20;
+/// Pages copied before commits get their turn.
+const PAGES_PER_TURN: usize = 64;
 /// Bytes written in place at a time.
 const IN_PLACE_BYTES: usize = 256 << 10;
 /// Where page 1 has the change counter, and its copy that vouches for the database size.
@@ -34,17 +39,38 @@ const READ_VERSION: usize = 19;
 /// The log, and who works on it.
 #[derive(Default)]
 pub struct AtomicLog {
-    state: Mutex<State>,
+    state: RwLock<State>,
+    /// Whether there is a log on the medium.
+    live: AtomicBool,
+    reset: Arc<Reset>,
+}
+
+/// Whether a thread is about to void the log.
+#[derive(Default)]
+struct Reset {
+    running: Mutex<bool>,
     idle: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     redo: Option<RedoLog>,
-    /// Page 1 as it was logged last in this generation, its counters blank.
-    page_one: Option<Vec<u8>>,
-    /// Whether a thread is about to void the log.
-    resetting: bool,
+    page_one: Option<PageOne>,
+}
+
+/// The newest page 1 of a log that holds frames.
+struct PageOne {
+    /// As the last transaction left it.
+    current: Vec<u8>,
+    /// As it was logged last, its counters blank.
+    logged: Vec<u8>,
+}
+
+impl Reset {
+    fn done(&self) {
+        *self.running.lock() = false;
+        self.idle.notify_all();
+    }
 }
 
 impl AtomicLog {
@@ -60,15 +86,8 @@ impl AtomicLog {
             return Ok(());
         }
         if !redo.is_empty() {
-            let page_bytes = redo.page_bytes() as usize;
-            let size = u64::from(redo.database_pages()) * page_bytes as u64;
-            let numbers: Vec<u32> =
-                redo.page_numbers().filter(|number| *number <= redo.database_pages()).collect();
-            let mut copy = |number: u32, page: &mut [u8]| redo.read_page(number, 0, page).map(drop);
-            write_in_place(database, &numbers, page_bytes, &mut copy)?;
-            if database.file_len()? != size {
-                database.set_len(size)?;
-            }
+            let numbers: Vec<u32> = redo.page_numbers().collect();
+            copy_in_place(database, &redo, None, &numbers)?;
         }
         // Also where the log was void: whoever voided it may have left the database file unsynced.
         database.sync()?;
@@ -77,138 +96,204 @@ impl AtomicLog {
 
     /// Whether there is a log on the medium, which SQLite must not take for a write-ahead log.
     pub fn is_live(&self) -> bool {
-        self.state.lock().redo.is_some()
+        self.live.load(Ordering::Acquire)
     }
 
-    /// Commits what is held: to the log, and then in place.
-    pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
-        let mut state = self.state.lock();
-        let State { redo, page_one, .. } = &mut *state;
-        let redo = match redo {
-            Some(redo) => redo,
-            None => {
-                let path = database.companion_path(Companion::Wal);
-                let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
-                redo.insert(opened)
+    /// Reads a part of a page; `false` where the database file has it.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+        if !self.is_live() {
+            return Ok(false);
+        }
+        let state = self.state.read();
+        let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) else { return Ok(false) };
+        let page_bytes = u64::from(redo.page_bytes());
+        let inside = (offset % page_bytes) as usize;
+        match &state.page_one {
+            Some(page) if offset < page_bytes && inside + buf.len() <= page.current.len() => {
+                buf.copy_from_slice(&page.current[inside..inside + buf.len()]);
+                Ok(true)
             }
-        };
+            _ => Ok(redo.read_page((offset / page_bytes) as u32 + 1, inside, buf)?),
+        }
+    }
+
+    /// Commits what is held.
+    pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
+        let mut state = self.state.write();
+        if state.redo.is_none() {
+            let path = database.companion_path(Companion::Wal);
+            self.live.store(true, Ordering::Release);
+            let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+            state.redo = Some(opened);
+        }
+        // So that writing in place, later, cannot fail for want of space.
         if held.len() > held.file_len() && held.file_len() > 0 {
             database.reserve(held.len())?;
         }
-        log(redo, page_one, held, durability)?;
+        state.log(held, durability)?;
+        database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
-        in_place(database, held).inspect_err(|error| {
-            database.latch().close(&format!("{error}; the transaction is in the log and will be recovered"));
-        })
+        // SQLite takes an empty file with a log beside it for a new database, and removes the log.
+        if held.file_len() == 0 { state.checkpoint(database) } else { Ok(()) }
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
-    pub fn wants_reset(&self) -> bool {
-        let mut state = self.state.lock();
-        let wants = !state.resetting && state.redo.as_ref().is_some_and(|redo| redo.bytes() >= RESET_BYTES);
-        state.resetting |= wants;
+    fn wants_reset(&self) -> bool {
+        let large = self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= RESET_BYTES);
+        let mut running = self.reset.running.lock();
+        let wants = large && !*running;
+        *running |= wants;
         wants
     }
 
     /// Voids the log after [`AtomicLog::wants_reset`] said so. Most of the work is done while commits go on.
-    pub fn reset(&self, database: &Database) {
-        // A failed sync is latched; the next commit reports it.
-        let synced = database.sync();
-        let mut state = self.state.lock();
-        if synced.is_ok() && database.sync_if_written().is_ok() {
-            state.void();
+    fn reset(&self, database: &Database) {
+        // A failure is latched where it must be, and else met again by the next who needs the log voided.
+        let ahead = self.copy_ahead(database).and_then(|()| database.sync());
+        if ahead.is_ok() {
+            let _ = self.state.write().checkpoint(database);
         }
-        state.resetting = false;
-        self.idle.notify_all();
     }
 
-    /// Prepares for writes in place that are not logged: nothing in the log counts any more, durably.
-    pub fn clear(&self, database: &Database) -> Result<()> {
-        let mut state = self.state.lock();
-        self.idle.wait_while(&mut state, |state| state.resetting);
-        if state.redo.as_ref().is_none_or(RedoLog::is_empty) {
-            return Ok(());
+    /// Copies the newest pages to the database file, a few at a time, while commits go on.
+    fn copy_ahead(&self, database: &Database) -> Result<()> {
+        let (frames, numbers) = match &self.state.read().redo {
+            Some(redo) => (redo.frames(), redo.page_numbers().collect::<Vec<u32>>()),
+            None => return Ok(()),
+        };
+        // What is copied must be in the log for good: after a cut the log alone counts.
+        if let Some(redo) = &mut self.state.write().redo {
+            redo.sync()?;
         }
-        database.sync_if_written()?;
-        state.void();
-        if let Some(redo) = &mut state.redo {
-            redo.begin_anew()?;
+        for part in numbers.chunks(PAGES_PER_TURN) {
+            let state = self.state.read();
+            if let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) {
+                write_newest(database, redo, state.page_one.as_ref(), part)?;
+            }
+        }
+        if let Some(redo) = &mut self.state.write().redo {
+            redo.mark_copied(frames);
         }
         Ok(())
     }
 
-    /// Leaves the database file alone and complete: syncs it and removes the log.
-    pub fn retire(&self, database: &Database) -> Result<()> {
-        let mut state = self.state.lock();
-        self.idle.wait_while(&mut state, |state| state.resetting);
-        state.page_one = None;
-        let Some(mut redo) = state.redo.take() else { return Ok(()) };
-        let removed = database.sync_if_written().and_then(|()| Ok(redo.delete()?));
-        if removed.is_err() {
-            state.redo = Some(redo);
+    fn wait_until_idle(&self) {
+        let mut running = self.reset.running.lock();
+        self.reset.idle.wait_while(&mut running, |running| *running);
+    }
+
+    /// Prepares for writes in place that are not logged: nothing in the log counts any more, durably.
+    pub fn clear(&self, database: &Database) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
         }
-        removed
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(database)?;
+        match &mut state.redo {
+            Some(redo) => Ok(redo.begin_anew()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
+    pub fn retire(&self, database: &Database) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(database)?;
+        if let Some(redo) = &mut state.redo {
+            redo.delete()?;
+        }
+        state.redo = None;
+        self.live.store(false, Ordering::Release);
+        Ok(())
     }
 }
 
 impl State {
-    fn void(&mut self) {
-        self.page_one = None;
-        if let Some(redo) = &mut self.redo {
-            redo.reset();
+    /// Appends what is held to the log, page 1 only where it must be.
+    fn log(&mut self, held: &Held, durability: Durability) -> Result<()> {
+        let Some(redo) = &mut self.redo else { return Ok(()) };
+        let mut numbers: Vec<u32> = held.page_numbers().collect();
+        let mut new = None;
+        if numbers.first() == Some(&1) {
+            let mut current = vec![0; held.page_bytes()];
+            held.copy(1, &mut current)?;
+            let logged = without_counters(&current);
+            if redo.contains(1) && self.page_one.as_ref().is_some_and(|page| page.logged == logged) {
+                numbers.remove(0);
+            }
+            new = Some(PageOne { current, logged });
         }
+        let transaction = Transaction {
+            page_numbers: &numbers,
+            page_bytes: held.page_bytes() as u32,
+            database_pages: held.database_pages(),
+        };
+        let mut copy = |index: usize, out: &mut [u8]| {
+            held.copy(numbers[index], out)?;
+            if numbers[index] == 1 {
+                advance_counters(out);
+            }
+            Ok(())
+        };
+        redo.append(&transaction, &mut copy, durability)?;
+        if new.is_some() {
+            self.page_one = new;
+        }
+        Ok(())
+    }
+
+    /// Brings the database file up to date, durably, and voids the log.
+    fn checkpoint(&mut self, database: &Database) -> Result<()> {
+        let Some(redo) = &mut self.redo else { return Ok(()) };
+        if redo.is_empty() {
+            return Ok(());
+        }
+        redo.sync()?;
+        let mut numbers: Vec<u32> = redo.page_numbers_to_copy().collect();
+        // Page 1 changes without a frame of its own.
+        if self.page_one.is_some() && numbers.first() != Some(&1) {
+            numbers.insert(0, 1);
+        }
+        copy_in_place(database, redo, self.page_one.as_ref(), &numbers)?;
+        database.sync()?;
+        redo.reset();
+        self.page_one = None;
+        Ok(())
     }
 }
 
-/// Appends what is held to the log, page 1 only where it must be.
-fn log(
-    redo: &mut RedoLog,
-    page_one: &mut Option<Vec<u8>>,
-    held: &Held,
-    durability: Durability,
+/// Writes pages of the log to the database file, and cuts the file where the database has shrunk.
+fn copy_in_place(
+    database: &Database,
+    redo: &RedoLog,
+    page_one: Option<&PageOne>,
+    numbers: &[u32],
 ) -> Result<()> {
-    let mut numbers: Vec<u32> = held.page_numbers().collect();
-    let mut new_page_one = None;
-    if numbers.first() == Some(&1) {
-        let mut page = vec![0; held.page_bytes()];
-        held.copy(1, &mut page)?;
-        let blank = without_counters(&page);
-        if redo.contains(1) && page_one.as_ref() == Some(&blank) {
-            numbers.remove(0);
-        } else {
-            advance_counters(&mut page);
-            new_page_one = Some((page, blank));
-        }
-    }
-    let transaction = Transaction {
-        page_numbers: &numbers,
-        page_bytes: held.page_bytes() as u32,
-        database_pages: held.database_pages(),
-    };
-    let mut copy = |index: usize, out: &mut [u8]| match (&new_page_one, numbers[index]) {
-        (Some((page, _)), 1) => {
-            out.copy_from_slice(page);
+    write_newest(database, redo, page_one, numbers)?;
+    let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
+    if database.file().len()? == size { Ok(()) } else { database.set_len(size) }
+}
+
+fn write_newest(
+    database: &Database,
+    redo: &RedoLog,
+    page_one: Option<&PageOne>,
+    numbers: &[u32],
+) -> Result<()> {
+    let behind = numbers.partition_point(|number| *number <= redo.database_pages());
+    let mut copy = |number: u32, page: &mut [u8]| match page_one {
+        Some(one) if number == 1 => {
+            page.copy_from_slice(&one.current);
             Ok(())
         }
-        (_, number) => held.copy(number, out),
+        _ => redo.read_page(number, 0, page).map(drop),
     };
-    redo.append(&transaction, &mut copy, durability)?;
-    if let Some((_, blank)) = new_page_one {
-        *page_one = Some(blank);
-    }
-    Ok(())
-}
-
-/// Writes what is held to the database file.
-fn in_place(database: &Database, held: &Held) -> Result<()> {
-    let numbers: Vec<u32> = held.page_numbers().collect();
-    let mut copy = |number: u32, page: &mut [u8]| held.copy(number, page);
-    write_in_place(database, &numbers, held.page_bytes(), &mut copy)?;
-    if held.len() < held.file_len() {
-        database.set_len(held.len())?;
-    }
-    // SQLite takes an empty file with a log beside it for a new database, and removes the log.
-    if held.file_len() == 0 { database.sync() } else { Ok(()) }
+    write_in_place(database, &numbers[..behind], redo.page_bytes() as usize, &mut copy)
 }
 
 /// Writes pages, sorted by number, adjacent ones together.
@@ -264,12 +349,16 @@ pub(super) fn reset_in_background(database: &Arc<Database>) {
     if !database.atomic().wants_reset() {
         return;
     }
-    let worker = database.clone();
-    let spawned = std::thread::Builder::new()
-        .name("litefoot-log".to_owned())
-        .spawn(move || worker.atomic().reset(&worker));
+    let (worker, reset) = (database.clone(), database.atomic().reset.clone());
+    let spawned = std::thread::Builder::new().name("litefoot-log".to_owned()).spawn(move || {
+        worker.atomic().reset(&worker);
+        // Before anyone who waits goes on: the last handle to be closed gives the database back.
+        drop(worker);
+        reset.done();
+    });
     if spawned.is_err() {
         // No thread to be had: the commit waits.
         database.atomic().reset(database);
+        database.atomic().reset.done();
     }
 }

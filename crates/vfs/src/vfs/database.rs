@@ -5,6 +5,7 @@
 //! 2. Nothing of the file is read or written under a lock before this process owns it.
 //! 3. Every write of the database file, its journal and its log passes the one sync latch first.
 
+use super::handle::read_exactly;
 use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
 use super::registry::Companion;
@@ -236,6 +237,11 @@ impl Database {
         }
     }
 
+    /// Notes what a commit has made of the length: the file itself follows later.
+    pub fn set_committed_len(&self, len: u64) {
+        self.len.store(len, Ordering::Release);
+    }
+
     fn note_len(&self, change: impl Fn(u64) -> u64) {
         let known = |len| (len != UNKNOWN).then(|| change(len));
         let _ = self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, known);
@@ -291,9 +297,12 @@ impl Database {
     pub fn reserve(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
-        self.file.allocate(len)?;
-        self.note_len(|known| known.max(len));
-        Ok(())
+        Ok(self.file.allocate(len)?)
+    }
+
+    /// Reads exactly `buf` of the database as it was committed last.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
     }
 
     /// Writes to the database file unless a sync has failed before.

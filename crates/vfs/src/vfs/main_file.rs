@@ -1,7 +1,7 @@
 //! A handle on a main database file.
 
 use super::database::Database;
-use super::handle::{Control, Handle, Handled, PragmaCall, read_exactly};
+use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
 use super::shm::HeldSlots;
@@ -71,7 +71,7 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.batcher.read(buf, offset)? { Ok(()) } else { read_exactly(self.database.file(), buf, offset) }
+        if self.batcher.read(buf, offset)? { Ok(()) } else { self.database.read(buf, offset) }
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {

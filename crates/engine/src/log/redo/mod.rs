@@ -82,6 +82,8 @@ pub struct RedoLog {
     last: Option<Header>,
     checksum: Checksum,
     frames: u32,
+    /// Frames whose pages, as far as they are the newest, are in the database file.
+    copied: u32,
     newest: BTreeMap<u32, u32>,
     database_pages: u32,
     /// Bytes of the file that were written at least once.
@@ -107,6 +109,7 @@ impl RedoLog {
             last: None,
             checksum: Checksum::default(),
             frames: 0,
+            copied: 0,
             newest: BTreeMap::new(),
             database_pages: 0,
             allocated: 0,
@@ -166,6 +169,17 @@ impl RedoLog {
     /// The pages in the log, by number.
     pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
         self.newest.keys().copied()
+    }
+
+    /// Notes that the pages of the first `frames` frames, or newer versions of them, have been copied to the
+    /// database file.
+    pub fn mark_copied(&mut self, frames: u32) {
+        self.copied = frames;
+    }
+
+    /// The pages whose newest version came after the last [`RedoLog::mark_copied`].
+    pub fn page_numbers_to_copy(&self) -> impl Iterator<Item = u32> {
+        self.newest.iter().filter(|(_, frame)| **frame >= self.copied).map(|(number, _)| *number)
     }
 
     /// Reads the newest version of a page; `false` where the log does not have it.
@@ -234,6 +248,7 @@ impl RedoLog {
     pub fn reset(&mut self) {
         self.last = self.header.take().or(self.last);
         self.frames = 0;
+        self.copied = 0;
         self.newest.clear();
         self.database_pages = 0;
     }
