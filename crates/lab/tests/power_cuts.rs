@@ -30,6 +30,7 @@ fn every_sync_left_out_is_noticed() {
         (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
         (Journal::Wal, SyncSite::File(FileKind::Database)),
         (Journal::Wal, SyncSite::Directory),
+        (Journal::Rollback, SyncSite::File(FileKind::RedoLog)),
         (Journal::Rollback, SyncSite::File(FileKind::Journal)),
         (Journal::Rollback, SyncSite::File(FileKind::Database)),
         (Journal::Rollback, SyncSite::Directory),

@@ -3,8 +3,9 @@
 use super::file::go_classic;
 use super::held::Held;
 use super::log;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{MakeMemory, MemoryFile};
+use crate::vfs::database::Database;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use std::sync::atomic::Ordering;
@@ -43,22 +44,21 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) if held.fits(buf, offset) => return held.write(buf, offset),
-            Batch::Held(held) => {
-                go_classic(session, Some(held))?;
-                self.finish(Batch::Classic);
-            }
+            Batch::Held(held) => return held.write(buf, offset, &base(database)),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
         database.write(buf, offset)
     }
 
-    /// Reads what is held; `false` where the file has it.
-    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+    /// Reads the database as the transaction sees it.
+    pub fn read(&self, session: &Session, buf: &mut [u8], offset: u64) -> Result<()> {
         match &self.batch {
-            Batch::Held(held) => held.read(buf, offset),
-            _ => Ok(false),
+            // Behind the end SQLite wants to be told.
+            Batch::Held(held) if offset + buf.len() as u64 <= held.len() => {
+                held.read(buf, offset, &base(&session.database))
+            }
+            _ => session.database.read(buf, offset),
         }
     }
 
@@ -67,13 +67,7 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => {
-                if held.set_len(len) {
-                    return Ok(());
-                }
-                go_classic(session, Some(held))?;
-                self.finish(Batch::Classic);
-            }
+            Batch::Held(held) => return held.set_len(len),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -154,5 +148,13 @@ impl Batcher {
                 self.spare = Some(memory);
             }
         }
+    }
+}
+
+/// What the transaction finds where it has written nothing.
+fn base(database: &Database) -> impl Fn(&mut [u8], u64) -> Result<()> + '_ {
+    |buf, offset| match database.read(buf, offset) {
+        Err(Error::ShortRead) => Ok(()),
+        result => result,
     }
 }

@@ -365,7 +365,7 @@ impl Database {
 }
 
 /// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.
-fn page_bytes_in(page_one: &[u8]) -> u32 {
+pub fn page_bytes_in(page_one: &[u8]) -> u32 {
     match page_one.get(PAGE_SIZE_OFFSET..PAGE_SIZE_OFFSET + 2) {
         // 65536 does not fit into the field.
         Some([0, 1]) => 65536,
