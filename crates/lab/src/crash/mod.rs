@@ -15,6 +15,8 @@
 //! Everything follows from the seed: run number and cut number are derived from it, and a failure prints
 //! what replays it.
 
+#[cfg(test)]
+mod directed;
 mod model;
 mod verify;
 mod workload;
