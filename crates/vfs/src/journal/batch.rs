@@ -29,6 +29,8 @@ pub enum Batch {
 pub struct Batcher {
     batch: Batch,
     spare: Option<MemoryFile>,
+    /// Bytes of it that the database's figures contain.
+    noted: usize,
     /// Makes the memory of the first transaction.
     make_memory: MakeMemory,
 }
@@ -36,7 +38,7 @@ pub struct Batcher {
 impl Batcher {
     /// No transaction yet.
     pub fn new(make_memory: MakeMemory) -> Batcher {
-        Batcher { batch: Batch::None, spare: None, make_memory }
+        Batcher { batch: Batch::None, spare: None, noted: 0, make_memory }
     }
 
     /// Takes a write of SQLite's.
@@ -98,29 +100,36 @@ impl Batcher {
         }
         let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
         go_classic(session, held)?;
-        self.finish(Batch::Classic);
+        self.finish(session, Batch::Classic);
         Ok(())
     }
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
         let Batch::Held(held) = &self.batch else {
-            self.finish(Batch::None);
+            self.finish(session, Batch::None);
             return Ok(());
         };
         if !held.is_empty() {
             let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
             session.database.atomic().commit(&session.database, held, durability)?;
         }
-        self.finish(Batch::None);
+        self.finish(session, Batch::None);
         log::reset_in_background(&session.database);
         Ok(())
     }
 
     /// The lock is dropped: what was not committed never was.
     pub fn end(&mut self, session: &Session) {
-        self.finish(Batch::None);
+        self.finish(session, Batch::None);
         session.writing.store(false, Ordering::Relaxed);
+    }
+
+    /// The connection is closed.
+    pub fn close(&mut self, session: &Session) {
+        self.end(session);
+        session.database.note_held_bytes(std::mem::take(&mut self.noted), 0);
+        self.spare = None;
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
@@ -141,10 +150,12 @@ impl Batcher {
         Ok(())
     }
 
-    fn finish(&mut self, next: Batch) {
+    fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(held) = std::mem::replace(&mut self.batch, next) {
             let mut memory = held.into_memory();
             if memory.memory_bytes() <= KEPT_BYTES || memory.set_len(0).is_ok() {
+                session.database.note_held_bytes(self.noted, memory.memory_bytes());
+                self.noted = memory.memory_bytes();
                 self.spare = Some(memory);
             }
         }

@@ -101,6 +101,13 @@ impl AtomicLog {
         self.live.load(Ordering::Acquire)
     }
 
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.state.read();
+        let page_one = state.page_one.as_ref().map_or(0, |page| page.current.len() + page.logged.len());
+        page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
+    }
+
     /// Reads a part of a page; `false` where the database file has it.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
         if !self.is_live() {

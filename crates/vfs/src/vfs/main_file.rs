@@ -97,7 +97,7 @@ impl Handle for MainFile {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
-        self.batcher.end(&self.session);
+        self.batcher.close(&self.session);
         self.database.unlock(self.id, Level::None);
         self.database.leave()
     }
