@@ -62,6 +62,8 @@ pub struct RunSetup {
     pub pass_through: bool,
     /// Planted faults.
     pub faults: Faults,
+    /// What the medium says of writes that are never torn.
+    pub atomic_write_bytes: u32,
 }
 
 impl RunSetup {
@@ -114,6 +116,7 @@ impl Recording {
         let mut random = Random::new(setup.seed);
         let medium = prepared(setup, &mut random)?;
         medium.set_faults(setup.faults.clone());
+        medium.set_atomic_write_bytes(setup.atomic_write_bytes);
         let vfs = vfs_over(&medium, setup.pass_through)?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];

@@ -13,17 +13,21 @@ use super::shm::SharedMemory;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::memory::MakeSpill;
-use crate::options::Options;
+use crate::options::{AtomicWrites, Options};
 use crate::stats::Stats;
 use crate::wal::Wal;
-use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
+use litefoot_engine::device::{ErrorKind, File, Medium, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
+use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
+
+/// What `atomic=assume4k` assumes.
+const ASSUMED_ATOMIC_BYTES: usize = 4096;
 
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
@@ -315,6 +319,29 @@ impl Database {
     /// Reads exactly `buf` of the database as it was committed last.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
+    }
+
+    /// Bytes of a page that may be overwritten in place, whole or not at all.
+    pub fn atomic_write_bytes(&self) -> usize {
+        match self.options.atomic {
+            AtomicWrites::Auto => self.file.guarantees().atomic_write_bytes as usize,
+            AtomicWrites::Assume4k => ASSUMED_ATOMIC_BYTES,
+            AtomicWrites::Off => 0,
+        }
+    }
+
+    /// Overwrites a page in place, durably, and whole or not at all; `false` where that cannot be done, and
+    /// nothing was written.
+    pub fn write_atomic(&self, page: &[u8], offset: u64) -> Result<bool> {
+        self.latch.check(&self.path)?;
+        let result = match self.options.atomic {
+            AtomicWrites::Assume4k => self.file.write_durable_at(&[IoSlice::new(page)], offset),
+            _ => self.file.write_atomic_at(page, offset),
+        };
+        match result {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            result => Ok(self.latch.watch(result).map(|()| true)?),
+        }
     }
 
     /// Writes to the database file unless a sync has failed before.

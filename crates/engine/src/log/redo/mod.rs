@@ -246,6 +246,11 @@ impl RedoLog {
         Ok(())
     }
 
+    /// Whether everything appended is durable.
+    pub fn is_synced(&self) -> bool {
+        !self.unsynced && !self.name_unsynced
+    }
+
     /// Makes everything appended durable.
     pub fn sync(&mut self) -> Result<()> {
         self.settle(Durability::Durable)
