@@ -19,7 +19,7 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::device::{DeviceError, Operation};
 use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{Durability, Transaction};
+use litefoot_engine::log::redo::{Durability, Slot, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
@@ -123,15 +123,14 @@ impl AtomicLog {
     /// Commits what is held.
     pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let mut state = self.state.write();
-        if state.redo.is_none() {
-            let path = database.companion_path(Companion::Wal);
-            self.live.store(true, Ordering::Release);
-            let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
-            state.redo = Some(opened);
-        }
+        self.open(&mut state, database)?;
         // So that writing in place, later, cannot fail for want of space.
-        if held.len() > held.file_len() && held.file_len() > 0 {
+        if held.len() > held.base_len() && held.base_len() > 0 {
             database.reserve(held.len())?;
+        }
+        // Pages that are in the file already must be there for good before the commit says that they count.
+        if durability == Durability::Durable && held.has_pages_in_file() {
+            database.sync()?;
         }
         let page_bytes = held.new_page_bytes()?;
         if page_bytes == held.page_bytes() {
@@ -142,10 +141,51 @@ impl AtomicLog {
         database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
         // SQLite takes an empty file with a log beside it for a new database, and removes the log.
-        if held.file_len() == 0 || page_bytes != held.page_bytes() {
+        if held.base_len() == 0 || page_bytes != held.page_bytes() {
             state.checkpoint(database)?;
         }
         Ok(())
+    }
+
+    /// Whether a page has a frame in the log.
+    pub fn contains(&self, number: u32) -> bool {
+        self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
+    }
+
+    /// Room in the log for a page of a transaction that does not fit into memory.
+    pub fn reserve_slot(&self, database: &Database, page_bytes: usize, index: usize) -> Result<Slot> {
+        let mut state = self.state.write();
+        Ok(self.open(&mut state, database)?.reserve_slot(page_bytes as u32, index as u32)?)
+    }
+
+    /// A transaction has ended: what it wrote ahead and did not commit is gone.
+    pub fn forget_ahead(&self, database: &Database, held: &Held) {
+        if held.in_slots().is_empty() && !held.has_pages_in_file() {
+            return;
+        }
+        let mut state = self.state.write();
+        if let Some(redo) = &mut state.redo {
+            redo.discard_slots();
+        }
+        database.end_behind_end();
+    }
+
+    /// Runs `write` on the database file behind its end, while nobody cuts it.
+    pub fn undisturbed<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _state = self.state.read();
+        write()
+    }
+
+    fn open<'a>(&self, state: &'a mut State, database: &Database) -> Result<&'a mut RedoLog> {
+        match &mut state.redo {
+            Some(redo) => Ok(redo),
+            none => {
+                let path = database.companion_path(Companion::Wal);
+                self.live.store(true, Ordering::Release);
+                let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+                Ok(none.insert(opened))
+            }
+        }
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
@@ -161,8 +201,10 @@ impl AtomicLog {
     fn reset(&self, database: &Database) {
         // A failure is latched where it must be, and else met again by the next who needs the log voided.
         let ahead = self.copy_ahead(database).and_then(|()| database.sync());
-        if ahead.is_ok() {
-            let _ = self.state.write().checkpoint(database);
+        let mut state = self.state.write();
+        // A transaction that writes ahead into the log needs it as it is; a later commit will ask again.
+        if ahead.is_ok() && !state.redo.as_ref().is_some_and(RedoLog::has_slots) {
+            let _ = state.checkpoint(database);
         }
     }
 
@@ -228,7 +270,7 @@ impl State {
     /// Appends what is held to the log, page 1 only where it must be.
     fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
-        let mut numbers: Vec<u32> = held.page_numbers().collect();
+        let mut numbers: Vec<u32> = held.in_memory().collect();
         let mut page_one = None;
         if numbers.first() == Some(&1) {
             let mut page = vec![0; held.page_bytes()];
@@ -245,6 +287,7 @@ impl State {
             return Ok(());
         }
         let transaction = Transaction {
+            slots: &held.in_slots(),
             page_numbers: &numbers,
             page_bytes: held.page_bytes() as u32,
             database_pages: (held.len() / held.page_bytes() as u64) as u32,
@@ -285,7 +328,7 @@ impl State {
             Ok(())
         };
         let transaction =
-            Transaction { page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
+            Transaction { slots: &[], page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
         Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
@@ -317,6 +360,8 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
     let [number] = *numbers else { return Ok(false) };
     let offset = u64::from(number - 1) * page_bytes as u64;
     let alone = number != 1
+        && !redo.has_slots()
+        && !held.has_pages_in_file()
         && redo.contains(1)
         && !redo.contains(number)
         && redo.database_pages() == (held.len() / page_bytes as u64) as u32
@@ -341,7 +386,7 @@ fn copy_in_place(
 ) -> Result<()> {
     write_newest(database, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.file().len()? == size { Ok(()) } else { database.set_len(size) }
+    if database.is_behind_end() || database.file().len()? == size { Ok(()) } else { database.set_len(size) }
 }
 
 fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {

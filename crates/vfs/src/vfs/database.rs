@@ -63,6 +63,8 @@ pub struct Database {
     /// put there.
     alone: [AtomicBool; 2],
     handles: AtomicU64,
+    /// Whether a transaction has written behind the end of the database.
+    behind_end: AtomicBool,
     /// Memory that the connections keep for their transactions.
     held_bytes: AtomicUsize,
 }
@@ -109,6 +111,7 @@ impl Database {
             len: AtomicU64::new(UNKNOWN),
             alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
+            behind_end: AtomicBool::new(false),
             held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
             stats: Stats::default(),
@@ -319,6 +322,32 @@ impl Database {
     /// Reads exactly `buf` of the database as it was committed last.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
+    }
+
+    /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
+    pub fn write_behind_end(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.atomic.undisturbed(|| {
+            self.behind_end.store(true, Ordering::Release);
+            self.written.store(true, Ordering::Release);
+            Ok(self.file.write_at(buf, offset)?)
+        })
+    }
+
+    /// Whether a transaction has written behind the end of the database.
+    pub fn is_behind_end(&self) -> bool {
+        self.behind_end.load(Ordering::Acquire)
+    }
+
+    /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
+    /// fail, the file is longer than its header says, which SQLite bears with.
+    pub fn end_behind_end(&self) {
+        if self.behind_end.swap(false, Ordering::AcqRel) {
+            let len = self.len.load(Ordering::Acquire);
+            if len != UNKNOWN && self.latch.reason().is_none() {
+                let _ = self.file.set_len(len);
+            }
+        }
     }
 
     /// Bytes of a page that may be overwritten in place, whole or not at all.
