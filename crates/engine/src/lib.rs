@@ -15,3 +15,4 @@
 //! described where they are read and written.
 
 pub mod device;
+pub mod task;
