@@ -29,6 +29,7 @@
 mod counter;
 mod fiber;
 mod handle;
+pub mod io;
 mod queues;
 mod wait;
 mod worker;
