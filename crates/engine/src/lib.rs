@@ -7,7 +7,8 @@
 //! pool    buffer pool
 //! log     redo log, statement log
 //! store   page file, allocation table, hot-chunk tier
-//! task    fibers on worker threads
+//! prefetch which pages will be wanted next
+//! task    fibers on worker threads, I/O queue
 //! device  files on real, simulated, counted and modelled media: every byte passes here
 //! ```
 //!
@@ -15,4 +16,5 @@
 //! described where they are read and written.
 
 pub mod device;
+pub mod prefetch;
 pub mod task;
