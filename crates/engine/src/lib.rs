@@ -16,5 +16,6 @@
 //! described where they are read and written.
 
 pub mod device;
+pub mod ops;
 pub mod prefetch;
 pub mod task;
