@@ -6,6 +6,7 @@
 
 mod licences;
 mod process;
+mod threads;
 
 use process::Tally;
 use std::process::ExitCode;
@@ -48,6 +49,15 @@ const STEPS: &[Step] = &[
         does: "unit, property, integration and documentation tests",
         run: || process::cargo(&["test", "--workspace", "--locked"]),
     },
+    Step {
+        name: "power-cuts",
+        does: "20,000 simulated power cuts over both journal families lose nothing",
+        run: || {
+            let arguments = ["run", "-q", "--locked", "-p", "litefoot-cli", "--", "bench", "crash"];
+            process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
+        },
+    },
+    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step {
         name: "end-to-end",
         does: "unmodified programs on litefoot: sqlite3, python3",

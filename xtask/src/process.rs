@@ -47,7 +47,12 @@ pub fn cargo(arguments: &[&str]) -> Result<Tally> {
 /// error.
 pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Tally> {
     let mut command = cargo_command(arguments);
-    command.envs(environment.iter().copied()).stdout(Stdio::piped());
+    tally(command.envs(environment.iter().copied()))
+}
+
+/// Runs a command that ends up in cargo, as above.
+pub fn tally(command: &mut Command) -> Result<Tally> {
+    command.stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cargo cannot be started: {error}"))?;
     let mut tally = Tally::default();
     if let Some(output) = child.stdout.take() {
@@ -61,7 +66,7 @@ pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Ta
     if status.success() {
         return Ok(tally);
     }
-    println!("the command was: cargo {}", arguments.join(" "));
+    println!("the command was: {command:?}");
     if tally.failed > 0 { Ok(tally) } else { Err(format!("cargo ended with {status}")) }
 }
 

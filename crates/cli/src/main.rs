@@ -48,6 +48,7 @@ Examples:
   litefoot sql app.db \"SELECT count(*) FROM t\"    one statement
   litefoot run -- python3 app.py                  an existing program, unchanged, on litefoot
   litefoot check app.db                           is everything in order?
+  litefoot bench commit                           what a small durable transaction costs here
 
 Exit codes: 0 done, 1 failed or something was found, 2 wrong usage, 126/127 the program of `run`
 cannot be run or found, 130 interrupted.";

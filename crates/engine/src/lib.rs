@@ -3,19 +3,21 @@
 //! The folders are the layers; arrows point down only:
 //!
 //! ```text
-//! ops     operators on pages
-//! pool    buffer pool
-//! log     redo log, statement log
-//! store   page file, allocation table, hot-chunk tier
-//! prefetch which pages will be wanted next
-//! task    fibers on worker threads, I/O queue
-//! device  files on real, simulated, counted and modelled media: every byte passes here
+//! ops       operators on pages
+//! pool      buffer pool
+//! prefetch  which pages will be wanted next
+//! log       redo log, statement log
+//! store     page file, allocation table, hot-chunk tier
+//! task      fibers on worker threads, I/O queue
+//! device    files on real, simulated, counted and modelled media: every byte passes here
 //! ```
 //!
 //! The engine knows nothing of SQLite's code; the file formats it shares with SQLite (the WAL) are
 //! described where they are read and written.
 
 pub mod device;
+pub mod log;
 pub mod ops;
 pub mod prefetch;
+pub mod sync;
 pub mod task;

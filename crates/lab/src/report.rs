@@ -20,9 +20,12 @@ use crate::{Error, Result};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// Named numbers, in the order in which they were set.
+/// Named numbers, in the order in which they were set, and what a person must be told beside them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures(Vec<(String, f64)>);
+pub struct Figures {
+    numbers: Vec<(String, f64)>,
+    alarms: Vec<String>,
+}
 
 impl Figures {
     /// No figures yet.
@@ -33,20 +36,30 @@ impl Figures {
     /// Sets a figure; a name that is there already gets the new value.
     pub fn set(&mut self, name: impl Into<String>, value: f64) {
         let name = name.into();
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
+        match self.numbers.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
-            None => self.0.push((name, value)),
+            None => self.numbers.push((name, value)),
         }
+    }
+
+    /// Says that something is wrong: it is shown, and the program's exit code is not 0.
+    pub fn alarm(&mut self, what: impl Into<String>) {
+        self.alarms.push(what.into());
+    }
+
+    /// What is wrong.
+    pub fn alarms(&self) -> &[String] {
+        &self.alarms
     }
 
     /// A figure by name.
     pub fn get(&self, name: &str) -> Option<f64> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.numbers.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     /// All figures in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+        self.numbers.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// Fails on a figure that JSON or scripts cannot have.
@@ -63,8 +76,8 @@ impl Figures {
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
+        let mut map = serializer.serialize_map(Some(self.numbers.len()))?;
+        for (name, value) in &self.numbers {
             map.serialize_entry(name, value)?;
         }
         map.end()

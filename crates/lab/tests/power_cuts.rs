@@ -11,7 +11,7 @@ const SEED: u64 = 20_261_120;
 fn run(change: impl FnOnce(&mut CrashOptions)) -> CrashReport {
     let mut options = CrashOptions::new(2_000, SEED);
     change(&mut options);
-    simulate(&options, &mut |_| {}).unwrap()
+    simulate(&options, &mut |_| true).unwrap()
 }
 
 #[test]

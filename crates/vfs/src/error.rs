@@ -66,6 +66,9 @@ pub enum Error {
     /// Memory ran out.
     #[error("out of memory")]
     NoMemory,
+    /// The database cannot go on; the text says what to do.
+    #[error("{0}")]
+    Io(String),
     /// The medium failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -84,6 +87,7 @@ impl Error {
             Error::ReadOnly { .. } => SQLITE_READONLY,
             Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Path(_) => SQLITE_CANTOPEN,
             Error::NoMemory => SQLITE_NOMEM,
+            Error::Io(_) => SQLITE_IOERR,
             Error::Device(error) => device_code(error),
             Error::Panic(_) => SQLITE_INTERNAL,
         }

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::vfs::{Vfs, VfsSetup};
 use litefoot_engine::device::OsMedium;
-use std::sync::{Arc, Mutex, PoisonError};
+use litefoot_engine::sync::Mutex;
+use std::sync::Arc;
 
 /// The name of the VFS.
 pub const VFS_NAME: &str = "litefoot";
@@ -31,7 +32,7 @@ static INSTALLED: Mutex<Vec<Installed>> = Mutex::new(Vec::new());
 ///
 /// Doing it again for the same library is allowed: after `sqlite3_shutdown` it is necessary.
 pub fn install(api: Api, make_default: bool) -> Result<()> {
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut installed = INSTALLED.lock();
     let library = api.vfs_register as usize;
     if let Some(known) = installed.iter().find(|known| known.library == library) {
         known.registration.register_again(make_default);
@@ -51,7 +52,7 @@ pub fn install(api: Api, make_default: bool) -> Result<()> {
 
 /// The functions of the library that litefoot serves, if there is exactly one.
 pub(crate) fn only_library() -> Option<Api> {
-    let installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let installed = INSTALLED.lock();
     match installed.as_slice() {
         [only] => Some(*only.api),
         _ => None,

@@ -7,6 +7,8 @@
 //! ```text
 //! abi       SQLite's structures, numbers and function table; the trampolines
 //! vfs       SQLite's file calls
+//! journal   rollback journals: transactions of pages, committed by one write and one sync
+//! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
 //! ```
 
@@ -14,10 +16,13 @@ pub mod abi;
 pub mod connection;
 mod error;
 pub mod install;
+mod journal;
+mod memory;
 pub mod options;
 mod pragma;
 mod stats;
 pub mod vfs;
+pub mod wal;
 
 pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};

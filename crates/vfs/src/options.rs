@@ -5,10 +5,18 @@
 use std::fmt::Write as _;
 
 /// What a database is opened with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Give up ownership: the platform's own VFS serves this database, for ordinary multi-process use.
     pub shared: bool,
+    /// Bytes of the write-ahead log that are kept in memory.
+    pub wal_memory: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { shared: false, wal_memory: 16 << 20 }
+    }
 }
 
 /// URI parameters that SQLite itself understands.
@@ -21,12 +29,34 @@ struct Known {
     get: fn(&Options) -> String,
 }
 
-const KNOWN: &[Known] = &[Known {
-    name: "shared",
-    help: "0 or 1: leave the database to SQLite's own VFS, so that several processes can use it",
-    set: |options, value| boolean(value).map(|value| options.shared = value),
-    get: |options| u8::from(options.shared).to_string(),
-}];
+const KNOWN: &[Known] = &[
+    Known {
+        name: "shared",
+        help: "0 or 1: leave the database to SQLite's own VFS, so that several processes can use it",
+        set: |options, value| boolean(value).map(|value| options.shared = value),
+        get: |options| u8::from(options.shared).to_string(),
+    },
+    Known {
+        name: "wal_memory",
+        help: "bytes (K, M, G) of the write-ahead log kept in memory; what is beyond goes to a temporary file",
+        set: |options, value| size(value).map(|value| options.wal_memory = value),
+        get: |options| options.wal_memory.to_string(),
+    },
+];
+
+/// A number of bytes, with a suffix for 1,024 of them and so on.
+fn size(value: &str) -> Result<usize, &'static str> {
+    let suffix = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let shift = match suffix.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err("takes a number of bytes, such as 4M"),
+    };
+    let number = value[..value.len() - suffix.len()].parse::<usize>().ok();
+    number.and_then(|number| number.checked_mul(1 << shift)).ok_or("takes a number of bytes, such as 4M")
+}
 
 fn boolean(value: &str) -> Result<bool, &'static str> {
     match value.to_ascii_lowercase().as_str() {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The counters.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
+    /// Commits that wrote pages.
+    pub commits_pages: AtomicU64,
     /// Writes to the database file.
     pub database_writes: AtomicU64,
     /// Syncs of the database file.
@@ -22,11 +24,15 @@ impl Stats {
 
     /// Name and value of each counter.
     pub fn rows(&self) -> Vec<(String, i64)> {
-        [("database_writes", &self.database_writes), ("database_syncs", &self.database_syncs)]
-            .into_iter()
-            .map(|(name, counter)| {
-                (name.to_owned(), i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX))
-            })
-            .collect()
+        [
+            ("commits_pages", &self.commits_pages),
+            ("database_writes", &self.database_writes),
+            ("database_syncs", &self.database_syncs),
+        ]
+        .into_iter()
+        .map(|(name, counter)| {
+            (name.to_owned(), i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX))
+        })
+        .collect()
     }
 }

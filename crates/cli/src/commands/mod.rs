@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bench;
 mod check;
 mod demo;
 mod run;
@@ -18,6 +19,7 @@ pub enum Command {
     Run(run::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Bench(bench::Args),
 }
 
 /// Runs one command.
@@ -28,5 +30,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Bench(args) => bench::run(args),
     }
 }

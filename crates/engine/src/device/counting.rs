@@ -16,12 +16,13 @@
 //! different moments.
 
 use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::{Add, Sub};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Operations on the files of one kind, or of several added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +179,7 @@ impl Counters {
     }
 
     fn opened(&self) -> MutexGuard<'_, HashMap<PathBuf, FileKind>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened.lock()
     }
 }
 
@@ -237,6 +238,10 @@ impl Medium for CountingMedium {
 
     fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
         self.inner.info(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.inner.identity(path)
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {

@@ -42,6 +42,11 @@ impl SyncLatch {
         result
     }
 
+    /// Latches for another reason than a failed sync, with the same effect.
+    pub fn close(&self, reason: &str) {
+        let _ = self.first.set(reason.to_owned());
+    }
+
     /// The first failure, if there was one.
     pub fn reason(&self) -> Option<&str> {
         self.first.get().map(String::as_str)

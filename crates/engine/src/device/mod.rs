@@ -226,6 +226,11 @@ pub trait Medium: Send + Sync {
     /// What is at `path`; `None` where nothing is.
     fn info(&self, path: &Path) -> Result<Option<PathInfo>>;
 
+    /// The identity of the file at `path`, which is cheaper to ask for than all of [`Medium::info`].
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        Ok(self.info(path)?.map(|info| info.id))
+    }
+
     /// The files in a directory, sorted by name.
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>>;
 

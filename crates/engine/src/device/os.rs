@@ -340,6 +340,16 @@ impl Medium for OsMedium {
         }
     }
 
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(FileId { device: metadata.dev(), inode: metadata.ino() })),
+            Err(error) => {
+                let error = DeviceError::new(Operation::Info, path, error);
+                if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
+            }
+        }
+    }
+
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         let fail = |error| DeviceError::new(Operation::List, directory, error);
         let mut paths = Vec::new();

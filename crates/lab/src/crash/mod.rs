@@ -79,11 +79,14 @@ pub struct CrashReport {
 /// Most failures that are described.
 const DESCRIBED_FAILURES: usize = 10;
 
-/// Simulates power cuts; `progress` is told the number made so far.
+/// Simulates power cuts; `progress` is told the number made so far and answers whether to go on.
 ///
 /// # Errors
 /// When the workload itself fails, which without planted faults is a bug.
-pub fn simulate(options: &CrashOptions, progress: &mut dyn FnMut(u64)) -> Result<CrashReport, String> {
+pub fn simulate(
+    options: &CrashOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<CrashReport, String> {
     let mut report = CrashReport::default();
     let mut run = 0;
     while report.cuts < options.cuts {
@@ -95,8 +98,8 @@ pub fn simulate(options: &CrashOptions, progress: &mut dyn FnMut(u64)) -> Result
         report.transactions += recording.transactions() as u64;
         let cuts = CUTS_PER_RUN.min(options.cuts - report.cuts);
         cut_run(&recording, cuts, options, &mut report)?;
-        progress(report.cuts.min(options.cuts));
-        if options.stop_at_first && !report.failures.is_empty() {
+        let go_on = progress(report.cuts.min(options.cuts));
+        if !go_on || (options.stop_at_first && !report.failures.is_empty()) {
             break;
         }
         run += 1;

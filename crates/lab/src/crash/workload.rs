@@ -172,9 +172,6 @@ fn transaction(
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let kind = random.below(40);
-    if std::env::var("DBG").is_ok() {
-        println!("kind {kind} {:?}", db.query_row("pragma journal_mode", [], |r| r.get::<_, String>(0)));
-    }
     match kind {
         0..=21 => change(db, random, rows),
         22..=28 => {

@@ -3,6 +3,7 @@
 //! A new one is a module here and a line in [`ALL`]; the program lists and runs it without further ado.
 
 mod commit;
+mod crash;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
@@ -70,12 +71,20 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const ALL: &[Experiment] = &[Experiment {
-    name: "commit",
-    description: "what a small durable transaction costs: time, bytes, syncs, and time on modelled devices",
-    flags: &[],
-    run: commit::run,
-}];
+pub const ALL: &[Experiment] = &[
+    Experiment {
+        name: "commit",
+        description: "what a small durable transaction costs: time, bytes, syncs, and time on modelled devices",
+        flags: &[],
+        run: commit::run,
+    },
+    Experiment {
+        name: "crash",
+        description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
+        flags: &[Flag::Cuts, Flag::Journal],
+        run: crash::run,
+    },
+];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

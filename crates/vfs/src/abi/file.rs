@@ -8,9 +8,9 @@ use super::codes::*;
 use super::{IoMethods, Sqlite3File};
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
-use crate::vfs::database::Database;
 use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
 use crate::vfs::lock::Level;
+use crate::vfs::session::Session;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -60,9 +60,9 @@ impl FileObject {
         }
     }
 
-    /// The database behind a main database file.
-    pub(crate) fn database(&self) -> Option<&Arc<Database>> {
-        self.handle.database()
+    /// The connection behind a main database file.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.handle.session()
     }
 
     /// Why the open was refused, where it was.
@@ -206,13 +206,15 @@ unsafe fn control(object: &mut FileObject, operation: c_int, argument: *mut c_vo
             SQLITE_FCNTL_LAST_ERRNO => Control::LastErrno(&mut *number),
             SQLITE_FCNTL_PERSIST_WAL => Control::PersistWal(&mut *number),
             SQLITE_FCNTL_POWERSAFE_OVERWRITE => Control::PowersafeOverwrite(&mut *number),
+            SQLITE_FCNTL_SYNC if !argument.is_null() => Control::SeveralFiles,
+            SQLITE_FCNTL_COMMIT_PHASETWO => Control::CommitDone,
             SQLITE_FCNTL_HAS_MOVED => Control::HasMoved(&mut *number),
             SQLITE_FCNTL_VFSNAME => {
                 *argument.cast::<*mut c_char>() = object.api.allocate_text(&object.vfs.name);
                 return Ok(SQLITE_OK);
             }
             SQLITE_FCNTL_TEMPFILENAME => {
-                let path = object.vfs.temporary_path()?;
+                let path = object.vfs.temporary_files().free_path()?;
                 *argument.cast::<*mut c_char>() = object.api.allocate_text(&path.to_string_lossy());
                 return Ok(SQLITE_OK);
             }

@@ -177,13 +177,13 @@ unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<Op
     // SAFETY: by contract.
     unsafe {
         let mut request =
-            OpenRequest { path: filename::path_buf(name), flags, parameters: Vec::new(), database: None };
+            OpenRequest { path: filename::path_buf(name), flags, parameters: Vec::new(), session: None };
         if request.path.is_some() && flags & SQLITE_OPEN_MAIN_DB != 0 {
             request.parameters = filename::parameters(app.api, name);
         }
         if request.path.is_some() && flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
             let main = filename::main_file(app.api, name);
-            request.database = FileObject::of(main).and_then(|main| main.database().cloned());
+            request.session = FileObject::of(main).and_then(|main| main.session().cloned());
         }
         Ok(request)
     }

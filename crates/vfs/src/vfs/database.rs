@@ -5,16 +5,28 @@
 //! 2. Nothing of the file is read or written under a lock before this process owns it.
 //! 3. Every write of the database file, its journal and its log passes the one sync latch first.
 
+use super::handle::read_exactly;
 use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
+use super::registry::Companion;
 use super::shm::SharedMemory;
 use crate::error::{Error, Result};
+use crate::journal::AtomicLog;
+use crate::memory::MakeSpill;
 use crate::options::Options;
 use crate::stats::Stats;
+use crate::wal::Wal;
 use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
+use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Where the file says how many bytes a page has (file format, section 1.3.2).
+const PAGE_SIZE_OFFSET: usize = 16;
+
+/// No length: the file may be another process's.
+const UNKNOWN: u64 = u64::MAX;
 
 /// What all connections to one database file share.
 pub struct Database {
@@ -24,13 +36,29 @@ pub struct Database {
     options: Options,
     writable: bool,
     fork_generation: u32,
-    latch: SyncLatch,
+    latch: Arc<SyncLatch>,
     stats: Stats,
     shm: SharedMemory,
     locks: Mutex<Locks>,
     next_handle: AtomicU64,
     /// Whether the file's name may not be durable yet.
     name_unsynced: AtomicBool,
+    /// Whether the file was written since its last sync.
+    written: AtomicBool,
+    /// The log, once a connection has used it.
+    wal: Mutex<Option<Arc<Wal>>>,
+    /// The redo log of its rollback-journal transactions.
+    atomic: AtomicLog,
+    /// Whether transactions are held back until they commit.
+    holds_back: bool,
+    /// Bytes of a page, as the file says; 0 while that must be read.
+    page_bytes: AtomicU32,
+    /// Length of the file, while this process owns it; [`UNKNOWN`] before.
+    len: AtomicU64,
+    /// Whether it is known that no journal and no log lie beside the file, which nobody but the owner could
+    /// put there.
+    alone: [AtomicBool; 2],
+    handles: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,6 +81,8 @@ pub struct DatabaseSetup {
     pub writable: bool,
     /// Whether the open created the file.
     pub created: bool,
+    /// Whether transactions are held back until they commit.
+    pub holds_back: bool,
 }
 
 impl Database {
@@ -65,7 +95,15 @@ impl Database {
             options: setup.options,
             writable: setup.writable,
             fork_generation: ownership::fork_generation(),
-            latch: SyncLatch::new(),
+            latch: Arc::default(),
+            wal: Mutex::default(),
+            atomic: AtomicLog::default(),
+            holds_back: setup.holds_back && setup.writable,
+            page_bytes: AtomicU32::new(0),
+            len: AtomicU64::new(UNKNOWN),
+            alone: [AtomicBool::new(false), AtomicBool::new(false)],
+            handles: AtomicU64::new(0),
+            written: AtomicBool::new(false),
             stats: Stats::default(),
             shm: SharedMemory::default(),
             locks: Mutex::default(),
@@ -100,7 +138,7 @@ impl Database {
     }
 
     /// The latch that guards the database file, its journal and its logs together.
-    pub fn latch(&self) -> &SyncLatch {
+    pub fn latch(&self) -> &Arc<SyncLatch> {
         &self.latch
     }
 
@@ -116,11 +154,12 @@ impl Database {
 
     /// A number for a new handle.
     pub fn new_handle(&self) -> HandleId {
+        self.handles.fetch_add(1, Ordering::Relaxed);
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
     fn locks(&self) -> MutexGuard<'_, Locks> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locks.lock()
     }
 
     /// Raises a handle's lock; takes ownership of the file with the first one.
@@ -135,6 +174,13 @@ impl Database {
                 return Err(Error::Owned { path: self.path.clone(), holder });
             }
             locks.owned = true;
+            if self.holds_back
+                && let Err(error) = self.take_over()
+            {
+                locks.owned = false;
+                ownership::release(&*self.file)?;
+                return Err(error);
+            }
         }
         if locks.table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
     }
@@ -156,26 +202,178 @@ impl Database {
 
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
-        self.stats.rows()
+        let mut rows = self.stats.rows();
+        let wal_bytes = self.wal().map_or(0, |wal| wal.memory_bytes());
+        rows.push(("wal_memory_bytes".to_owned(), i64::try_from(wal_bytes).unwrap_or(i64::MAX)));
+        rows
+    }
+
+    /// The process has become the owner.
+    fn take_over(&self) -> Result<()> {
+        self.atomic.recover(self)?;
+        self.len.store(self.file.len()?, Ordering::Release);
+        for companion in [Companion::Wal, Companion::Journal] {
+            let there = self.medium.identity(&self.companion_path(companion))?;
+            self.set_alone(companion, there.is_none());
+        }
+        Ok(())
+    }
+
+    /// Whether it is known, without asking the medium, that a companion is not there.
+    pub fn is_alone(&self, companion: Companion) -> bool {
+        self.alone[companion as usize].load(Ordering::Acquire)
+    }
+
+    /// Notes whether a companion is known not to be there.
+    pub fn set_alone(&self, companion: Companion, alone: bool) {
+        self.alone[companion as usize].store(alone, Ordering::Release);
+    }
+
+    /// Length of the database file.
+    pub fn file_len(&self) -> Result<u64> {
+        match self.len.load(Ordering::Acquire) {
+            UNKNOWN => Ok(self.file.len()?),
+            known => Ok(known),
+        }
+    }
+
+    /// Notes what a commit has made of the length: the file itself follows later.
+    pub fn set_committed_len(&self, len: u64) {
+        self.len.store(len, Ordering::Release);
+    }
+
+    fn note_len(&self, change: impl Fn(u64) -> u64) {
+        let known = |len| (len != UNKNOWN).then(|| change(len));
+        let _ = self.len.fetch_update(Ordering::AcqRel, Ordering::Acquire, known);
+    }
+
+    /// The counters of this database.
+    pub(crate) fn counters(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// A handle is closed; the last one leaves the database file alone and complete.
+    pub fn leave(&self) -> Result<()> {
+        let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
+    }
+
+    /// The redo log of its rollback-journal transactions.
+    pub fn atomic(&self) -> &AtomicLog {
+        &self.atomic
+    }
+
+    /// Whether transactions are held back until they commit.
+    pub fn holds_back(&self) -> bool {
+        self.holds_back
+    }
+
+    /// Where a companion lies, if it is there.
+    pub fn companion_path(&self, companion: Companion) -> PathBuf {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push(companion.suffix());
+        path.into()
+    }
+
+    /// Whether there is a rollback journal on the medium.
+    pub fn has_real_journal(&self) -> Result<bool> {
+        Ok(self.medium.info(&self.companion_path(Companion::Journal))?.is_some_and(|info| info.len > 0))
+    }
+
+    /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
+    pub fn page_bytes(&self, file_len: u64) -> Result<usize> {
+        let known = self.page_bytes.load(Ordering::Relaxed);
+        if known != 0 || file_len == 0 {
+            return Ok(known as usize);
+        }
+        let mut header = [0; PAGE_SIZE_OFFSET + 2];
+        let read = self.file.read_at(&mut header, 0)?;
+        let bytes = page_bytes_in(&header[..read]);
+        self.page_bytes.store(bytes, Ordering::Relaxed);
+        Ok(bytes as usize)
+    }
+
+    /// Makes room for a database of `len` bytes, so that writing it cannot fail for want of space.
+    pub fn reserve(&self, len: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.written.store(true, Ordering::Release);
+        Ok(self.file.allocate(len)?)
+    }
+
+    /// Reads exactly `buf` of the database as it was committed last.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
     }
 
     /// Writes to the database file unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_writes, 1);
-        Ok(self.file.write_at(buf, offset)?)
+        self.written.store(true, Ordering::Release);
+        if offset == 0 {
+            self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
+        }
+        self.file.write_at(buf, offset)?;
+        self.note_len(|known| known.max(offset + buf.len() as u64));
+        Ok(())
+    }
+
+    /// Cuts the database file, or extends it.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.written.store(true, Ordering::Release);
+        self.page_bytes.store(0, Ordering::Relaxed);
+        self.file.set_len(len)?;
+        self.note_len(|_| len);
+        Ok(())
+    }
+
+    /// Syncs the database file if it was written since the last sync.
+    pub fn sync_if_written(&self) -> Result<()> {
+        if self.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
+    }
+
+    /// The log, if a connection has used it.
+    pub fn wal(&self) -> Option<Arc<Wal>> {
+        self.wal.lock().clone()
+    }
+
+    /// The log; `make_spill` makes the file for what does not fit into its memory.
+    pub fn wal_or_open(&self, make_spill: MakeSpill) -> Result<Arc<Wal>> {
+        let mut wal = self.wal.lock();
+        if let Some(wal) = &*wal {
+            return Ok(wal.clone());
+        }
+        let opened = Arc::new(Wal::open(self, make_spill)?);
+        *wal = Some(opened.clone());
+        Ok(opened)
     }
 
     /// Syncs the database file; the first sync after its creation makes its name durable, too.
     pub fn sync(&self) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_syncs, 1);
+        // Before the sync: what is written meanwhile counts as written after it.
+        self.written.store(false, Ordering::Release);
         self.latch.watch(self.file.sync())?;
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced.store(false, Ordering::Release);
         }
         Ok(())
+    }
+}
+
+/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.
+fn page_bytes_in(page_one: &[u8]) -> u32 {
+    match page_one.get(PAGE_SIZE_OFFSET..PAGE_SIZE_OFFSET + 2) {
+        // 65536 does not fit into the field.
+        Some([0, 1]) => 65536,
+        Some(&[high, low]) => {
+            let bytes = u32::from(u16::from_be_bytes([high, low]));
+            if bytes.is_power_of_two() && bytes >= 512 { bytes } else { 0 }
+        }
+        _ => 0,
     }
 }
 

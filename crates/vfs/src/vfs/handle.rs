@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::database::Database;
+use super::session::Session;
 
 /// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
 pub enum Control<'a> {
@@ -23,6 +23,10 @@ pub enum Control<'a> {
     PowersafeOverwrite(&'a mut c_int),
     /// HAS_MOVED.
     HasMoved(&'a mut c_int),
+    /// SYNC with a super-journal: the transaction spans several databases.
+    SeveralFiles,
+    /// COMMIT_PHASETWO: a transaction is committed and published, and the commit is about to return.
+    CommitDone,
     /// PRAGMA: the name, its argument, and room for the answer.
     Pragma(PragmaCall<'a>),
 }
@@ -81,8 +85,8 @@ pub trait Handle: Send {
     fn characteristics(&self) -> c_int {
         crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE
     }
-    /// The database behind a main database handle.
-    fn database(&self) -> Option<&Arc<Database>> {
+    /// The connection behind a main database handle.
+    fn session(&self) -> Option<&Arc<Session>> {
         None
     }
     /// Why the open was refused, where it was.

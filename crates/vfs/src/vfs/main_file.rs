@@ -1,11 +1,15 @@
 //! A handle on a main database file.
 
 use super::database::Database;
-use super::handle::{Control, Handle, Handled, PragmaCall, read_exactly};
+use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
+use super::session::Session;
 use super::shm::HeldSlots;
 use crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::error::{Error, Result, last_errno};
+use crate::journal::Batcher;
+use crate::memory::MakeMemory;
+use litefoot_engine::log::redo::Durability;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,8 +17,10 @@ use std::sync::Arc;
 /// One connection's handle on a database.
 pub struct MainFile {
     database: Arc<Database>,
+    session: Arc<Session>,
     id: HandleId,
     read_only: bool,
+    batcher: Batcher,
     slots: HeldSlots,
     uses_shm: bool,
     persist_wal: bool,
@@ -23,12 +29,19 @@ pub struct MainFile {
 
 impl MainFile {
     /// A handle on `database`.
-    pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
+    pub fn new(
+        database: Arc<Database>,
+        memory: MakeMemory,
+        read_only: bool,
+        powersafe_overwrite: bool,
+    ) -> MainFile {
         let id = database.new_handle();
         MainFile {
+            session: Arc::new(Session::new(database.clone())),
             database,
             id,
             read_only,
+            batcher: Batcher::new(memory),
             slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,
@@ -58,42 +71,52 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        read_exactly(self.database.file(), buf, offset)
+        if self.batcher.read(buf, offset)? { Ok(()) } else { self.database.read(buf, offset) }
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        self.database.write(buf, offset)
+        self.batcher.write(&self.session, buf, offset)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.database.latch().check(self.database.path())?;
-        Ok(self.database.file().set_len(len)?)
+        self.batcher.set_len(&self.session, len)
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.database.sync()
+        self.batcher.sync(&self.session)
     }
 
     fn size(&mut self) -> Result<u64> {
-        Ok(self.database.file().len()?)
+        match self.batcher.len() {
+            Some(len) => Ok(len),
+            None => self.database.file_len(),
+        }
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
+        self.batcher.end(&self.session);
         self.database.unlock(self.id, Level::None);
-        Ok(())
+        self.database.leave()
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
         if to > Level::Shared {
             self.check_writable()?;
         }
-        self.database.lock(self.id, to)
+        self.database.lock(self.id, to)?;
+        if to == Level::Reserved {
+            self.session.begin_writing();
+        }
+        Ok(())
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {
+        if to < Level::Reserved {
+            self.batcher.end(&self.session);
+        }
         self.database.unlock(self.id, to);
         Ok(())
     }
@@ -109,8 +132,16 @@ impl Handle for MainFile {
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
             Control::HasMoved(moved) => {
-                let there = self.database.medium().info(self.database.path())?;
-                *moved = c_int::from(there.is_none_or(|info| info.id != self.database.file().id()));
+                let there = self.database.medium().identity(self.database.path())?;
+                *moved = c_int::from(there.is_none_or(|id| id != self.database.file().id()));
+            }
+            Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
+            Control::CommitDone => {
+                self.batcher.commit(&self.session)?;
+                self.session.completed.lock().take();
+                if let Some(wal) = self.database.wal() {
+                    wal.log(Durability::Buffered)?;
+                }
             }
             Control::Pragma(call) => return self.pragma(call),
         }
@@ -121,8 +152,8 @@ impl Handle for MainFile {
         if self.powersafe_overwrite { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
-        Some(&self.database)
+    fn session(&self) -> Option<&Arc<Session>> {
+        Some(&self.session)
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {

@@ -16,26 +16,29 @@ mod main_file;
 pub(crate) mod ownership;
 mod plain_file;
 mod refused_file;
-pub(crate) mod registry;
+pub mod registry;
+pub(crate) mod session;
 pub(crate) mod shm;
+mod temporary;
 
 use crate::abi::codes::*;
 use crate::error::{Error, Result};
+use crate::journal::JournalFile;
+use crate::memory::{MakeMemory, MemoryFile};
 use crate::options::Options;
+use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup};
 use handle::Handle;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
 use main_file::MainFile;
 use plain_file::PlainFile;
 use refused_file::RefusedFile;
-use registry::Registry;
+use registry::{Companion, Registry};
+use session::Session;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Attempts to find a free name for a temporary file.
-const TEMPORARY_NAME_ATTEMPTS: u32 = 100;
+use temporary::TemporaryFiles;
 
 /// One registered VFS: a name over a medium.
 pub struct Vfs {
@@ -44,7 +47,6 @@ pub struct Vfs {
     defaults: Options,
     pass_through: bool,
     databases: Registry,
-    temporary: AtomicU64,
 }
 
 /// How a VFS is set up.
@@ -67,8 +69,8 @@ pub(crate) struct OpenRequest {
     pub flags: c_int,
     /// URI parameters, in order.
     pub parameters: Vec<(String, String)>,
-    /// For a journal or log: the database it belongs to.
-    pub database: Option<Arc<Database>>,
+    /// For a journal or log: the connection it belongs to.
+    pub session: Option<Arc<Session>>,
 }
 
 /// What `xOpen` answers.
@@ -86,7 +88,6 @@ impl Vfs {
             defaults: setup.defaults,
             pass_through: setup.pass_through,
             databases: Registry::default(),
-            temporary: AtomicU64::new(0),
         }
     }
 
@@ -110,7 +111,22 @@ impl Vfs {
             }));
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            return self.open_companion(&path, flags, request.database);
+            if flags & SQLITE_OPEN_WAL != 0
+                && let Some(session) = &request.session
+                && let Some(wal) = self.wal_of(&session.database)?
+            {
+                return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
+            }
+            if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE)
+                == SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE
+                && let Some(session) = request.session.clone().filter(|session| session.database.holds_back())
+            {
+                session.begin_writing();
+                let memory = self.memory(session.database.options().wal_memory);
+                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory())), flags });
+            }
+            let database = request.session.map(|session| session.database.clone());
+            return self.open_companion(&path, flags, database);
         }
         let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
         let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
@@ -144,6 +160,7 @@ impl Vfs {
                 writable,
                 // SQLite itself leaves the name of a new database to the file system. An empty file counts
                 // as new: whoever created it may have synced nothing.
+                holds_back: !self.pass_through,
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
@@ -153,7 +170,19 @@ impl Vfs {
         } else {
             out
         };
-        Ok(Opened { handle: Box::new(MainFile::new(database, read_only, powersafe_overwrite)), flags })
+        let memory = self.memory(database.options().wal_memory);
+        let handle = MainFile::new(database, memory, read_only, powersafe_overwrite);
+        Ok(Opened { handle: Box::new(handle), flags })
+    }
+
+    /// The log in memory of a database; `None` where SQLite's own protocol is used.
+    fn wal_of(&self, database: &Arc<Database>) -> Result<Option<Arc<Wal>>> {
+        if self.pass_through || !database.writable() {
+            return Ok(None);
+        }
+        database.atomic().retire(database)?;
+        let spill = self.temporary_files();
+        database.wal_or_open(Box::new(move || spill.open())).map(Some)
     }
 
     fn open_companion(&self, path: &Path, flags: c_int, database: Option<Arc<Database>>) -> Result<Opened> {
@@ -173,38 +202,22 @@ impl Vfs {
     }
 
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
-        let path = self.temporary_path()?;
-        let file = self.medium.open(&path, FileKind::Temporary, OpenMode::CreateNew)?;
-        // Nameless from now on: nothing is left behind, however the process ends.
-        self.medium.delete(&path)?;
+        let file = self.temporary_files().open()?;
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
     }
 
-    /// A path for a temporary file that nobody uses yet.
-    pub(crate) fn temporary_path(&self) -> Result<PathBuf> {
-        let directory = self.temporary_directory();
-        for _ in 0..TEMPORARY_NAME_ATTEMPTS {
-            let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-            let name = format!("litefoot-{}-{}-{number:x}.tmp", std::process::id(), self.name);
-            let path = directory.join(name);
-            if self.medium.info(&path)?.is_none() {
-                return Ok(path);
-            }
-        }
-        Err(Error::Refused(format!("{}: no free name for a temporary file", directory.display())))
+    /// Makes files in memory that keep `budget` bytes there.
+    fn memory(&self, budget: usize) -> MakeMemory {
+        let files = Arc::new(self.temporary_files());
+        Box::new(move || {
+            let files = files.clone();
+            MemoryFile::new(budget, Box::new(move || files.open()))
+        })
     }
 
-    /// The directory that SQLite's own VFS would take.
-    fn temporary_directory(&self) -> PathBuf {
-        let usable = |path: &Path| {
-            self.medium.info(path).ok().flatten().is_some_and(|info| !info.is_file && info.writable)
-        };
-        ["SQLITE_TMPDIR", "TMPDIR"]
-            .iter()
-            .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
-            .chain(["/var/tmp", "/usr/tmp", "/tmp"].map(PathBuf::from))
-            .find(|path| usable(path))
-            .unwrap_or_else(|| PathBuf::from("."))
+    /// Where temporary files come from.
+    pub(crate) fn temporary_files(&self) -> TemporaryFiles {
+        TemporaryFiles { medium: self.medium.clone(), vfs: self.name.clone() }
     }
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
@@ -234,16 +247,43 @@ impl Vfs {
     }
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
+        match self.databases.companion_at(path) {
+            Some((database, Companion::Wal)) => {
+                if let Some(wal) = database.wal() {
+                    return wal.delete(&database);
+                }
+                if database.atomic().is_live() {
+                    return Ok(());
+                }
+            }
+            // A journal in memory is gone with its handle.
+            Some((database, Companion::Journal)) if database.is_alone(Companion::Journal) => {
+                return Ok(());
+            }
+            _ => {}
+        }
         self.medium.delete(path)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
         // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(path))?;
+            if let Some((database, companion)) = self.databases.companion_at(path) {
+                database.set_alone(companion, true);
+            }
         }
         Ok(())
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        if let Some((database, companion)) = self.databases.companion_at(path) {
+            if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
+                return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
+            }
+            let hidden = companion == Companion::Wal && database.atomic().is_live();
+            if hidden || database.is_alone(companion) {
+                return Ok(false);
+            }
+        }
         let Some(info) = self.medium.info(path)? else { return Ok(false) };
         Ok(match flags {
             // SQLite takes an empty file for none: a journal of zero bytes is not hot.

@@ -5,8 +5,29 @@
 
 use super::database::Database;
 use litefoot_engine::device::FileId;
+use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+/// A file that SQLite keeps beside a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Companion {
+    /// The write-ahead log.
+    Wal,
+    /// The rollback journal.
+    Journal,
+}
+
+impl Companion {
+    /// What its path has behind the database's.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Companion::Wal => "-wal",
+            Companion::Journal => "-journal",
+        }
+    }
+}
 
 /// The open databases.
 #[derive(Default)]
@@ -17,7 +38,7 @@ pub struct Registry {
 impl Registry {
     /// The open database of that identity, or the one that `create` makes.
     pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> Database) -> Arc<Database> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(database) = open.get(&id).and_then(Weak::upgrade).filter(|db| db.is_of_this_process()) {
             return database;
         }
@@ -27,9 +48,19 @@ impl Registry {
         database
     }
 
+    /// The open database whose log or journal would have that path, and which of them it is.
+    pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+        let name = path.as_os_str().as_encoded_bytes();
+        let (base, companion) = [Companion::Wal, Companion::Journal]
+            .into_iter()
+            .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))?;
+        let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
+        Some((database, companion))
+    }
+
     /// The databases that are open now.
     pub fn all(&self) -> Vec<Arc<Database>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         open.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -8,9 +8,9 @@
 //! 2. A lock slot is held by any number of sharers or by one exclusive holder, never both.
 
 use crate::abi::codes::SQLITE_SHM_NLOCK;
+use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
 const REGIONS: usize = 4096;
@@ -66,8 +66,8 @@ impl Drop for Region {
 }
 
 impl SharedMemory {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// A handle starts to use the memory.

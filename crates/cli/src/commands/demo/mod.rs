@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `series` | the readings, and the comparison with what a database holds |
 //! | `race` | the sides take turns on the real disk: commits a second, latencies |
+//! | `count` | the same readings once more, with bytes and syncs counted |
 //! | `plug` | the power is cut on the simulated medium, and what was acknowledged is looked for |
 //! | `mod` | says what happens, and prints the table |
 
+mod count;
 mod plug;
 mod race;
 mod series;
@@ -14,6 +16,7 @@ mod series;
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::{Cell, Output, grouped, left, right, table};
+use count::Cost;
 use plug::Loss;
 use race::{Race, SIDES, Timing};
 use std::path::{Path, PathBuf};
@@ -68,8 +71,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     ))?;
     output.flush()?;
     let race = race::run(directory.path(), &readings, count, limit)?;
+    let costs = count::run(directory.path(), &readings, race.readings.min(count::READINGS))?;
     let losses = plug::pull(&readings, args.seed)?;
-    output.text(results(&race.timings, &losses))?;
+    output.text(results(&race.timings, &costs, &losses))?;
     output.text(remarks(&race, count, &losses))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -119,20 +123,22 @@ fn work_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
         })
 }
 
-fn results(timings: &[Timing], losses: &[Loss]) -> String {
+fn results(timings: &[Timing], costs: &[Cost], losses: &[Loss]) -> String {
     let heading: Vec<Cell> = vec![
         left(""),
         right("commits/s"),
         right("p50 µs"),
         right("p99 µs"),
         right("p99.9 µs"),
+        right("bytes/commit"),
+        right("syncs/commit"),
         right("lost"),
     ];
     let rows: Vec<Vec<Cell>> = SIDES
         .iter()
         .zip(timings)
-        .zip(losses)
-        .map(|((side, timing), loss)| {
+        .zip(costs.iter().zip(losses))
+        .map(|((side, timing), (cost, loss))| {
             let us = |share| right(grouped(timing.percentile_us(share).round() as u64));
             vec![
                 left(side.name),
@@ -140,6 +146,8 @@ fn results(timings: &[Timing], losses: &[Loss]) -> String {
                 us(0.5),
                 us(0.99),
                 us(0.999),
+                right(grouped(cost.bytes_per_commit().round() as u64)),
+                right(format!("{:.2}", cost.syncs_per_commit())),
                 right(grouped(loss.lost)),
             ]
         })

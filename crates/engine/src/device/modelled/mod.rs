@@ -31,13 +31,14 @@ mod table;
 pub use table::{DEVICES, Device, DeviceModel, Parameter, Source};
 
 use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
+use crate::sync::{Mutex, MutexGuard};
 use cache::{CachedFile, Writeback};
 use clock::Clock;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use table::PAGE_BYTES;
 
 /// What a file system's journal writes to commit a change of names, lengths or places: a descriptor, one
@@ -63,7 +64,7 @@ struct ModelledState {
 
 impl ModelledState {
     fn cached(&self) -> MutexGuard<'_, CachedFile> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock()
     }
 }
 
@@ -181,7 +182,7 @@ impl ModelledMedium {
     }
 
     fn model(&self) -> MutexGuard<'_, Model> {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+        self.model.lock()
     }
 
     /// Forgets what is cached of a file that is about to lose its name.
@@ -224,6 +225,10 @@ impl Medium for ModelledMedium {
         self.inner.info(path)
     }
 
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.inner.identity(path)
+    }
+
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         self.inner.list(directory)
     }
@@ -247,7 +252,7 @@ struct ModelledFile {
 
 impl ModelledFile {
     fn model(&self) -> MutexGuard<'_, Model> {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+        self.model.lock()
     }
 }
 

@@ -33,10 +33,11 @@ use super::{
     DeviceError, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, RangeLock, Result,
     parent_directory,
 };
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Number of a file; its index in the list of all files there ever were.
 type Inode = usize;
@@ -126,7 +127,7 @@ impl SimMedium {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Number of operations recorded so far: the point that a cut "now" has.

@@ -19,7 +19,8 @@
 //! After each run, stock SQLite checks that the database holds what the side was given.
 //!
 //! # Figures
-//! `NAME.SIDE` is over both workloads, `NAME.SIDE.insert` and `NAME.SIDE.update` are over one.
+//! The last part of a name is the side. `NAME.SIDE` is over both workloads, `NAME.insert.SIDE` and
+//! `NAME.update.SIDE` are over one.
 //!
 //! | name | meaning |
 //! |---|---|
@@ -123,29 +124,29 @@ fn figures(transactions: u64, timings: &[Vec<Timing>], costs: &[Cost]) -> Figure
     figures
 }
 
-/// Names over both workloads, and over each of them; the floor knows no workloads.
+/// Both workloads, and each of them, with what stands for it in a name; the floor knows no workloads.
 fn scopes(side: &Side) -> impl Iterator<Item = (String, Option<Workload>)> {
-    let name = side.name;
     let workloads = if side.is_floor() { &[][..] } else { &Workload::ALL[..] };
-    std::iter::once((name.to_owned(), None))
-        .chain(workloads.iter().map(move |workload| (format!("{name}.{}", workload.name()), Some(*workload))))
+    let each =
+        workloads.iter().map(|workload| (format!("{}.{}", workload.name(), side.name), Some(*workload)));
+    std::iter::once((side.name.to_owned(), None)).chain(each)
 }
 
 fn time_figures(figures: &mut Figures, side: &Side, rounds: &[Timing]) {
-    for (name, workload) in scopes(side) {
+    for (scope, workload) in scopes(side) {
         let over_rounds = |of: &dyn Fn(&Timing) -> f64| median(rounds.iter().map(of));
-        figures.set(format!("txn_per_s.{name}"), over_rounds(&|timing| timing.txn_per_s(workload)));
+        figures.set(format!("txn_per_s.{scope}"), over_rounds(&|timing| timing.txn_per_s(workload)));
         for (percentile, share) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
             let us = over_rounds(&|timing| timing.percentile_us(workload, share));
-            figures.set(format!("{percentile}.{name}"), us);
+            figures.set(format!("{percentile}.{scope}"), us);
         }
     }
 }
 
 fn cost_figures(figures: &mut Figures, side: &Side, cost: &Cost) {
-    for (name, workload) in scopes(side) {
-        figures.set(format!("bytes_per_txn.{name}"), cost.bytes_per_txn(workload));
-        figures.set(format!("syncs_per_txn.{name}"), cost.syncs_per_txn(workload));
+    for (scope, workload) in scopes(side) {
+        figures.set(format!("bytes_per_txn.{scope}"), cost.bytes_per_txn(workload));
+        figures.set(format!("syncs_per_txn.{scope}"), cost.syncs_per_txn(workload));
     }
     for device in Device::ALL {
         figures.set(format!("model_us.{device}.{}", side.name), cost.model_us(device));

@@ -38,15 +38,15 @@ fn the_figures_that_scripts_rely_on_are_there_and_right() {
     let floor_us = get("model_us.emmc_5_1.floor");
     assert!((floor_us - (2120.0 + 32.768 / 20.0)).abs() < 1e-6, "{floor_us}");
     // In WAL mode a durable commit is one sync, and a few at the end for all of them.
-    let wal = get("syncs_per_txn.wal_full.insert");
+    let wal = get("syncs_per_txn.insert.wal_full");
     assert!((1.0..1.5).contains(&wal), "{wal}");
-    let normal = get("syncs_per_txn.wal_normal.insert");
+    let normal = get("syncs_per_txn.insert.wal_normal");
     assert!(normal < 0.5, "{normal}");
     // A rollback journal: the journal, its header, the database.
-    let delete = get("syncs_per_txn.delete_full.insert");
+    let delete = get("syncs_per_txn.insert.delete_full");
     assert!((3.0..5.0).contains(&delete), "{delete}");
     // What one row writes at least: a page of the table and one of the index.
-    assert!(get("bytes_per_txn.wal_full.insert") >= 2.0 * 4096.0);
+    assert!(get("bytes_per_txn.insert.wal_full") >= 2.0 * 4096.0);
 }
 
 #[test]

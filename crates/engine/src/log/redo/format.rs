@@ -1,0 +1,167 @@
+//! The bytes of SQLite's write-ahead log (SQLite file format, section 4).
+//!
+//! ```text
+//! header, 32 bytes, all fields big-endian
+//!  0      4        8          12          16      20      24          28
+//! | magic | format | page size | generation | salt 1 | salt 2 | checksum 1 | checksum 2 |
+//!
+//! frame, 24 bytes and a page
+//!  0             4                8        12       16           20           24
+//! | page number | database pages | salt 1 | salt 2 | checksum 1 | checksum 2 | page … |
+//!                 0 except in the last frame of a transaction
+//! ```
+//!
+//! The checksum runs through the whole file: that of a frame continues that of the frame before it, the
+//! first one that of the header. It covers the first 24 bytes of the header, and of a frame the first 8
+//! bytes and the page. The magic's lowest bit says in which byte order its words are taken.
+//!
+//! A frame is valid if it carries the header's salts and its checksum fits; frames count up to the last
+//! valid one that ends a transaction. A new generation has other salts, so that what is left of the old
+//! one is never taken for it.
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of a frame's header.
+pub const FRAME_HEADER_BYTES: usize = 24;
+
+const MAGIC: u32 = 0x377f_0682;
+const FORMAT: u32 = 3_007_000;
+
+/// A running checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksum(u32, u32);
+
+impl Checksum {
+    /// Continues over `bytes`, whose length is a multiple of 8.
+    pub fn over(self, bytes: &[u8], big_endian: bool) -> Checksum {
+        let word = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+        let (mut a, mut b) = (self.0, self.1);
+        for pair in bytes.chunks_exact(8) {
+            a = a.wrapping_add(word([pair[0], pair[1], pair[2], pair[3]])).wrapping_add(b);
+            b = b.wrapping_add(word([pair[4], pair[5], pair[6], pair[7]])).wrapping_add(a);
+        }
+        Checksum(a, b)
+    }
+
+    fn read(bytes: &[u8], at: usize) -> Checksum {
+        Checksum(be32(bytes, at), be32(bytes, at + 4))
+    }
+
+    fn write(self, bytes: &mut [u8], at: usize) {
+        put32(bytes, at, self.0);
+        put32(bytes, at + 4, self.1);
+    }
+}
+
+/// What a log's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// How many times the log was begun anew.
+    pub generation: u32,
+    /// What marks the frames of this generation.
+    pub salts: [u32; 2],
+    /// Whether checksums take big-endian words.
+    pub big_endian: bool,
+}
+
+impl Header {
+    /// The first generation of a log.
+    pub fn first(page_bytes: u32) -> Header {
+        Header {
+            page_bytes,
+            generation: 0,
+            salts: [fastrand::u32(..), fastrand::u32(..)],
+            big_endian: cfg!(target_endian = "big"),
+        }
+    }
+
+    /// The generation after this one.
+    pub fn next(self, page_bytes: u32) -> Header {
+        Header {
+            page_bytes,
+            generation: self.generation.wrapping_add(1),
+            salts: [self.salts[0].wrapping_add(1), fastrand::u32(..)],
+            big_endian: cfg!(target_endian = "big"),
+        }
+    }
+
+    /// The bytes, and the checksum that the first frame continues.
+    pub fn encode(&self) -> ([u8; HEADER_BYTES], Checksum) {
+        let mut bytes = [0; HEADER_BYTES];
+        put32(&mut bytes, 0, MAGIC | u32::from(self.big_endian));
+        put32(&mut bytes, 4, FORMAT);
+        put32(&mut bytes, 8, self.page_bytes);
+        put32(&mut bytes, 12, self.generation);
+        put32(&mut bytes, 16, self.salts[0]);
+        put32(&mut bytes, 20, self.salts[1]);
+        let checksum = Checksum::default().over(&bytes[..24], self.big_endian);
+        checksum.write(&mut bytes, 24);
+        (bytes, checksum)
+    }
+
+    /// Reads a header; `None` where there is no valid one.
+    pub fn decode(bytes: &[u8]) -> Option<(Header, Checksum)> {
+        if bytes.len() < HEADER_BYTES || be32(bytes, 0) & !1 != MAGIC || be32(bytes, 4) != FORMAT {
+            return None;
+        }
+        let header = Header {
+            page_bytes: be32(bytes, 8),
+            generation: be32(bytes, 12),
+            salts: [be32(bytes, 16), be32(bytes, 20)],
+            big_endian: be32(bytes, 0) & 1 == 1,
+        };
+        let checksum = Checksum::default().over(&bytes[..24], header.big_endian);
+        let page = header.page_bytes;
+        let sound = page.is_power_of_two() && (512..=65536).contains(&page);
+        (sound && checksum == Checksum::read(bytes, 24)).then_some((header, checksum))
+    }
+
+    /// Bytes of a frame.
+    pub fn frame_bytes(&self) -> usize {
+        FRAME_HEADER_BYTES + self.page_bytes as usize
+    }
+
+    /// Where a frame begins; frames count from 0.
+    pub fn frame_offset(&self, frame: u32) -> u64 {
+        HEADER_BYTES as u64 + u64::from(frame) * self.frame_bytes() as u64
+    }
+
+    /// A frame's header, and the checksum that the next frame continues.
+    pub fn encode_frame(
+        &self,
+        before: Checksum,
+        page_number: u32,
+        database_pages: u32,
+        page: &[u8],
+    ) -> ([u8; FRAME_HEADER_BYTES], Checksum) {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        put32(&mut bytes, 0, page_number);
+        put32(&mut bytes, 4, database_pages);
+        put32(&mut bytes, 8, self.salts[0]);
+        put32(&mut bytes, 12, self.salts[1]);
+        let checksum = before.over(&bytes[..8], self.big_endian).over(page, self.big_endian);
+        checksum.write(&mut bytes, 16);
+        (bytes, checksum)
+    }
+
+    /// Page number and database pages of a whole frame, and its checksum; `None` if it is not valid.
+    pub fn decode_frame(&self, before: Checksum, frame: &[u8]) -> Option<(u32, u32, Checksum)> {
+        let (head, page) = frame.split_at_checked(FRAME_HEADER_BYTES)?;
+        let page_number = be32(head, 0);
+        if page_number == 0 || [be32(head, 8), be32(head, 12)] != self.salts {
+            return None;
+        }
+        let checksum = before.over(&head[..8], self.big_endian).over(page, self.big_endian);
+        (checksum == Checksum::read(head, 16)).then(|| (page_number, be32(head, 4), checksum))
+    }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,383 @@
+//! The redo log: transactions of pages, in a file that any SQLite recovers from.
+//!
+//! # Why
+//! A transaction of pages is durable with one sequential write and one sync, and since the file is a
+//! standard write-ahead log, litefoot is not needed to get it back.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `format` | the bytes |
+//! | `scan` | what an existing file is worth |
+//! | `mod` | appending, reading, beginning anew |
+//!
+//! # What it promises
+//! 1. After [`RedoLog::append`] with [`Durability::Durable`] returned, the transaction and all before it
+//!    survive a power cut; without it, a cut leaves a prefix of the transactions.
+//! 2. An append that fails leaves the log as it was: the same frames are written again by the next one.
+//! 3. A commit into space that was written before changes no metadata: one data sync, and one flush.
+//! 4. Nothing is created on the medium before the first append.
+//!
+//! # Invariants
+//! 1. Frames are written only behind the last committed one, or, in a new generation, after its header
+//!    is durable: a frame of the old generation that is overwritten while the old header still counts
+//!    would leave an old prefix, and replaying that over newer pages destroys the database.
+//! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
+//! 3. Space is reserved before it is written, so that a full disk is an error of the append and not of
+//!    a sync, after which nothing could be trusted.
+
+pub mod format;
+mod scan;
+
+use crate::device::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
+    total_bytes,
+};
+use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Least and most bytes by which the file grows at a time; in between it doubles.
+const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
+/// Most pages in one write.
+const PAGES_PER_WRITE: usize = 256;
+
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Whether an append waits for the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The transaction survives a power cut when the call returns.
+    Durable,
+    /// It survives the process, not a power cut; a later durable append or sync covers it.
+    Buffered,
+}
+
+/// A transaction of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// The pages it changed, each once.
+    pub page_numbers: &'a [u32],
+    /// Bytes of each.
+    pub page_bytes: u32,
+    /// Pages of the database after it.
+    pub database_pages: u32,
+}
+
+/// A redo log, and which pages it holds.
+pub struct RedoLog {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    latch: Arc<SyncLatch>,
+    file: Option<Arc<dyn File>>,
+    /// Whether the file's name may not be durable yet.
+    name_unsynced: bool,
+    /// Whether something was appended without a sync.
+    unsynced: bool,
+    /// The header on the medium; absent while there is none, or while everything in the log is void.
+    header: Option<Header>,
+    /// The last header there was, whose successor the next generation is.
+    last: Option<Header>,
+    checksum: Checksum,
+    frames: u32,
+    /// Frames whose pages, as far as they are the newest, are in the database file.
+    copied: u32,
+    newest: BTreeMap<u32, u32>,
+    database_pages: u32,
+    /// Bytes of the file that were written at least once.
+    allocated: u64,
+    /// Frames on their way to the medium.
+    buffer: Vec<u8>,
+}
+
+impl RedoLog {
+    /// Takes over what is at `path`, if anything is.
+    ///
+    /// # Errors
+    /// Those of reading. Damage is none: frames count up to the first that is not valid.
+    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<RedoLog> {
+        let mut log = RedoLog {
+            medium,
+            path: path.to_owned(),
+            latch,
+            file: None,
+            name_unsynced: false,
+            unsynced: false,
+            header: None,
+            last: None,
+            checksum: Checksum::default(),
+            frames: 0,
+            copied: 0,
+            newest: BTreeMap::new(),
+            database_pages: 0,
+            allocated: 0,
+            buffer: Vec::new(),
+        };
+        if log.medium.info(path)?.is_some_and(|info| info.is_file) {
+            let file = log.medium.open(path, FileKind::RedoLog, OpenMode::ReadWrite)?;
+            scan::scan(&*file, &mut log)?;
+            log.file = Some(file);
+            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            log.name_unsynced = true;
+            log.unsynced = true;
+        }
+        Ok(log)
+    }
+
+    /// Where the file is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Frames that count.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Whether no page is in it.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Bytes of the file up to the last frame that counts.
+    pub fn bytes(&self) -> u64 {
+        self.header.map_or(0, |header| header.frame_offset(self.frames))
+    }
+
+    /// Bytes of a page; 0 while the log is void.
+    pub fn page_bytes(&self) -> u32 {
+        self.header.map_or(0, |header| header.page_bytes)
+    }
+
+    /// What tells this generation from all others; `None` while the log is void.
+    pub fn salts(&self) -> Option<[u32; 2]> {
+        self.header.map(|header| header.salts)
+    }
+
+    /// Pages of the database after the last transaction.
+    pub fn database_pages(&self) -> u32 {
+        self.database_pages
+    }
+
+    /// Whether the newest version of a page is in the log.
+    pub fn contains(&self, page_number: u32) -> bool {
+        self.newest.contains_key(&page_number)
+    }
+
+    /// The pages in the log, by number.
+    pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
+        self.newest.keys().copied()
+    }
+
+    /// Notes that the pages of the first `frames` frames, or newer versions of them, have been copied to the
+    /// database file.
+    pub fn mark_copied(&mut self, frames: u32) {
+        self.copied = frames;
+    }
+
+    /// The pages whose newest version came after the last [`RedoLog::mark_copied`].
+    pub fn page_numbers_to_copy(&self) -> impl Iterator<Item = u32> {
+        self.newest.iter().filter(|(_, frame)| **frame >= self.copied).map(|(number, _)| *number)
+    }
+
+    /// Reads the newest version of a page; `false` where the log does not have it.
+    pub fn read_page(&self, page_number: u32, offset: usize, buf: &mut [u8]) -> Result<bool> {
+        let (Some(frame), Some(header), Some(file)) =
+            (self.newest.get(&page_number), self.header, &self.file)
+        else {
+            return Ok(false);
+        };
+        let start = header.frame_offset(*frame) + (FRAME_HEADER_BYTES + offset) as u64;
+        Ok(file.read_at(buf, start)? == buf.len())
+    }
+
+    /// The bytes of the file that count, header included.
+    pub fn read_all(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.bytes() as usize];
+        if let Some(file) = &self.file {
+            let read = file.read_at(&mut bytes, 0)?;
+            bytes.truncate(read);
+        }
+        Ok(bytes)
+    }
+
+    /// Appends one transaction: each of its pages once, and the size of the database after it.
+    ///
+    /// `copy` is asked for the pages in turn, by their place in `transaction.page_numbers`.
+    pub fn append(
+        &mut self,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+        durability: Durability,
+    ) -> Result<()> {
+        let numbers = transaction.page_numbers;
+        if numbers.is_empty() {
+            return self.settle(durability);
+        }
+        let header = self.begin(transaction.page_bytes)?;
+        let end = self.frames + numbers.len() as u32;
+        self.reserve(header.frame_offset(end))?;
+        let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
+        let mut checksum = self.checksum;
+        for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
+            let part = first..numbers.len().min(first + PAGES_PER_WRITE);
+            self.fill(&header, transaction, part, &mut checksum, copy)?;
+            let offset = header.frame_offset(self.frames + first as u32);
+            self.write(offset, alone)?;
+            self.unsynced |= !alone;
+        }
+        self.settle(durability)?;
+        for (frame, page_number) in (self.frames..).zip(numbers) {
+            self.newest.insert(*page_number, frame);
+        }
+        self.frames = end;
+        self.checksum = checksum;
+        self.database_pages = transaction.database_pages;
+        Ok(())
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.settle(Durability::Durable)
+    }
+
+    /// Voids the log: every page of it is in the database file, and that is synced. The next append begins
+    /// a new generation.
+    pub fn reset(&mut self) {
+        self.last = self.header.take().or(self.last);
+        self.frames = 0;
+        self.copied = 0;
+        self.newest.clear();
+        self.database_pages = 0;
+    }
+
+    /// After a [`RedoLog::reset`]: voids the log durably, by the header of a new generation.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        match self.last {
+            Some(last) if self.header.is_none() => self.begin(last.page_bytes).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a generation, durably, unless one is open already.
+    pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
+        match self.header {
+            Some(header) if header.page_bytes == page_bytes => return Ok(header),
+            Some(header) if self.frames > 0 => {
+                let what = format!("it holds pages of {} bytes, these have {page_bytes}", header.page_bytes);
+                return Err(DeviceError::new(Operation::Write, &self.path, io::Error::other(what)));
+            }
+            _ => {}
+        }
+        self.latch.check(&self.path)?;
+        let created = self.file.is_none();
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => self.medium.open(&self.path, FileKind::RedoLog, OpenMode::Create)?,
+        };
+        self.file = Some(file.clone());
+        self.name_unsynced |= created;
+        self.reserve(HEADER_BYTES as u64 + u64::from(page_bytes))?;
+        let header = match self.header.take().or(self.last) {
+            Some(last) => last.next(page_bytes),
+            None => Header::first(page_bytes),
+        };
+        let (bytes, checksum) = header.encode();
+        self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
+        self.header = Some(header);
+        self.checksum = checksum;
+        Ok(header)
+    }
+
+    /// Removes the file, for good. Every page of it must be in the database file, and that synced.
+    pub fn delete(&mut self) -> Result<()> {
+        self.reset();
+        self.last = None;
+        self.allocated = 0;
+        self.unsynced = false;
+        self.name_unsynced = false;
+        if self.file.take().is_some() {
+            self.medium.delete(&self.path)?;
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        }
+        Ok(())
+    }
+
+    /// Reserves space, and fills it with zeros so that later writes into it change no metadata.
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        let step = self.allocated.clamp(*GROWTH_BYTES.start(), *GROWTH_BYTES.end());
+        let len = end.next_multiple_of(*GROWTH_BYTES.start()).max(self.allocated + step);
+        file.allocate(len)?;
+        let mut at = self.allocated;
+        while at < len {
+            let slices: Vec<IoSlice<'_>> = (at..len)
+                .step_by(ZEROS.len())
+                .take(PAGES_PER_WRITE)
+                .map(|from| IoSlice::new(&ZEROS[..ZEROS.len().min((len - from) as usize)]))
+                .collect();
+            file.write_vectored_at(&slices, at)?;
+            at += total_bytes(&slices);
+        }
+        self.allocated = len;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Makes the frames of a part of a transaction in the buffer.
+    fn fill(
+        &mut self,
+        header: &Header,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+        checksum: &mut Checksum,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.buffer.resize(part.len() * header.frame_bytes(), 0);
+        for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
+            let last = index + 1 == transaction.page_numbers.len();
+            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
+            copy(index, page)?;
+            let size = if last { transaction.database_pages } else { 0 };
+            let encoded = header.encode_frame(*checksum, transaction.page_numbers[index], size, page);
+            head.copy_from_slice(&encoded.0);
+            *checksum = encoded.1;
+        }
+        Ok(())
+    }
+
+    /// Writes the buffer, durably or not.
+    fn write(&self, offset: u64, durable: bool) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        let bytes = [IoSlice::new(&self.buffer)];
+        if durable {
+            self.latch.watch(file.write_durable_at(&bytes, offset))
+        } else {
+            file.write_vectored_at(&bytes, offset)
+        }
+    }
+
+    /// Syncs what is left to sync, the name of a new file included.
+    fn settle(&mut self, durability: Durability) -> Result<()> {
+        let Some(file) = self.file.clone().filter(|_| durability == Durability::Durable) else {
+            return Ok(());
+        };
+        if self.unsynced {
+            self.latch.check(&self.path)?;
+            self.latch.watch(file.sync())?;
+            self.unsynced = false;
+        }
+        if self.name_unsynced {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+use super::*;
+use crate::device::sim::{Faults, Random, SyncSite};
+use crate::device::{Operation, SimMedium};
+use proptest::prelude::*;
+
+const PAGE: usize = 512;
+
+fn open(medium: &SimMedium) -> RedoLog {
+    RedoLog::open(Arc::new(medium.clone()), Path::new("/a-wal"), Arc::new(SyncLatch::new())).unwrap()
+}
+
+/// One page whose content tells its number and version.
+fn page(number: u32, version: u32) -> Vec<u8> {
+    let mut page = vec![number as u8; PAGE];
+    page[..4].copy_from_slice(&version.to_be_bytes());
+    page
+}
+
+fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
+    let transaction =
+        Transaction { page_numbers: numbers, page_bytes: PAGE as u32, database_pages: 100 + version };
+    let mut copy = |index: usize, out: &mut [u8]| {
+        out.copy_from_slice(&page(numbers[index], version));
+        Ok(())
+    };
+    log.append(&transaction, &mut copy, durability)
+}
+
+fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
+    let mut bytes = vec![0; PAGE];
+    log.read_page(number, 0, &mut bytes).unwrap().then(|| {
+        let version = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        assert_eq!(bytes, page(number, version));
+        version
+    })
+}
+
+#[test]
+fn what_was_appended_is_there_after_reopening() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
+    append(&mut log, &[3, 5], 1, Durability::Durable).unwrap();
+    append(&mut log, &[5, 9], 2, Durability::Buffered).unwrap();
+    for log in [&log, &open(&medium)] {
+        assert_eq!((log.frames(), log.database_pages(), log.page_bytes()), (4, 102, PAGE as u32));
+        assert_eq!([3, 5, 9, 4].map(|number| version_of(log, number)), [Some(1), Some(2), Some(2), None]);
+    }
+}
+
+#[test]
+fn a_new_generation_forgets_the_old_one() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[1, 2, 3, 4], 1, Durability::Durable).unwrap();
+    let old = log.salts();
+    log.reset();
+    assert!(log.is_empty() && !log.contains(1));
+    append(&mut log, &[2], 2, Durability::Durable).unwrap();
+    assert_ne!(log.salts(), old);
+    let log = open(&medium);
+    assert_eq!((log.frames(), version_of(&log, 2), version_of(&log, 3)), (1, Some(2), None));
+}
+
+#[test]
+fn a_commit_into_written_space_is_one_durable_write() {
+    let counting = crate::device::CountingMedium::new(Arc::new(SimMedium::default()));
+    let mut log = RedoLog::open(Arc::new(counting.clone()), Path::new("/a-wal"), Arc::default()).unwrap();
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    let before = counting.snapshot();
+    append(&mut log, &[1, 2, 3], 2, Durability::Durable).unwrap();
+    let spent = (counting.snapshot() - before).total();
+    assert_eq!((spent.writes, spent.syncs), (1, 1));
+    assert_eq!(spent.bytes_written, 3 * (24 + PAGE as u64));
+}
+
+#[test]
+fn deleting_leaves_nothing_and_the_log_can_begin_again() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    log.delete().unwrap();
+    assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
+    append(&mut log, &[2], 2, Durability::Durable).unwrap();
+    assert_eq!(open(&medium).frames(), 1);
+}
+
+/// Runs transactions on the simulated medium and cuts the power everywhere. Returns a description of the
+/// first cut after which a durable transaction was missing or one was there in part.
+fn cut_everywhere(seed: u64, faults: Faults) -> Option<String> {
+    let medium = SimMedium::default();
+    medium.set_faults(faults);
+    let mut random = Random::new(seed);
+    let mut log = open(&medium);
+    // Transactions of this generation so far, and how many of them are durable, by recorded event.
+    let mut acknowledged = vec![(0, Vec::new(), 0)];
+    let mut versions: Vec<(u32, Vec<u32>)> = Vec::new();
+    let mut durable = 0;
+    for version in 1..30 {
+        if random.below(8) == 0 {
+            log.reset();
+            versions.clear();
+            durable = 0;
+            acknowledged.push((medium.operations(), versions.clone(), durable));
+        }
+        let numbers: Vec<u32> = (1..20).filter(|_| random.below(4) == 0).collect();
+        let wait = random.below(3) > 0 || versions.is_empty();
+        append(&mut log, &numbers, version, if wait { Durability::Durable } else { Durability::Buffered })
+            .unwrap();
+        if numbers.is_empty() && !wait {
+            continue;
+        }
+        if !numbers.is_empty() {
+            versions.push((version, numbers));
+        }
+        if wait {
+            durable = versions.len();
+        }
+        acknowledged.push((medium.operations(), versions.clone(), durable));
+    }
+    let mut replay = medium.replay();
+    for cut in 0..=medium.operations() {
+        replay.advance(cut);
+        let before = acknowledged.iter().rev().find(|(at, ..)| *at <= cut);
+        let after = acknowledged.iter().find(|(at, ..)| *at > cut);
+        let recovered = open(&replay.cut(&mut random));
+        let fits = [before, after].into_iter().flatten().any(|(_, versions, durable)| {
+            (*durable..=versions.len()).any(|count| is_state(&recovered, &versions[..count]))
+        });
+        // A log that was voided holds nothing that is needed.
+        let voided = after.is_some_and(|(_, versions, _)| versions.is_empty())
+            || before.is_some_and(|(_, versions, _)| versions.is_empty());
+        if !fits && !voided {
+            return Some(format!("seed {seed}, cut {cut}: {} frames", recovered.frames()));
+        }
+    }
+    None
+}
+
+fn is_state(log: &RedoLog, transactions: &[(u32, Vec<u32>)]) -> bool {
+    let mut newest = BTreeMap::new();
+    for (version, numbers) in transactions {
+        newest.extend(numbers.iter().map(|number| (*number, *version)));
+    }
+    log.page_numbers().eq(newest.keys().copied())
+        && newest.iter().all(|(number, version)| version_of(log, *number) == Some(*version))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn power_cuts_leave_whole_transactions(seed: u64) {
+        let failure = cut_everywhere(seed, Faults::default());
+        prop_assert!(failure.is_none(), "{:?}", failure);
+    }
+}
+
+#[test]
+fn each_sync_left_out_is_noticed() {
+    for site in [SyncSite::File(FileKind::RedoLog), SyncSite::Directory] {
+        let caught = (0..200).any(|seed| cut_everywhere(seed, Faults::ignoring(site, None)).is_some());
+        assert!(caught, "{site:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_append_and_nothing_else() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    medium.set_faults(Faults::full_at(100 * 1024));
+    let many: Vec<u32> = (1..400).collect();
+    let error = append(&mut log, &many, 2, Durability::Durable).unwrap_err();
+    assert_eq!(error.kind(), crate::device::ErrorKind::Full);
+    append(&mut log, &[2], 3, Durability::Durable).unwrap();
+    assert_eq!((log.frames(), version_of(&open(&medium), 2)), (2, Some(3)));
+}
+
+#[test]
+fn a_failed_sync_is_final() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    let mut fault = Faults::failing(Operation::Sync, FileKind::RedoLog, 0);
+    fault.fail_again = false;
+    medium.set_faults(fault);
+    assert!(append(&mut log, &[2], 2, Durability::Durable).is_err());
+    let again = append(&mut log, &[2], 3, Durability::Durable).unwrap_err();
+    assert_eq!(again.kind(), crate::device::ErrorKind::Latched);
+}

@@ -1,0 +1,154 @@
+//! The rollback journal that SQLite sees: memory, until a transaction needs a real one.
+
+use super::held::Held;
+use crate::error::{Error, Result};
+use crate::memory::MemoryFile;
+use crate::vfs::database::Database;
+use crate::vfs::handle::{Handle, read_exactly};
+use crate::vfs::registry::Companion;
+use crate::vfs::session::Session;
+use litefoot_engine::device::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
+use litefoot_engine::sync::Mutex;
+use std::sync::Arc;
+
+/// Bytes copied at a time when the journal becomes a real file.
+const COPY_BYTES: usize = 64 << 10;
+
+/// The content of a journal.
+pub struct Journal {
+    memory: MemoryFile,
+    real: Option<Arc<dyn File>>,
+}
+
+impl Journal {
+    /// An empty journal in memory.
+    pub fn new(memory: MemoryFile) -> Journal {
+        Journal { memory, real: None }
+    }
+
+    /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
+    /// journal with a header and without its records would roll back to garbage.
+    pub fn make_real(&mut self, database: &Database) -> Result<()> {
+        if self.real.is_some() {
+            return Ok(());
+        }
+        let path = database.companion_path(Companion::Journal);
+        let latch = database.latch();
+        latch.check(&path)?;
+        database.set_alone(Companion::Journal, false);
+        let file = database.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
+        file.set_len(0)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = SECTOR_BYTES;
+        while at < self.memory.len() {
+            let read = self.memory.read(&mut buffer, at)?;
+            file.write_at(&buffer[..read], at as u64)?;
+            at += read;
+        }
+        latch.watch(file.sync())?;
+        let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
+        file.write_at(&buffer[..read], 0)?;
+        latch.watch(file.sync())?;
+        latch.watch(database.medium().sync_directory(parent_directory(&path)))?;
+        self.memory.set_len(0)?;
+        self.real = Some(file);
+        Ok(())
+    }
+}
+
+/// A connection's handle on its journal.
+pub struct JournalFile {
+    session: Arc<Session>,
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl JournalFile {
+    /// A handle on a new journal of the connection.
+    pub fn new(session: Arc<Session>, memory: MemoryFile) -> JournalFile {
+        let journal = Arc::new(Mutex::new(Journal::new(memory)));
+        *session.journal.lock() = Some(journal.clone());
+        JournalFile { session, journal }
+    }
+
+    fn check(&self) -> Result<()> {
+        let database = &self.session.database;
+        if database.latch().reason().is_none() {
+            return Ok(());
+        }
+        Ok(database.latch().check(&database.companion_path(Companion::Journal))?)
+    }
+}
+
+impl Handle for JournalFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let journal = self.journal.lock();
+        if let Some(real) = &journal.real {
+            return read_exactly(&**real, buf, offset);
+        }
+        let count = journal.memory.read(buf, offset as usize)?;
+        if count < buf.len() {
+            buf[count..].fill(0);
+            return Err(Error::ShortRead);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check()?;
+        let mut journal = self.journal.lock();
+        match &journal.real {
+            Some(real) => Ok(real.write_at(buf, offset)?),
+            None => Ok(journal.memory.write(buf, offset as usize)?),
+        }
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        let mut journal = self.journal.lock();
+        match &journal.real {
+            Some(real) => Ok(real.set_len(len)?),
+            None => Ok(journal.memory.set_len(len as usize)?),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        match &self.journal.lock().real {
+            Some(real) => Ok(self.session.database.latch().watch(real.sync())?),
+            None => Ok(()),
+        }
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        let journal = self.journal.lock();
+        match &journal.real {
+            Some(real) => Ok(real.len()?),
+            None => Ok(journal.memory.len() as u64),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.session.journal.lock().take();
+        Ok(())
+    }
+}
+
+/// Takes a transaction back to SQLite's own protocol: the journal becomes real, and what is held is
+/// written in place.
+pub(super) fn go_classic(session: &Session, held: Option<&Held>) -> Result<()> {
+    let database = &session.database;
+    database.atomic().clear(database)?;
+    if let Some(journal) = &*session.journal.lock() {
+        journal.lock().make_real(database)?;
+    }
+    let Some(held) = held else { return Ok(()) };
+    let mut page = vec![0; held.page_bytes()];
+    for number in held.page_numbers() {
+        held.copy(number, &mut page)?;
+        database.write(&page, u64::from(number - 1) * held.page_bytes() as u64)?;
+    }
+    if held.len() != database.file_len()? {
+        database.set_len(held.len())?;
+    }
+    Ok(())
+}

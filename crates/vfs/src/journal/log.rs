@@ -1,0 +1,364 @@
+//! The redo log of a rollback-journal database.
+//!
+//! # Page 1
+//! Every transaction changes page 1, if only its change counter. Its image is logged once per generation of
+//! the log, and again only when more than the counter has changed. So that a database recovered from the
+//! log never shows a counter that some connection may have seen with other content, the logged image has
+//! its counter advanced by [`COUNTER_JUMP`], far more than a generation has transactions.
+//!
+//! # Writing in place
+//! The database file is not touched by a commit: pages that are in the log are read from there. When the
+//! log has grown to [`RESET_BYTES`], a thread of its own copies the newest pages to the database file and
+//! syncs it while commits go on; then, while they wait, it does the same for the few pages committed
+//! meanwhile, and voids the log.
+
+use super::held::Held;
+use crate::error::Result;
+use crate::stats::Stats;
+use crate::vfs::database::Database;
+use crate::vfs::registry::Companion;
+use litefoot_engine::log::RedoLog;
+use litefoot_engine::log::redo::{Durability, Transaction};
+use litefoot_engine::sync::{Condvar, Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of the log at which it is begun anew.
+const RESET_BYTES: u64 = 4 << 20;
+/// What the change counter of a logged page 1 is ahead by.
+const COUNTER_JUMP: u32 = 1 << 20;
+/// Pages copied before commits get their turn.
+const PAGES_PER_TURN: usize = 64;
+/// Bytes written in place at a time.
+const IN_PLACE_BYTES: usize = 256 << 10;
+/// Where page 1 has the change counter, and its copy that vouches for the database size.
+const COUNTERS: [usize; 2] = [24, 92];
+/// Where page 1 says whether the database is in WAL mode (2).
+const READ_VERSION: usize = 19;
+
+/// The log, and who works on it.
+#[derive(Default)]
+pub struct AtomicLog {
+    state: RwLock<State>,
+    /// Whether there is a log on the medium.
+    live: AtomicBool,
+    reset: Arc<Reset>,
+}
+
+/// Whether a thread is about to void the log.
+#[derive(Default)]
+struct Reset {
+    running: Mutex<bool>,
+    idle: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    redo: Option<RedoLog>,
+    page_one: Option<PageOne>,
+}
+
+/// The newest page 1 of a log that holds frames.
+struct PageOne {
+    /// As the last transaction left it.
+    current: Vec<u8>,
+    /// As it was logged last, its counters blank.
+    logged: Vec<u8>,
+}
+
+impl Reset {
+    fn done(&self) {
+        *self.running.lock() = false;
+        self.idle.notify_all();
+    }
+}
+
+impl AtomicLog {
+    /// Finishes what a crash left: copies the log's pages to the database file. A log of a database in WAL
+    /// mode is left to SQLite.
+    pub fn recover(&self, database: &Database) -> Result<()> {
+        let path = database.companion_path(Companion::Wal);
+        if database.medium().info(&path)?.is_none_or(|info| !info.is_file) {
+            return Ok(());
+        }
+        let mut redo = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+        if is_wal_mode(database, &redo)? || database.has_real_journal()? {
+            return Ok(());
+        }
+        if !redo.is_empty() {
+            let numbers: Vec<u32> = redo.page_numbers().collect();
+            copy_in_place(database, &redo, None, &numbers)?;
+        }
+        // Also where the log was void: whoever voided it may have left the database file unsynced.
+        database.sync()?;
+        Ok(redo.delete()?)
+    }
+
+    /// Whether there is a log on the medium, which SQLite must not take for a write-ahead log.
+    pub fn is_live(&self) -> bool {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Reads a part of a page; `false` where the database file has it.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+        if !self.is_live() {
+            return Ok(false);
+        }
+        let state = self.state.read();
+        let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) else { return Ok(false) };
+        let page_bytes = u64::from(redo.page_bytes());
+        let inside = (offset % page_bytes) as usize;
+        match &state.page_one {
+            Some(page) if offset < page_bytes && inside + buf.len() <= page.current.len() => {
+                buf.copy_from_slice(&page.current[inside..inside + buf.len()]);
+                Ok(true)
+            }
+            _ => Ok(redo.read_page((offset / page_bytes) as u32 + 1, inside, buf)?),
+        }
+    }
+
+    /// Commits what is held.
+    pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
+        let mut state = self.state.write();
+        if state.redo.is_none() {
+            let path = database.companion_path(Companion::Wal);
+            self.live.store(true, Ordering::Release);
+            let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+            state.redo = Some(opened);
+        }
+        // So that writing in place, later, cannot fail for want of space.
+        if held.len() > held.file_len() && held.file_len() > 0 {
+            database.reserve(held.len())?;
+        }
+        state.log(held, durability)?;
+        database.set_committed_len(held.len());
+        Stats::add(&database.counters().commits_pages, 1);
+        // SQLite takes an empty file with a log beside it for a new database, and removes the log.
+        if held.file_len() == 0 { state.checkpoint(database) } else { Ok(()) }
+    }
+
+    /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
+    fn wants_reset(&self) -> bool {
+        let large = self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= RESET_BYTES);
+        let mut running = self.reset.running.lock();
+        let wants = large && !*running;
+        *running |= wants;
+        wants
+    }
+
+    /// Voids the log after [`AtomicLog::wants_reset`] said so. Most of the work is done while commits go on.
+    fn reset(&self, database: &Database) {
+        // A failure is latched where it must be, and else met again by the next who needs the log voided.
+        let ahead = self.copy_ahead(database).and_then(|()| database.sync());
+        if ahead.is_ok() {
+            let _ = self.state.write().checkpoint(database);
+        }
+    }
+
+    /// Copies the newest pages to the database file, a few at a time, while commits go on.
+    fn copy_ahead(&self, database: &Database) -> Result<()> {
+        let (frames, numbers) = match &self.state.read().redo {
+            Some(redo) => (redo.frames(), redo.page_numbers().collect::<Vec<u32>>()),
+            None => return Ok(()),
+        };
+        // What is copied must be in the log for good: after a cut the log alone counts.
+        if let Some(redo) = &mut self.state.write().redo {
+            redo.sync()?;
+        }
+        for part in numbers.chunks(PAGES_PER_TURN) {
+            let state = self.state.read();
+            if let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) {
+                write_newest(database, redo, state.page_one.as_ref(), part)?;
+            }
+        }
+        if let Some(redo) = &mut self.state.write().redo {
+            redo.mark_copied(frames);
+        }
+        Ok(())
+    }
+
+    fn wait_until_idle(&self) {
+        let mut running = self.reset.running.lock();
+        self.reset.idle.wait_while(&mut running, |running| *running);
+    }
+
+    /// Prepares for writes in place that are not logged: nothing in the log counts any more, durably.
+    pub fn clear(&self, database: &Database) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(database)?;
+        match &mut state.redo {
+            Some(redo) => Ok(redo.begin_anew()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
+    pub fn retire(&self, database: &Database) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(database)?;
+        if let Some(redo) = &mut state.redo {
+            redo.delete()?;
+        }
+        state.redo = None;
+        self.live.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Appends what is held to the log, page 1 only where it must be.
+    fn log(&mut self, held: &Held, durability: Durability) -> Result<()> {
+        let Some(redo) = &mut self.redo else { return Ok(()) };
+        let mut numbers: Vec<u32> = held.page_numbers().collect();
+        let mut new = None;
+        if numbers.first() == Some(&1) {
+            let mut current = vec![0; held.page_bytes()];
+            held.copy(1, &mut current)?;
+            let logged = without_counters(&current);
+            if redo.contains(1) && self.page_one.as_ref().is_some_and(|page| page.logged == logged) {
+                numbers.remove(0);
+            }
+            new = Some(PageOne { current, logged });
+        }
+        let transaction = Transaction {
+            page_numbers: &numbers,
+            page_bytes: held.page_bytes() as u32,
+            database_pages: held.database_pages(),
+        };
+        let mut copy = |index: usize, out: &mut [u8]| {
+            held.copy(numbers[index], out)?;
+            if numbers[index] == 1 {
+                advance_counters(out);
+            }
+            Ok(())
+        };
+        redo.append(&transaction, &mut copy, durability)?;
+        if new.is_some() {
+            self.page_one = new;
+        }
+        Ok(())
+    }
+
+    /// Brings the database file up to date, durably, and voids the log.
+    fn checkpoint(&mut self, database: &Database) -> Result<()> {
+        let Some(redo) = &mut self.redo else { return Ok(()) };
+        if redo.is_empty() {
+            return Ok(());
+        }
+        redo.sync()?;
+        let mut numbers: Vec<u32> = redo.page_numbers_to_copy().collect();
+        // Page 1 changes without a frame of its own.
+        if self.page_one.is_some() && numbers.first() != Some(&1) {
+            numbers.insert(0, 1);
+        }
+        copy_in_place(database, redo, self.page_one.as_ref(), &numbers)?;
+        database.sync()?;
+        redo.reset();
+        self.page_one = None;
+        Ok(())
+    }
+}
+
+/// Writes pages of the log to the database file, and cuts the file where the database has shrunk.
+fn copy_in_place(
+    database: &Database,
+    redo: &RedoLog,
+    page_one: Option<&PageOne>,
+    numbers: &[u32],
+) -> Result<()> {
+    write_newest(database, redo, page_one, numbers)?;
+    let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
+    if database.file().len()? == size { Ok(()) } else { database.set_len(size) }
+}
+
+fn write_newest(
+    database: &Database,
+    redo: &RedoLog,
+    page_one: Option<&PageOne>,
+    numbers: &[u32],
+) -> Result<()> {
+    let behind = numbers.partition_point(|number| *number <= redo.database_pages());
+    let mut copy = |number: u32, page: &mut [u8]| match page_one {
+        Some(one) if number == 1 => {
+            page.copy_from_slice(&one.current);
+            Ok(())
+        }
+        _ => redo.read_page(number, 0, page).map(drop),
+    };
+    write_in_place(database, &numbers[..behind], redo.page_bytes() as usize, &mut copy)
+}
+
+/// Writes pages, sorted by number, adjacent ones together.
+fn write_in_place(
+    database: &Database,
+    numbers: &[u32],
+    page_bytes: usize,
+    copy: &mut dyn FnMut(u32, &mut [u8]) -> litefoot_engine::device::Result<()>,
+) -> Result<()> {
+    let most = (IN_PLACE_BYTES / page_bytes).max(1);
+    let mut buffer = Vec::new();
+    let mut rest = numbers;
+    while let Some(first) = rest.first() {
+        let adjacent =
+            (*first..).zip(rest).take(most).take_while(|(wanted, number)| wanted == *number).count();
+        let (run, behind) = rest.split_at(adjacent);
+        buffer.resize(run.len() * page_bytes, 0);
+        for (number, page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
+            copy(*number, page)?;
+        }
+        database.write(&buffer, u64::from(first - 1) * page_bytes as u64)?;
+        rest = behind;
+    }
+    Ok(())
+}
+
+/// Whether the newest page 1 says that the database is in WAL mode.
+fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
+    let mut version = [0];
+    if !redo.read_page(1, READ_VERSION, &mut version)? {
+        database.file().read_at(&mut version, READ_VERSION as u64)?;
+    }
+    Ok(version[0] == 2)
+}
+
+fn without_counters(page: &[u8]) -> Vec<u8> {
+    let mut blank = page.to_vec();
+    for at in COUNTERS {
+        blank[at..at + 4].fill(0);
+    }
+    blank
+}
+
+fn advance_counters(page: &mut [u8]) {
+    for at in COUNTERS {
+        let counter = u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+        page[at..at + 4].copy_from_slice(&counter.wrapping_add(COUNTER_JUMP).to_be_bytes());
+    }
+}
+
+/// Begins the log anew where it has grown large, in a thread of its own.
+pub(super) fn reset_in_background(database: &Arc<Database>) {
+    if !database.atomic().wants_reset() {
+        return;
+    }
+    let (worker, reset) = (database.clone(), database.atomic().reset.clone());
+    let spawned = std::thread::Builder::new().name("litefoot-log".to_owned()).spawn(move || {
+        worker.atomic().reset(&worker);
+        // Before anyone who waits goes on: the last handle to be closed gives the database back.
+        drop(worker);
+        reset.done();
+    });
+    if spawned.is_err() {
+        // No thread to be had: the commit waits.
+        database.atomic().reset(database);
+        database.atomic().reset.done();
+    }
+}

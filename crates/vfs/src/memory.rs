@@ -1,0 +1,166 @@
+//! A file in memory: bytes by offset, in chunks; what is beyond the budget lies in a nameless file.
+
+use litefoot_engine::device::{File, Result};
+use std::sync::Arc;
+
+/// Bytes of a chunk; large enough that chunks are few, small enough that a short file stays small.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Makes the file for what is beyond the budget.
+pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
+
+/// Makes an empty file in memory.
+pub type MakeMemory = Box<dyn Fn() -> MemoryFile + Send + Sync>;
+
+/// The bytes of a file, without a file as long as they are few.
+///
+/// Invariants:
+/// 1. `chunks` holds the bytes below `budget` as far as the file reaches; the spill holds the others, at
+///    their own offsets.
+/// 2. Every byte of a chunk at or behind `len` is zero, so that growing needs no clearing.
+pub struct MemoryFile {
+    chunks: Vec<Box<[u8; CHUNK_BYTES]>>,
+    len: usize,
+    budget: usize,
+    make_spill: MakeSpill,
+    spill: Option<Arc<dyn File>>,
+}
+
+impl MemoryFile {
+    /// An empty file that keeps `budget` bytes in memory.
+    pub fn new(budget: usize, make_spill: MakeSpill) -> MemoryFile {
+        let budget = budget.next_multiple_of(CHUNK_BYTES).max(CHUNK_BYTES);
+        MemoryFile { chunks: Vec::new(), len: 0, budget, make_spill, spill: None }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_BYTES
+    }
+
+    /// Reads from `offset` until `buf` is full or the file ends; returns the bytes read.
+    pub fn read(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
+        let count = buf.len().min(self.len.saturating_sub(offset));
+        let in_memory = count.min(self.budget.saturating_sub(offset));
+        let mut done = 0;
+        while done < in_memory {
+            let (chunk, start) = place(offset + done);
+            let part = (in_memory - done).min(CHUNK_BYTES - start);
+            buf[done..done + part].copy_from_slice(&self.chunks[chunk][start..start + part]);
+            done += part;
+        }
+        if let (true, Some(spill)) = (done < count, &self.spill) {
+            done += spill.read_at(&mut buf[done..count], (offset + done) as u64)?;
+        }
+        buf[done..count].fill(0);
+        Ok(count)
+    }
+
+    /// Writes at `offset`, growing the file where needed.
+    pub fn write(&mut self, buf: &[u8], offset: usize) -> Result<()> {
+        let end = offset + buf.len();
+        let in_memory = buf.len().min(self.budget.saturating_sub(offset));
+        if in_memory < buf.len() {
+            self.spill()?.write_at(&buf[in_memory..], (offset + in_memory) as u64)?;
+        }
+        self.grow_chunks(end);
+        let mut done = 0;
+        while done < in_memory {
+            let (chunk, start) = place(offset + done);
+            let part = (in_memory - done).min(CHUNK_BYTES - start);
+            self.chunks[chunk][start..start + part].copy_from_slice(&buf[done..done + part]);
+            done += part;
+        }
+        self.len = self.len.max(end);
+        Ok(())
+    }
+
+    /// Cuts the file, and gives the memory back, or extends it with zeros.
+    pub fn set_len(&mut self, len: usize) -> Result<()> {
+        if len < self.len {
+            self.chunks.truncate(len.min(self.budget).div_ceil(CHUNK_BYTES));
+            let (chunk, start) = place(len);
+            if let Some(last) = self.chunks.get_mut(chunk) {
+                last[start..].fill(0);
+            }
+            match &self.spill {
+                Some(_) if len <= self.budget => self.spill = None,
+                Some(spill) => spill.set_len(len as u64)?,
+                None => {}
+            }
+        }
+        self.grow_chunks(len);
+        self.len = len;
+        Ok(())
+    }
+
+    fn grow_chunks(&mut self, len: usize) {
+        while self.chunks.len() * CHUNK_BYTES < len.min(self.budget) {
+            self.chunks.push(Box::new([0; CHUNK_BYTES]));
+        }
+    }
+
+    fn spill(&mut self) -> Result<Arc<dyn File>> {
+        if let Some(spill) = &self.spill {
+            return Ok(spill.clone());
+        }
+        let spill = (self.make_spill)()?;
+        self.spill = Some(spill.clone());
+        Ok(spill)
+    }
+}
+
+fn place(offset: usize) -> (usize, usize) {
+    (offset / CHUNK_BYTES, offset % CHUNK_BYTES)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    /// A file that spills to a simulated medium.
+    pub fn spilling(budget: usize) -> MemoryFile {
+        let medium = SimMedium::new();
+        let make = move || {
+            let file = medium.open(Path::new("/spill"), FileKind::Temporary, OpenMode::CreateNew)?;
+            medium.delete(Path::new("/spill"))?;
+            Ok(file)
+        };
+        MemoryFile::new(budget, Box::new(make))
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_vector(
+            steps in prop::collection::vec(
+                (0..3 * CHUNK_BYTES, 1..2 * CHUNK_BYTES, any::<u8>(), any::<bool>()), 1..20),
+            budget in 0..4 * CHUNK_BYTES,
+        ) {
+            let mut file = spilling(budget);
+            let mut plain: Vec<u8> = Vec::new();
+            for (offset, len, byte, cut) in steps {
+                if cut {
+                    file.set_len(offset).unwrap();
+                    plain.resize(offset, 0);
+                } else {
+                    file.write(&vec![byte; len], offset).unwrap();
+                    plain.resize(plain.len().max(offset + len), 0);
+                    plain[offset..offset + len].fill(byte);
+                }
+                prop_assert_eq!(file.len(), plain.len());
+                let mut back = vec![1; plain.len() + 10];
+                prop_assert_eq!(file.read(&mut back, 0).unwrap(), plain.len());
+                prop_assert!(back[..plain.len()] == plain[..], "the bytes differ");
+            }
+            prop_assert!(file.memory_bytes() <= budget + CHUNK_BYTES);
+        }
+    }
+}

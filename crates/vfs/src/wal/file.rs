@@ -1,0 +1,62 @@
+//! The handle that SQLite has on its write-ahead log.
+
+use super::Wal;
+use crate::error::{Error, Result};
+use crate::vfs::handle::Handle;
+use crate::vfs::session::Session;
+use litefoot_engine::log::redo::Durability;
+use std::sync::Arc;
+
+/// One connection's handle on the log of its database.
+pub struct WalFile {
+    session: Arc<Session>,
+    wal: Arc<Wal>,
+}
+
+impl WalFile {
+    /// A connection's handle on the log of its database.
+    pub fn new(session: Arc<Session>, wal: Arc<Wal>) -> WalFile {
+        WalFile { session, wal }
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(self.session.database.latch().check(self.wal.path())?)
+    }
+}
+
+impl Handle for WalFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let count = self.wal.read(buf, offset)?;
+        if count < buf.len() {
+            buf[count..].fill(0);
+            return Err(Error::ShortRead);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check()?;
+        if let Some(transaction) = self.wal.write(&self.session.database, buf, offset)? {
+            *self.session.completed.lock() = Some(transaction);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        self.wal.set_len(&self.session.database, len)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        let completed = self.session.completed.lock().take();
+        match completed {
+            Some(transaction) => self.wal.log_commit(transaction),
+            None => self.wal.log(Durability::Durable),
+        }
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        Ok(self.wal.bytes())
+    }
+}

@@ -1,0 +1,274 @@
+//! The write-ahead log that SQLite sees, in memory: what it wrote, and where its transactions end.
+//!
+//! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a
+//! 24-byte header and a page. Here the bytes go to memory, and what passes is understood as far as
+//! needed: which page a frame holds, and which frame ends a transaction (its header carries the size of
+//! the database, bytes 4..8). SQLite's checksums are kept for SQLite and not used otherwise.
+//!
+//! ```text
+//! 0        32                 32+24     32+24+page          ...
+//! | header | frame header     | page    | frame header | ...
+//!            page number (0..4), database size if it ends a transaction (4..8), salts, checksums
+//! ```
+//!
+//! Invariants:
+//! 1. Frames `0..committed` belong to finished transactions; SQLite never changes their pages again in
+//!    this generation, except to take the last transaction back when it could not be published (it may
+//!    rewrite their headers: `walRewriteChecksums`).
+//! 2. A transaction's frames are exactly those from `committed` to its last frame: SQLite reuses the
+//!    slots of what it rolled back.
+//! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
+
+use crate::memory::MemoryFile;
+use litefoot_engine::device::Result;
+use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use std::collections::BTreeMap;
+
+/// A finished transaction: its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its first frame.
+    pub first: usize,
+    /// Behind its last frame.
+    pub end: usize,
+}
+
+/// What a write meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Part of a transaction, or a repair of checksums.
+    Part,
+    /// A new generation began.
+    Restart,
+    /// A transaction is complete.
+    Commit(Transaction),
+    /// SQLite takes back a transaction that it had completed, without a word: it writes over its frames.
+    TakenBack,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Frame {
+    page_number: u32,
+    database_pages: u32,
+}
+
+/// The log in memory.
+pub struct Frames {
+    memory: MemoryFile,
+    page_bytes: usize,
+    frames: Vec<Frame>,
+    committed: usize,
+}
+
+impl Frames {
+    /// The log as another process, or an earlier life of this one, left it: `bytes` end with the last
+    /// frame of a transaction.
+    pub fn load(mut memory: MemoryFile, bytes: &[u8]) -> Result<Frames> {
+        memory.write(bytes, 0)?;
+        let page_bytes = page_bytes_of(bytes);
+        let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + page_bytes);
+        let mut frames = Frames { memory, page_bytes, frames: Vec::new(), committed };
+        for number in 0..committed {
+            frames.frames.push(frame_of(&bytes[frames.offset_of(number)..]));
+        }
+        Ok(frames)
+    }
+
+    /// Length in bytes, as SQLite sees it.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory.memory_bytes()
+    }
+
+    /// Bytes of a page; 0 before there is a header.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Frames of finished transactions.
+    pub fn committed(&self) -> usize {
+        self.committed
+    }
+
+    /// Pages of the database after the last finished transaction.
+    pub fn database_pages(&self) -> u32 {
+        self.committed.checked_sub(1).map_or(0, |last| self.frames[last].database_pages)
+    }
+
+    /// Reads what SQLite asks for; returns the bytes read.
+    pub fn read(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
+        self.memory.read(buf, offset)
+    }
+
+    /// Takes what SQLite writes.
+    pub fn write(&mut self, buf: &[u8], offset: usize) -> Result<Written> {
+        self.memory.write(buf, offset)?;
+        if offset == 0 && buf.len() >= HEADER_BYTES {
+            self.page_bytes = page_bytes_of(buf);
+            self.forget();
+            return Ok(Written::Restart);
+        }
+        let Some((number, inside)) = self.frame_at(offset) else { return Ok(Written::Part) };
+        if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
+            if self.frames.len() <= number {
+                self.frames.resize(number + 1, Frame::default());
+            }
+            self.frames[number] = frame_of(buf);
+        }
+        let page_arrived = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes;
+        Ok(if page_arrived { self.page_done(number) } else { Written::Part })
+    }
+
+    /// A frame's page has arrived whole.
+    fn page_done(&mut self, number: usize) -> Written {
+        if number < self.committed {
+            return Written::TakenBack;
+        }
+        match self.frames.get(number) {
+            Some(frame) if frame.database_pages != 0 => {
+                let transaction = Transaction { first: self.committed, end: number + 1 };
+                self.frames.truncate(number + 1);
+                self.committed = number + 1;
+                Written::Commit(transaction)
+            }
+            _ => Written::Part,
+        }
+    }
+
+    /// Takes a commit back that could not be made durable: SQLite rolls it back and reuses its frames.
+    pub fn revoke(&mut self, transaction: Transaction) {
+        self.committed = self.committed.min(transaction.first);
+    }
+
+    /// Cuts the log, as SQLite asks.
+    pub fn set_len(&mut self, len: usize) -> Result<()> {
+        self.memory.set_len(len)?;
+        if len < HEADER_BYTES {
+            self.forget();
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.frames.clear();
+        self.committed = 0;
+    }
+
+    /// The newest version of each page in the frames `first..committed`: page number and frame.
+    pub fn newest(&self, first: usize) -> BTreeMap<u32, usize> {
+        (first..self.committed).map(|number| (self.frames[number].page_number, number)).collect()
+    }
+
+    /// Copies a frame's page.
+    pub fn copy_page(&self, number: usize, page: &mut [u8]) -> Result<()> {
+        self.memory.read(page, self.offset_of(number) + FRAME_HEADER_BYTES).map(drop)
+    }
+
+    fn offset_of(&self, number: usize) -> usize {
+        HEADER_BYTES + number * (FRAME_HEADER_BYTES + self.page_bytes)
+    }
+
+    /// The frame that an offset lies in, and how far inside it.
+    fn frame_at(&self, offset: usize) -> Option<(usize, usize)> {
+        let frame_bytes = FRAME_HEADER_BYTES + self.page_bytes;
+        let behind_header = offset.checked_sub(HEADER_BYTES)?;
+        (self.page_bytes > 0).then(|| (behind_header / frame_bytes, behind_header % frame_bytes))
+    }
+}
+
+fn frame_of(header: &[u8]) -> Frame {
+    Frame { page_number: be32(header, 0), database_pages: be32(header, 4) }
+}
+
+fn page_bytes_of(header: &[u8]) -> usize {
+    if header.len() < HEADER_BYTES { 0 } else { be32(header, 8) as usize }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 512;
+
+    fn frames() -> Frames {
+        Frames::load(crate::memory::tests::spilling(1 << 20), &[]).unwrap()
+    }
+
+    fn header() -> Vec<u8> {
+        let mut header = vec![0; HEADER_BYTES];
+        header[8..12].copy_from_slice(&(PAGE as u32).to_be_bytes());
+        header
+    }
+
+    fn offset(number: usize) -> usize {
+        HEADER_BYTES + number * (FRAME_HEADER_BYTES + PAGE)
+    }
+
+    fn write_frame(frames: &mut Frames, number: usize, page: u32, size: u32) -> Written {
+        let mut header = vec![0; FRAME_HEADER_BYTES];
+        header[..4].copy_from_slice(&page.to_be_bytes());
+        header[4..8].copy_from_slice(&size.to_be_bytes());
+        assert_eq!(frames.write(&header, offset(number)).unwrap(), Written::Part);
+        frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES).unwrap()
+    }
+
+    fn page(frames: &Frames, number: usize) -> [u8; PAGE] {
+        let mut page = [0; PAGE];
+        frames.copy_page(number, &mut page).unwrap();
+        page
+    }
+
+    #[test]
+    fn transactions_end_where_the_size_is_given() {
+        let mut frames = frames();
+        assert_eq!(frames.write(&header(), 0).unwrap(), Written::Restart);
+        assert_eq!(write_frame(&mut frames, 0, 3, 0), Written::Part);
+        assert_eq!(write_frame(&mut frames, 1, 4, 9), Written::Commit(Transaction { first: 0, end: 2 }));
+        assert_eq!((frames.newest(0), frames.database_pages()), ([(3, 0), (4, 1)].into(), 9));
+        // Rolled back: two frames that the next transaction overwrites.
+        assert_eq!(write_frame(&mut frames, 2, 5, 0), Written::Part);
+        assert_eq!(write_frame(&mut frames, 3, 6, 0), Written::Part);
+        assert_eq!(write_frame(&mut frames, 2, 7, 10), Written::Commit(Transaction { first: 2, end: 3 }));
+        assert_eq!((frames.newest(2), frames.database_pages()), ([(7, 2)].into(), 10));
+        assert_eq!(page(&frames, 2), [7; PAGE]);
+        let mut bytes = vec![0; offset(3)];
+        frames.read(&mut bytes, 0).unwrap();
+        let loaded = Frames::load(crate::memory::tests::spilling(1 << 20), &bytes).unwrap();
+        assert_eq!((loaded.committed(), loaded.newest(0)), (3, [(3, 0), (4, 1), (7, 2)].into()));
+    }
+
+    #[test]
+    fn a_page_rewritten_within_its_transaction_counts_once() {
+        let mut frames = frames();
+        frames.write(&header(), 0).unwrap();
+        write_frame(&mut frames, 0, 3, 0);
+        // SQLite overwrites the page of a frame that it has spilled, without its header ...
+        frames.write(&[42; PAGE], HEADER_BYTES + FRAME_HEADER_BYTES).unwrap();
+        assert_eq!(write_frame(&mut frames, 1, 4, 5), Written::Commit(Transaction { first: 0, end: 2 }));
+        // ... and repairs the checksums in the headers afterwards.
+        for number in 0..2 {
+            assert_eq!(frames.write(&[0; FRAME_HEADER_BYTES], offset(number)).unwrap(), Written::Part);
+        }
+        assert_eq!(frames.newest(0), [(3, 0), (4, 1)].into());
+        assert_eq!(page(&frames, 0), [42; PAGE]);
+    }
+
+    #[test]
+    fn a_revoked_commit_gives_its_frames_back_and_one_that_was_not_is_noticed() {
+        let mut frames = frames();
+        frames.write(&header(), 0).unwrap();
+        let Written::Commit(first) = write_frame(&mut frames, 0, 3, 5) else { panic!("no commit") };
+        frames.revoke(first);
+        assert_eq!(write_frame(&mut frames, 0, 8, 6), Written::Commit(first));
+        assert_eq!(frames.newest(0), [(8, 0)].into());
+        assert_eq!(write_frame(&mut frames, 0, 9, 6), Written::TakenBack);
+    }
+}

@@ -1,0 +1,94 @@
+//! Tests under the thread sanitizer.
+//!
+//! Every test whose name begins with `threads_` is built once more with the sanitizer in our code, in the
+//! crates it uses and in SQLite, and run. First a program with a planted race must be reported: a
+//! sanitizer that is not in the build would find nothing.
+//!
+//! The sanitizer takes a nightly compiler. Where there is none and none can be fetched, the step says
+//! that it checked nothing.
+
+use crate::Result;
+use crate::process::{self, Tally};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The standard library comes compiled, without the sanitizer: what its threads hand over at their end,
+/// and what the test harness sends between them, looks like a race.
+const SUPPRESSIONS: &str = "race:drop<std::thread
+race:^<alloc::sync::Arc<std::thread
+race:MaybeUninit<test::event";
+
+/// Runs the step.
+pub fn check() -> Result<Tally> {
+    let Some(target) = nightly_target() else {
+        println!("threads: NOT CHECKED, the thread sanitizer takes a nightly compiler");
+        println!("         (rustup toolchain install nightly --profile minimal)");
+        return Ok(Tally { passed: 1, failed: 0 });
+    };
+    let directory = target_directory();
+    std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let suppressions = directory.join("suppressions");
+    std::fs::write(&suppressions, SUPPRESSIONS)
+        .map_err(|error| format!("{}: {error}", suppressions.display()))?;
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]).args(arguments).args(["--locked", "--target", &target]);
+        command.arg("--target-dir").arg(&directory);
+        for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+            command.env_remove(inherited);
+        }
+        command
+            .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
+            .env("CFLAGS", "-fsanitize=thread -g")
+            .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+        command
+    };
+    find_the_planted_race(cargo(&["run", "-q", "-p", "litefoot-engine", "--example", "planted_race"]))?;
+    process::tally(&mut cargo(&[
+        "test",
+        "-p",
+        "litefoot-engine",
+        "-p",
+        "litefoot",
+        "--lib",
+        "--tests",
+        "threads_",
+    ]))
+}
+
+fn find_the_planted_race(mut program: Command) -> Result<()> {
+    let output = program.output().map_err(|error| format!("rustup cannot be started: {error}"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    if report.contains("ThreadSanitizer: data race") {
+        return Ok(());
+    }
+    Err(format!("the sanitizer did not report the planted race; it said:\n{report}"))
+}
+
+/// The target triple of a nightly compiler, fetched if need be.
+fn nightly_target() -> Option<String> {
+    host_of_nightly().or_else(|| {
+        let fetched = Command::new("rustup")
+            .args(["toolchain", "install", "nightly", "--profile", "minimal", "--no-self-update"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        fetched.is_ok_and(|status| status.success()).then(host_of_nightly).flatten()
+    })
+}
+
+fn host_of_nightly() -> Option<String> {
+    let output = Command::new("rustup")
+        .args(["run", "nightly", "rustc", "-vV"])
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+}
+
+fn target_directory() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.parent().unwrap_or(&root).join("target/thread-sanitizer")
+}
