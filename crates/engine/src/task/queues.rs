@@ -7,10 +7,9 @@
 //!    itself. A wake-up that comes between the decision to park and the parking is therefore not lost.
 
 use super::TaskError;
-use super::wait::lock;
+use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What a worker starts: to be run (`Ok`), or told that it cannot be (`Err`). Catches its own panics.
 pub(super) type Task = Box<dyn FnOnce(Result<(), TaskError>) + Send>;
@@ -64,7 +63,7 @@ impl Worker {
 
     /// Adds a task, or gives it back when the queue is full.
     pub fn submit(&self, task: Task, pinned: bool, from: From) -> Result<(), Task> {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         if queues.waiting() >= self.limit {
             return Err(task);
         }
@@ -80,22 +79,22 @@ impl Worker {
 
     /// Blocks the calling thread until a task has left the full queue.
     pub fn wait_for_room(&self) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         while queues.waiting() >= self.limit {
-            queues = self.room.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            self.room.wait(&mut queues);
         }
     }
 
     /// The next task of this worker.
     pub fn take(&self) -> Option<Task> {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         let task = queues.pinned.pop_front().or_else(|| queues.to_start.pop_back());
         self.taken(task)
     }
 
     /// A task for another worker.
     pub fn steal(&self) -> Option<Task> {
-        let task = lock(&self.queues).to_start.pop_front();
+        let task = self.queues.lock().to_start.pop_front();
         self.taken(task)
     }
 
@@ -108,11 +107,11 @@ impl Worker {
 
     /// Moves the numbers of the fibers that were woken into `into`.
     pub fn take_woken(&self, into: &mut Vec<u64>) {
-        into.append(&mut lock(&self.queues).woken);
+        into.append(&mut self.queues.lock().woken);
     }
 
     pub fn wake_fiber(&self, token: u64) {
-        lock(&self.queues).woken.push(token);
+        self.queues.lock().woken.push(token);
         self.alarm.notify_one();
     }
 
@@ -129,9 +128,9 @@ impl Worker {
 
     /// Sleeps until there is something to do, or it is poked.
     pub fn sleep(&self) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         while !queues.poked && queues.waiting() == 0 && queues.woken.is_empty() {
-            queues = self.alarm.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            self.alarm.wait(&mut queues);
         }
         queues.poked = false;
         drop(queues);
@@ -150,7 +149,7 @@ impl Worker {
 
     /// Makes this worker look around before it sleeps again.
     pub fn poke(&self) {
-        lock(&self.queues).poked = true;
+        self.queues.lock().poked = true;
         self.alarm.notify_one();
     }
 }

@@ -6,13 +6,8 @@
 //! 2. Wake-ups may be spurious; every wait looks again.
 
 use super::fiber::{self, FiberName};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::Mutex;
 use std::thread::{self, Thread};
-
-/// Locks; a panic elsewhere leaves values whole, since none is changed in more than one step.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Who waits.
 enum Waiter {
@@ -70,7 +65,7 @@ impl<T> Watched<T> {
 
     /// Changes the value and wakes all who wait.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         let result = change(&mut inner.value);
         let waiters = std::mem::take(&mut inner.waiters);
         drop(inner);
@@ -82,14 +77,14 @@ impl<T> Watched<T> {
 
     /// Looks at the value, or changes it in a way nobody waits for.
     pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut lock(&self.inner).value)
+        look(&mut self.inner.lock().value)
     }
 
     /// Waits until `ready` finds what it looks for.
     pub fn wait<R>(&self, mut ready: impl FnMut(&mut T) -> Option<R>) -> R {
         loop {
             {
-                let mut inner = lock(&self.inner);
+                let mut inner = self.inner.lock();
                 if let Some(found) = ready(&mut inner.value) {
                     return found;
                 }

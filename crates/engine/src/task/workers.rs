@@ -2,12 +2,12 @@
 
 use super::fiber;
 use super::queues::{From, Task, Worker};
-use super::wait::lock;
 use super::{Counter, Handle, TaskError, worker};
+use crate::sync::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// How many workers, and how large.
@@ -250,12 +250,12 @@ impl Workers {
                 let part = next.fetch_add(1, Ordering::Relaxed);
                 let Some(result) = results.get(part) else { break };
                 let value = work(part);
-                *lock(result) = Some(value);
+                *result.lock() = Some(value);
             }
         };
         self.all(self.threads().min(parts), &run)?;
         // All parts have run: `all` fails where one has not.
-        Ok(results.into_iter().filter_map(|slot| slot.into_inner().unwrap_or(None)).collect())
+        Ok(results.into_iter().filter_map(Mutex::into_inner).collect())
     }
 
     /// Runs `run` in `count` tasks and waits for all of them.
@@ -276,13 +276,13 @@ impl Workers {
             let errors = first_error.clone();
             self.submit(Place::Any, run, move |result| {
                 if let Err(error) = result {
-                    lock(&errors).get_or_insert(error);
+                    errors.lock().get_or_insert(error);
                 }
                 drop(pending);
             })?;
         }
         drop(ended);
-        lock(&first_error).take().map_or(Ok(()), Err)
+        first_error.lock().take().map_or(Ok(()), Err)
     }
 
     fn submit<T>(

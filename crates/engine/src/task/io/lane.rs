@@ -8,9 +8,9 @@
 use super::IoConfig;
 use super::batch::{Batch, plan};
 use super::request::Request;
+use crate::sync::{Condvar, Mutex};
 use crate::task::Watched;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Wakes a thread that sleeps elsewhere.
 pub(super) type Alarm = Box<dyn Fn() + Send + Sync>;
@@ -50,10 +50,6 @@ impl Lane {
         Lane { alarm: Some(alarm), ..Lane::new(config) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds requests, as many at a time as there is room for.
     pub fn push(&self, requests: Vec<Request>) {
         let mut requests = VecDeque::from(requests);
@@ -64,14 +60,14 @@ impl Lane {
     }
 
     fn push_some(&self, requests: &mut VecDeque<Request>) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let room = self.limit.saturating_sub(waiting.requests.len()).min(requests.len());
         waiting.requests.extend(requests.drain(..room));
         room > 0
     }
 
     fn wake(&self) {
-        let sleeps_elsewhere = std::mem::take(&mut self.lock().sleeps_elsewhere);
+        let sleeps_elsewhere = std::mem::take(&mut self.waiting.lock().sleeps_elsewhere);
         self.arrived.notify_all();
         if let (true, Some(alarm)) = (sleeps_elsewhere, &self.alarm) {
             alarm();
@@ -80,7 +76,7 @@ impl Lane {
 
     /// The next batch; waits for one. `None` when the lane is closed and empty.
     pub fn next(&self) -> Option<Batch> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         loop {
             if self.merge(&mut waiting) {
                 let batch = waiting.batches.pop_front();
@@ -91,14 +87,14 @@ impl Lane {
             if waiting.closed {
                 return None;
             }
-            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait(&mut waiting);
         }
     }
 
     /// The next batch, if there is one. If not, the caller is about to sleep where its alarm wakes it.
     #[cfg(target_os = "linux")]
     pub fn next_or_sleep_elsewhere(&self) -> Option<Batch> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if !self.merge(&mut waiting) {
             waiting.sleeps_elsewhere = true;
             return None;
@@ -120,7 +116,7 @@ impl Lane {
 
     /// Lets the threads end once they have answered everything.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.waiting.lock().closed = true;
         self.wake();
     }
 }
