@@ -1,4 +1,4 @@
-use super::graph::{Graph, Order, Text, bfs, load, rmat};
+use super::graph::{Graph, Order, Search, Text, load, rmat};
 use super::*;
 use crate::task::{Config, Workers};
 use proptest::prelude::*;
@@ -226,15 +226,14 @@ fn load_text(memory: &Memory, text: &str, order: Order) -> Result<u64> {
 /// Depths by the operator.
 fn found_depths(workers: &Workers, graph: &Graph<'_, Memory>, start: u64) -> BTreeMap<u64, u64> {
     let mut depths = BTreeMap::new();
-    let found = bfs(workers, graph, start, &mut |depth, nodes| {
-        assert!(nodes.is_sorted());
-        for node in nodes {
-            assert_eq!(depths.insert(*node, depth), None, "node {node} twice");
+    let mut search = Search::from(graph, start).unwrap();
+    while let Some(level) = search.next_level(workers, graph).unwrap() {
+        assert!(level.nodes.is_sorted() && !level.nodes.is_empty());
+        for node in level.nodes {
+            assert_eq!(depths.insert(*node, level.depth), None, "node {node} twice");
         }
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(found, depths.len() as u64);
+    }
+    assert!(search.next_level(workers, graph).unwrap().is_none());
     depths
 }
 
@@ -385,7 +384,8 @@ fn indices_that_point_outside_are_refused() {
         let metadata = load_text(&memory, "4 3\n0 1\n1 2\n2 3\n", Order::Text).unwrap();
         memory.update(page, &mut |bytes| bytes[4..8].copy_from_slice(&entry.to_le_bytes())).unwrap();
         let graph = Graph::open(&memory, metadata).unwrap();
-        let error = bfs(&workers(1), &graph, 0, &mut |_, _| Ok(())).unwrap_err();
+        let (workers, mut search) = (workers(1), Search::from(&graph, 0).unwrap());
+        let error = (0..4).find_map(|_| search.next_level(&workers, &graph).err()).unwrap();
         assert!(matches!(error, Error::NotAGraph(_)), "{error}");
     }
 }
@@ -399,11 +399,6 @@ fn whoever_watches_can_stop() {
         let result = load(&Memory::new(4096), &mut text, order, &mut stop);
         assert!(matches!(result, Err(Error::Stopped)));
     }
-    let memory = Memory::new(4096);
-    let page = load_text(&memory, &text, Order::Text).unwrap();
-    let graph = Graph::open(&memory, page).unwrap();
-    let stopped = bfs(&workers(2), &graph, 0, &mut |_, _| Err(Error::Stopped));
-    assert!(matches!(stopped, Err(Error::Stopped)));
 }
 
 #[test]

@@ -29,43 +29,64 @@ impl Seen {
     }
 }
 
-/// Searches from a node. `visit` gets each depth with the nodes found there, in ascending order, and may end
-/// the search with an error. Returns the number of nodes found, the first one among them.
-///
-/// # Errors
-/// [`Error::NoSuchNode`](crate::ops::Error::NoSuchNode); those of the graph, the workers and `visit`.
-pub fn bfs<P: Pages>(
-    workers: &Workers,
-    graph: &Graph<'_, P>,
-    start: u64,
-    visit: &mut dyn FnMut(u64, &[u64]) -> Result<()>,
-) -> Result<u64> {
-    let seen = Seen::new(graph.nodes());
-    let mut level = vec![graph.stored(start)?];
-    seen.insert(level[0]);
-    let (mut depth, mut found) = (0, 0);
-    while !level.is_empty() {
-        found += level.len() as u64;
-        report(graph, depth, &level, visit)?;
-        level = next_level(workers, graph, &seen, &level)?;
-        depth += 1;
-    }
-    Ok(found)
+/// A search under way.
+pub struct Search {
+    seen: Seen,
+    /// The level reported next, or last, by stored numbers.
+    level: Vec<u64>,
+    /// The same by the numbers of the text, where they differ.
+    in_text: Vec<u64>,
+    /// Levels reported.
+    reported: u64,
 }
 
-fn report<P: Pages>(
-    graph: &Graph<'_, P>,
-    depth: u64,
-    level: &[u64],
-    visit: &mut dyn FnMut(u64, &[u64]) -> Result<()>,
-) -> Result<()> {
-    if !graph.is_reordered() {
-        return visit(depth, level);
+/// A depth and the nodes found there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level<'s> {
+    /// Edges from the first node.
+    pub depth: u64,
+    /// In ascending order; never empty.
+    pub nodes: &'s [u64],
+}
+
+impl Search {
+    /// A search from a node.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchNode`](crate::ops::Error::NoSuchNode); those of the pages.
+    pub fn from<P: Pages>(graph: &Graph<'_, P>, start: u64) -> Result<Search> {
+        let seen = Seen::new(graph.nodes());
+        let level = vec![graph.stored(start)?];
+        seen.insert(level[0]);
+        Ok(Search { seen, level, in_text: Vec::new(), reported: 0 })
     }
-    let mut nodes = level.to_vec();
-    graph.to_text(&mut nodes)?;
-    nodes.sort_unstable();
-    visit(depth, &nodes)
+
+    /// The next level; `None` when all that can be reached has been found. The graph must be the same one
+    /// every time.
+    ///
+    /// # Errors
+    /// Those of the graph and the workers. The search cannot go on after one.
+    pub fn next_level<P: Pages>(
+        &mut self,
+        workers: &Workers,
+        graph: &Graph<'_, P>,
+    ) -> Result<Option<Level<'_>>> {
+        if self.reported > 0 {
+            self.level = next_level(workers, graph, &self.seen, &self.level)?;
+        }
+        if self.level.is_empty() {
+            return Ok(None);
+        }
+        self.reported += 1;
+        let depth = self.reported - 1;
+        if !graph.is_reordered() {
+            return Ok(Some(Level { depth, nodes: &self.level }));
+        }
+        self.in_text.clone_from(&self.level);
+        graph.to_text(&mut self.in_text)?;
+        self.in_text.sort_unstable();
+        Ok(Some(Level { depth, nodes: &self.in_text }))
+    }
 }
 
 fn next_level<P: Pages>(

@@ -40,7 +40,7 @@ mod rmat;
 mod text;
 mod vector;
 
-pub use bfs::bfs;
+pub use bfs::{Level, Search};
 pub use load::{Loaded, Order, load};
 pub use rmat::rmat;
 pub use text::Text;
