@@ -290,3 +290,21 @@ fn tasks_may_own_their_workers() {
     drop(workers);
     done.wait();
 }
+
+#[test]
+fn no_wake_up_is_lost() {
+    // Workers fall asleep between these, again and again.
+    let workers = workers(3);
+    for task in 0..20_000 {
+        let place = if task % 3 == 0 { Place::Any } else { Place::On(task % 2) };
+        assert_eq!(workers.execute_sync(place, move || task).unwrap(), task);
+    }
+    // And here they wake each other.
+    let inner = workers.clone();
+    let sum = workers.execute_sync(Place::Any, move || {
+        (0..5000)
+            .map(|task| inner.execute_sync(Place::On(1 + task % 2), move || task).unwrap())
+            .sum::<usize>()
+    });
+    assert_eq!(sum, Ok(12_497_500));
+}
