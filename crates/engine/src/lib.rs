@@ -5,6 +5,7 @@
 //! ```text
 //! ops       operators on pages
 //! pool      buffer pool
+//! pagefile  page files that are written once
 //! prefetch  which pages will be wanted next
 //! log       redo log, statement log
 //! store     page file, allocation table, hot-chunk tier
@@ -18,6 +19,7 @@
 pub mod device;
 pub mod log;
 pub mod ops;
+pub mod pagefile;
 pub mod prefetch;
 pub mod sync;
 pub mod task;
