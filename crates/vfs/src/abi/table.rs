@@ -311,15 +311,13 @@ unsafe extern "C" fn filter<F: TableFunction>(
     (cursor.rows, cursor.row, cursor.rowid) = (None, None, 0);
     guard(table, |table| {
         let mut arguments = Vec::with_capacity(F::PARAMETERS.len());
-        let mut passed = 0;
         for (parameter, name) in F::PARAMETERS.iter().enumerate() {
-            if index & (1 << parameter) == 0 || passed >= argc as usize {
+            if index & (1 << parameter) == 0 || parameter >= argc as usize {
                 let function = F::NAME.to_string_lossy();
                 return Err(format!("{function}({}): {name} is missing", F::PARAMETERS.join(", ")));
             }
-            // SAFETY: SQLite passes `argc` values.
-            arguments.push(unsafe { argument(&table.api, *argv.add(passed)) });
-            passed += 1;
+            // SAFETY: SQLite passes `argc` values, in the order of the parameters, and none is missing so far.
+            arguments.push(unsafe { argument(&table.api, *argv.add(parameter)) });
         }
         let rows = table.function.call(&arguments)?;
         cursor.arguments = arguments;

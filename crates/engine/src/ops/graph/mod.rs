@@ -49,6 +49,9 @@ use super::{Error, Pages, Result};
 use metadata::Metadata;
 use vector::Cursor;
 
+/// The metadata page of a graph that was loaded into a new page file, where it is the first page there is.
+pub const GRAPH_PAGE: u64 = 1;
+
 /// A graph in pages.
 pub struct Graph<'p, P: Pages> {
     pages: &'p P,
