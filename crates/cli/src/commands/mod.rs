@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod graph;
 mod run;
 mod sql;
 mod stat;
@@ -19,6 +20,7 @@ pub enum Command {
     Run(run::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Graph(graph::Args),
     Bench(bench::Args),
 }
 
@@ -30,6 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Graph(args) => graph::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

@@ -22,11 +22,11 @@ pub trait Pages: Sync {
 
 /// Pages that can be written.
 pub trait PagesMut: Pages {
-    /// A new page, of zeros.
+    /// New pages, of zeros, as many as asked for.
     ///
     /// # Errors
     /// [`Error::Pages`](super::Error::Pages) where there is no room.
-    fn allocate(&self) -> Result<u64>;
+    fn allocate(&self, count: u64) -> Result<Extents>;
 
     /// Writes a page.
     ///

@@ -75,13 +75,15 @@ impl Pages for Memory {
 }
 
 impl PagesMut for Memory {
-    fn allocate(&self) -> Result<u64> {
+    fn allocate(&self, count: u64) -> Result<Extents> {
         let mut pages = self.pages();
         // Every ninth number is nobody's, as the allocation table's pages are.
         let last = pages.last_key_value().map_or(0, |(page, _)| *page);
-        let page = if (last + 1).is_multiple_of(9) { last + 2 } else { last + 1 };
-        pages.insert(page, vec![0; self.page_bytes].into());
-        Ok(page)
+        let new: Extents = (last + 1..).filter(|page| !page.is_multiple_of(9)).take(count as usize).collect();
+        for page in new.ranges().iter().cloned().flatten() {
+            pages.insert(page, vec![0; self.page_bytes].into());
+        }
+        Ok(new)
     }
 
     fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> Result<()> {
@@ -97,8 +99,7 @@ fn workers(threads: usize) -> Workers {
 fn random_pages(count: u64) -> Memory {
     let memory = Memory::new(4096);
     let mut state = 88_172_645_463_325_252u64;
-    for _ in 0..count {
-        let page = memory.allocate().unwrap();
+    for page in memory.allocate(count).unwrap().ranges().iter().cloned().flatten() {
         memory
             .update(page, &mut |bytes| {
                 for byte in bytes {

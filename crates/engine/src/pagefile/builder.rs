@@ -3,7 +3,7 @@
 use super::header::Header;
 use super::{Error, PAGE_SIZES, Result};
 use crate::device::{File, FileKind, Medium, OpenMode, parent_directory};
-use crate::ops::{self, Pages, PagesMut};
+use crate::ops::{self, Extents, Pages, PagesMut};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,9 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the file's name ends with until it is whole.
 const UNFINISHED: &str = "-unfinished";
-
-/// The file grows by so many pages at a time.
-const GROWTH_PAGES: u64 = 256;
 
 /// A page file in the making. One thread builds; page 1 is the first that [`PagesMut::allocate`] gives.
 pub struct Builder {
@@ -105,13 +102,15 @@ impl Pages for Builder {
 }
 
 impl PagesMut for Builder {
-    fn allocate(&self) -> ops::Result<u64> {
-        let page = self.pages.fetch_add(1, Ordering::Relaxed);
-        if page % GROWTH_PAGES == 1 {
-            let len = (page + GROWTH_PAGES) * self.page_bytes as u64;
-            self.file.set_len(len).map_err(ops::Error::pages)?;
-        }
-        Ok(page)
+    fn allocate(&self, count: u64) -> ops::Result<Extents> {
+        let first = self.pages.load(Ordering::Relaxed);
+        let too_large = || ops::Error::pages(Error::TooLarge { path: self.path.clone() });
+        let end = first.checked_add(count).ok_or_else(too_large)?;
+        let len = end.checked_mul(self.page_bytes as u64).filter(|len| *len <= i64::MAX as u64);
+        // A file that does not fit fails here, and not after hours.
+        self.file.allocate(len.ok_or_else(too_large)?).map_err(ops::Error::pages)?;
+        self.pages.store(end, Ordering::Relaxed);
+        Ok(Extents::from(first..end))
     }
 
     fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> ops::Result<()> {

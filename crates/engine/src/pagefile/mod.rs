@@ -90,6 +90,12 @@ pub enum Error {
     /// A size no page may have.
     #[error("a page of {0} bytes cannot be; pages have 4,096, 8,192, 16,384, 32,768 or 65,536 bytes")]
     PageSize(usize),
+    /// More pages than a file can have.
+    #[error("{}: a file cannot be as large as this one would become", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
     /// Something has the name that the file was to get.
     #[error("{}: exists already; remove it first, or choose another name", path.display())]
     Exists {

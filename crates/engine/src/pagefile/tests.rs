@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Makes a file of that many pages behind page 0, each filled with its number.
 fn build(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize, pages: u64) {
     let builder = Builder::create(medium.clone(), path, page_bytes).unwrap();
+    assert_eq!(builder.allocate(pages).unwrap(), Extents::from(1..pages + 1));
     for number in 1..=pages {
-        assert_eq!(builder.allocate().unwrap(), number);
         builder
             .update(number, &mut |bytes| {
                 for chunk in bytes.chunks_mut(8) {
@@ -126,7 +126,7 @@ fn an_unfinished_file_leaves_nothing_and_has_no_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pages");
     let builder = Builder::create(os(), &path, 4096).unwrap();
-    builder.allocate().unwrap();
+    builder.allocate(1).unwrap();
     assert!(!path.exists());
     drop(builder);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -142,10 +142,14 @@ fn an_unfinished_file_leaves_nothing_and_has_no_name() {
 fn a_new_page_holds_zeros() {
     let directory = tempfile::tempdir().unwrap();
     let builder = Builder::create(os(), &directory.path().join("a.pages"), 4096).unwrap();
-    let page = builder.allocate().unwrap();
-    assert!(builder.page(page).unwrap().iter().all(|byte| *byte == 0));
+    assert_eq!(builder.allocate(1).unwrap(), Extents::from(1..2));
+    assert!(builder.page(1).unwrap().iter().all(|byte| *byte == 0));
     for page in [0, 2] {
         assert!(matches!(builder.page(page).err(), Some(ops::Error::Pages(_))));
+    }
+    // Larger than any file, and larger than any number.
+    for count in [1 << 60, u64::MAX] {
+        assert!(matches!(builder.allocate(count).err(), Some(ops::Error::Pages(_))));
     }
 }
 

@@ -28,7 +28,10 @@ pub struct Loaded {
     pub edges: u64,
 }
 
-/// How many edges pass between two reports.
+/// Hears how many edges are done; an error of it ends the work.
+pub type Progress<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
+/// How many edges, or nodes without any, pass between two reports.
 const REPORT_EVERY: u64 = 4096;
 
 /// Loads a graph into new pages, the metadata page first. `progress` hears how many edges are done and may
@@ -41,15 +44,17 @@ pub fn load<P: PagesMut, R: BufRead>(
     pages: &P,
     text: &mut Text<R>,
     order: Order,
-    progress: &mut dyn FnMut(u64) -> Result<()>,
+    progress: Progress<'_>,
 ) -> Result<Loaded> {
     let (nodes, edges) = (text.nodes(), text.edges());
-    let metadata_page = pages.allocate()?;
+    let own_page = pages.allocate(1)?;
+    let metadata_page =
+        own_page.get(0).ok_or_else(|| Error::NotAGraph("no page for its metadata".to_owned()))?;
     let metadata = match order {
         Order::Text => {
             let mut rows = Rows::new(pages, nodes, edges)?;
-            read(text, progress, |source, target| rows.edge(source, target))?;
-            rows.finish(None)?
+            read(text, progress, |source, target, progress| rows.edge(source, target, progress))?;
+            rows.finish(None, progress)?
         }
         Order::Locality => load_reordered(pages, text, progress)?,
     };
@@ -61,12 +66,12 @@ pub fn load<P: PagesMut, R: BufRead>(
 /// Passes every edge on, and reports now and then.
 fn read<R: BufRead>(
     text: &mut Text<R>,
-    progress: &mut dyn FnMut(u64) -> Result<()>,
-    mut edge: impl FnMut(u64, u64) -> Result<()>,
+    progress: Progress<'_>,
+    mut edge: impl FnMut(u64, u64, Progress<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut done = 0u64;
     while let Some((source, target)) = text.next_edge()? {
-        edge(source, target)?;
+        edge(source, target, progress)?;
         done += 1;
         if done.is_multiple_of(REPORT_EVERY) {
             progress(done)?;
@@ -78,12 +83,12 @@ fn read<R: BufRead>(
 fn load_reordered<P: PagesMut, R: BufRead>(
     pages: &P,
     text: &mut Text<R>,
-    progress: &mut dyn FnMut(u64) -> Result<()>,
+    progress: Progress<'_>,
 ) -> Result<Metadata> {
     let nodes = usize::try_from(text.nodes())
         .map_err(|_| Error::NotAGraph("more nodes than this machine can address".to_owned()))?;
     let (mut first, mut neighbors) = (vec![0usize; nodes + 1], Vec::new());
-    read(text, progress, |source, target| {
+    read(text, progress, |source, target, _| {
         first[source as usize + 1] += 1;
         neighbors.push(target as usize);
         Ok(())
@@ -99,11 +104,11 @@ fn load_reordered<P: PagesMut, R: BufRead>(
     let mut rows = Rows::new(pages, nodes as u64, neighbors.len() as u64)?;
     for (new, old) in old_number.iter().enumerate() {
         for target in &neighbors[first[*old]..first[old + 1]] {
-            rows.edge(new as u64, new_number[*target])?;
+            rows.edge(new as u64, new_number[*target], progress)?;
         }
     }
     let old_number: Vec<u64> = old_number.into_iter().map(|old| old as u64).collect();
-    rows.finish(Some((&new_number, &old_number)))
+    rows.finish(Some((&new_number, &old_number)), progress)
 }
 
 /// Writes compressed rows, edge by edge.
@@ -126,22 +131,26 @@ impl<'p, P: PagesMut> Rows<'p, P> {
         Ok(Rows { pages, id_bytes, nodes, first, neighbors, begun: 0, edges: 0 })
     }
 
-    fn edge(&mut self, source: u64, target: u64) -> Result<()> {
-        self.begin_up_to(source)?;
+    fn edge(&mut self, source: u64, target: u64, progress: Progress<'_>) -> Result<()> {
+        self.begin_up_to(source, progress)?;
         self.edges += 1;
         self.neighbors.push(target)
     }
 
-    fn begin_up_to(&mut self, node: u64) -> Result<()> {
+    /// There may be any number of nodes without edges, so this asks whether to go on, too.
+    fn begin_up_to(&mut self, node: u64, progress: Progress<'_>) -> Result<()> {
         while self.begun <= node {
+            if self.begun.is_multiple_of(REPORT_EVERY) {
+                progress(self.edges)?;
+            }
             self.first.push(self.edges)?;
             self.begun += 1;
         }
         Ok(())
     }
 
-    fn finish(mut self, numbers: Option<(&[u64], &[u64])>) -> Result<Metadata> {
-        self.begin_up_to(self.nodes)?;
+    fn finish(mut self, numbers: Option<(&[u64], &[u64])>, progress: Progress<'_>) -> Result<Metadata> {
+        self.begin_up_to(self.nodes, progress)?;
         let vector = |entries: &[u64]| -> Result<Extents> {
             let mut writer = Writer::new(self.pages, entries.len() as u64, self.id_bytes)?;
             entries.iter().try_for_each(|entry| writer.push(*entry))?;

@@ -41,7 +41,7 @@ mod text;
 mod vector;
 
 pub use bfs::{Level, Search};
-pub use load::{Loaded, Order, load};
+pub use load::{Loaded, Order, Progress, load};
 pub use rmat::rmat;
 pub use text::Text;
 

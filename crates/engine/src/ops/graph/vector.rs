@@ -80,10 +80,7 @@ pub(super) struct Writer<'p, P: PagesMut> {
 impl<'p, P: PagesMut> Writer<'p, P> {
     /// A vector of so many entries, in new pages.
     pub fn new(pages: &'p P, entries: u64, id_bytes: usize) -> Result<Writer<'p, P>> {
-        let mut extents = Extents::new();
-        for _ in 0..pages_for(entries, id_bytes, pages.page_bytes()) {
-            extents.push(pages.allocate()?);
-        }
+        let extents = pages.allocate(pages_for(entries, id_bytes, pages.page_bytes()))?;
         Ok(Writer { pages, extents, id_bytes, written: 0, page: Vec::with_capacity(pages.page_bytes()) })
     }
 
