@@ -83,6 +83,8 @@ pub struct Snapshot {
     pub directory_syncs: u64,
     /// Names changed.
     pub renames: u64,
+    /// Names looked up without opening them.
+    pub lookups: u64,
 }
 
 impl Snapshot {
@@ -110,6 +112,7 @@ impl Sub for Snapshot {
             kinds: std::array::from_fn(|kind| self.kinds[kind] - earlier.kinds[kind]),
             directory_syncs: self.directory_syncs.saturating_sub(earlier.directory_syncs),
             renames: self.renames.saturating_sub(earlier.renames),
+            lookups: self.lookups.saturating_sub(earlier.lookups),
         }
     }
 }
@@ -124,6 +127,7 @@ struct Counters {
     kinds: [KindCounters; FileKind::ALL.len()],
     directory_syncs: AtomicU64,
     renames: AtomicU64,
+    lookups: AtomicU64,
     /// The kind each path was last opened with, until it is deleted.
     opened: Mutex<HashMap<PathBuf, FileKind>>,
 }
@@ -202,6 +206,7 @@ impl CountingMedium {
             kinds: std::array::from_fn(|kind| self.counters.kinds[kind].snapshot()),
             directory_syncs: get(&self.counters.directory_syncs),
             renames: get(&self.counters.renames),
+            lookups: get(&self.counters.lookups),
         }
     }
 }
@@ -237,10 +242,12 @@ impl Medium for CountingMedium {
     }
 
     fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        add(&self.counters.lookups, 1);
         self.inner.info(path)
     }
 
     fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        add(&self.counters.lookups, 1);
         self.inner.identity(path)
     }
 

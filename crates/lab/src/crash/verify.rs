@@ -1,7 +1,7 @@
 //! Opening what a power cut left, and comparing it with what it may be.
 
 use super::model::{self, Rows};
-use super::workload::{DATABASE, Expected, vfs_over};
+use super::workload::{DATABASE, Expected, SECOND, progress, vfs_over};
 use litefoot_engine::device::SimMedium;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,17 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
         Reader::Litefoot => {
             let vfs = vfs_over(image, false)?;
             let db = vfs.open(DATABASE).map_err(|error| error.to_string());
-            db.and_then(|db| read_whole(&db).map_err(|error| error.to_string()))
+            let found = db.and_then(|db| read_whole(&db).map_err(|error| error.to_string()));
+            match (&found, expected.several_files) {
+                (Ok((rows, _)), true) => match second_progress(&vfs)? {
+                    number if number == progress(rows) => found,
+                    number => {
+                        let first = progress(rows);
+                        return Ok(Verdict::Lost(format!("the databases are at {first} and {number}")));
+                    }
+                },
+                _ => found,
+            }
         }
         Reader::Stock => {
             let scratch = Scratch::new()?;
@@ -56,6 +66,12 @@ fn read_whole(db: &Connection) -> rusqlite::Result<(Rows, String)> {
     let rows = model::read(db)?;
     let integrity = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
     Ok((rows, integrity))
+}
+
+/// How far the second database is.
+fn second_progress(vfs: &litefoot::Vfs) -> Result<i64, String> {
+    let db = vfs.open(SECOND).map_err(|error| error.to_string())?;
+    db.query_row("SELECT n FROM progress", [], |row| row.get(0)).map_err(|error| error.to_string())
 }
 
 fn judge(rows: &Rows, expected: &Expected<'_>) -> Verdict {

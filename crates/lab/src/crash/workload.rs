@@ -13,12 +13,18 @@ const TRANSACTIONS: usize = 60;
 /// The database on the simulated medium.
 pub const DATABASE: &str = "/db/app.db";
 
+/// The second database of the runs that have one.
+pub const SECOND: &str = "/db/second.db";
+
+/// The row of the first database that tells how far the second one is.
+pub const SECOND_ROW: i64 = 5000;
+
 /// The family of journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Journal {
     /// Write-ahead log.
     Wal,
-    /// DELETE, TRUNCATE and PERSIST.
+    /// DELETE, TRUNCATE, PERSIST, MEMORY and OFF, with excursions to WAL.
     Rollback,
 }
 
@@ -31,10 +37,15 @@ impl Journal {
         }
     }
 
-    fn pragma(self, random: &mut Random) -> String {
+    /// The statement that sets a mode of the family. SQLite itself promises nothing after a power cut for a
+    /// journal in memory.
+    fn pragma(self, random: &mut Random, pass_through: bool) -> String {
+        let safe_by_itself = if pass_through { 3 } else { 4 };
         let mode = match self {
             Journal::Wal => "wal",
-            Journal::Rollback => ["delete", "truncate", "persist"][random.below(3) as usize],
+            Journal::Rollback => {
+                ["delete", "truncate", "persist", "memory"][random.below(safe_by_itself) as usize]
+            }
         };
         format!("PRAGMA journal_mode={mode}")
     }
@@ -51,6 +62,12 @@ pub struct RunSetup {
     pub pass_through: bool,
     /// Planted faults.
     pub faults: Faults,
+}
+
+impl RunSetup {
+    fn has_several_files(&self) -> bool {
+        self.journal == Journal::Rollback && self.seed.is_multiple_of(4)
+    }
 }
 
 /// A point in the history: once this many operations had happened, the state was acknowledged.
@@ -72,6 +89,8 @@ pub struct Expected<'a> {
     pub acknowledged: &'a Rows,
     /// After the one in flight, if there was one.
     pub in_flight: Option<&'a Rows>,
+    /// Whether a second database must be as far as the first.
+    pub several_files: bool,
 }
 
 /// Registers a VFS over a medium under a name of its own.
@@ -98,13 +117,14 @@ impl Recording {
         let vfs = vfs_over(&medium, setup.pass_through)?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
-        let mut db = open(&vfs).map_err(fail)?;
+        let several = setup.has_several_files();
+        let mut db = open(&vfs, several).map_err(fail)?;
         for _ in 0..TRANSACTIONS {
             if random.one_in(30) {
                 drop(db);
-                db = open(&vfs).map_err(fail)?;
+                db = open(&vfs, several).map_err(fail)?;
             }
-            transaction(&db, setup.journal, &mut random, &mut rows).map_err(fail)?;
+            transaction(&db, setup, &mut random, &mut rows).map_err(fail)?;
             history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
         }
         Ok(Recording { setup: setup.clone(), medium, history })
@@ -113,6 +133,12 @@ impl Recording {
     /// The medium with its record.
     pub fn medium(&self) -> &SimMedium {
         &self.medium
+    }
+
+    /// Whether the run has transactions over two databases. What they leave is for litefoot alone to recover:
+    /// elsewhere the super-journal has another path.
+    pub fn has_several_files(&self) -> bool {
+        self.setup.has_several_files()
     }
 
     /// The seed of the run.
@@ -136,6 +162,7 @@ impl Recording {
         Expected {
             acknowledged: &self.history[done - 1].rows,
             in_flight: self.history.get(done).map(|state| &state.rows),
+            several_files: self.has_several_files(),
         }
     }
 }
@@ -147,31 +174,41 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
     let page_bytes = [512, 1024, 4096][random.below(3) as usize];
     let auto_vacuum = if random.one_in(4) { "FULL" } else { "NONE" };
     let db = vfs.open(DATABASE).map_err(|error| error.to_string())?;
-    let journal = setup.journal.pragma(random);
+    let journal = setup.journal.pragma(random, setup.pass_through);
     db.execute_batch(&format!(
         "PRAGMA page_size={page_bytes}; PRAGMA auto_vacuum={auto_vacuum}; {journal}; {SCHEMA}"
     ))
     .map_err(|error| error.to_string())?;
+    if setup.has_several_files() {
+        let second = vfs.open(SECOND).map_err(|error| error.to_string())?;
+        second
+            .execute_batch("CREATE TABLE progress(n INTEGER); INSERT INTO progress VALUES (0)")
+            .map_err(|error| error.to_string())?;
+    }
     drop(db);
     Ok(SimMedium::with_files(medium.files()))
 }
 
-fn open(vfs: &litefoot::Vfs) -> rusqlite::Result<Connection> {
+fn open(vfs: &litefoot::Vfs, several: bool) -> rusqlite::Result<Connection> {
     let db =
         Connection::open_with_flags_and_vfs(Path::new(DATABASE), rusqlite::OpenFlags::default(), vfs.name())?;
     // A small cache makes larger transactions spill before they commit.
     db.execute_batch("PRAGMA cache_size=10")?;
+    if several {
+        db.execute("ATTACH ?1 AS second", [SECOND])?;
+    }
     Ok(db)
 }
 
 /// One transaction of a random kind; `rows` is what the database holds once it returns.
 fn transaction(
     db: &Connection,
-    journal: Journal,
+    setup: &RunSetup,
     random: &mut Random,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
-    let kind = random.below(40);
+    let rollback = setup.journal == Journal::Rollback;
+    let kind = random.below(44);
     match kind {
         0..=21 => change(db, random, rows),
         22..=28 => {
@@ -204,7 +241,10 @@ fn transaction(
         35 => db.execute_batch("VACUUM"),
         36 => fill(db, random, rows),
         37 => failed_statement(db, rows),
-        _ => upkeep(db, journal, random),
+        38 if rollback => other_page_size(db, random),
+        39 if rollback && !setup.pass_through => without_journal(db, random, rows),
+        40 | 41 if setup.has_several_files() => two_databases(db, random, rows),
+        _ => upkeep(db, setup, random),
     }
 }
 
@@ -235,13 +275,50 @@ fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
 }
 
 /// What changes files but no rows.
-fn upkeep(db: &Connection, journal: Journal, random: &mut Random) -> rusqlite::Result<()> {
-    let pragma = match journal {
-        Journal::Rollback => journal.pragma(random),
+fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<()> {
+    let pragma = match setup.journal {
+        Journal::Rollback if random.one_in(4) => "PRAGMA journal_mode=wal".to_owned(),
+        Journal::Rollback => Journal::Rollback.pragma(random, setup.pass_through),
         Journal::Wal => {
             let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
             format!("PRAGMA wal_checkpoint({mode})")
         }
     };
     db.query_row(&pragma, [], |_| Ok(()))
+}
+
+/// VACUUM to another page size, which writes the whole database anew.
+fn other_page_size(db: &Connection, random: &mut Random) -> rusqlite::Result<()> {
+    let bytes = [512, 1024, 4096][random.below(3) as usize];
+    db.execute_batch(&format!("PRAGMA page_size={bytes}; VACUUM"))
+}
+
+/// A transaction in a mode that cannot roll back.
+fn without_journal(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA journal_mode=off", [], |_| Ok(()))?;
+    change(db, random, rows)?;
+    db.query_row(&Journal::Rollback.pragma(random, false), [], |_| Ok(()))
+}
+
+/// The number that the rows of the first database tell.
+pub(super) fn progress(rows: &Rows) -> i64 {
+    let bytes = rows.get(&SECOND_ROW).and_then(|(_, v)| v.as_slice().try_into().ok());
+    bytes.map_or(0, i64::from_be_bytes)
+}
+
+/// A transaction over two databases: after it both tell the same number. SQLite makes it atomic only where
+/// both have a journal file.
+fn two_databases(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+    let mode: String = db.query_row("PRAGMA main.journal_mode", [], |row| row.get(0))?;
+    if mode == "memory" || mode == "wal" {
+        return change(db, random, rows);
+    }
+    let next = progress(rows) + 1;
+    db.execute_batch("BEGIN")?;
+    change(db, random, rows)?;
+    let mark = Change::Put(SECOND_ROW, 0, next.to_be_bytes().to_vec());
+    mark.execute(db)?;
+    mark.apply(rows);
+    db.execute("UPDATE second.progress SET n=?1", [next])?;
+    db.execute_batch("COMMIT")
 }

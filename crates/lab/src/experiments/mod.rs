@@ -2,6 +2,7 @@
 //!
 //! A new one is a module here and a line in [`ALL`]; the program lists and runs it without further ado.
 
+mod atomic;
 mod commit;
 mod crash;
 
@@ -77,6 +78,12 @@ pub const ALL: &[Experiment] = &[
         description: "what a small durable transaction costs: time, bytes, syncs, and time on modelled devices",
         flags: &[],
         run: commit::run,
+    },
+    Experiment {
+        name: "atomic",
+        description: "rollback-journal transactions: time, and one insert by kind of call, and memory",
+        flags: &[],
+        run: atomic::run,
     },
     Experiment {
         name: "crash",

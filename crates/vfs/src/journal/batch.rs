@@ -3,8 +3,9 @@
 use super::file::go_classic;
 use super::held::Held;
 use super::log;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{MakeMemory, MemoryFile};
+use crate::vfs::database::Database;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use std::sync::atomic::Ordering;
@@ -28,6 +29,8 @@ pub enum Batch {
 pub struct Batcher {
     batch: Batch,
     spare: Option<MemoryFile>,
+    /// Bytes of it that the database's figures contain.
+    noted: usize,
     /// Makes the memory of the first transaction.
     make_memory: MakeMemory,
 }
@@ -35,7 +38,7 @@ pub struct Batcher {
 impl Batcher {
     /// No transaction yet.
     pub fn new(make_memory: MakeMemory) -> Batcher {
-        Batcher { batch: Batch::None, spare: None, make_memory }
+        Batcher { batch: Batch::None, spare: None, noted: 0, make_memory }
     }
 
     /// Takes a write of SQLite's.
@@ -43,22 +46,21 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) if held.fits(buf, offset) => return held.write(buf, offset),
-            Batch::Held(held) => {
-                go_classic(session, Some(held))?;
-                self.finish(Batch::Classic);
-            }
+            Batch::Held(held) => return held.write(buf, offset, &base(database)),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
         database.write(buf, offset)
     }
 
-    /// Reads what is held; `false` where the file has it.
-    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+    /// Reads the database as the transaction sees it.
+    pub fn read(&self, session: &Session, buf: &mut [u8], offset: u64) -> Result<()> {
         match &self.batch {
-            Batch::Held(held) => held.read(buf, offset),
-            _ => Ok(false),
+            // Behind the end SQLite wants to be told.
+            Batch::Held(held) if offset + buf.len() as u64 <= held.len() => {
+                held.read(buf, offset, &base(&session.database))
+            }
+            _ => session.database.read(buf, offset),
         }
     }
 
@@ -67,13 +69,7 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => {
-                if held.set_len(len) {
-                    return Ok(());
-                }
-                go_classic(session, Some(held))?;
-                self.finish(Batch::Classic);
-            }
+            Batch::Held(held) => return held.set_len(len),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -104,29 +100,36 @@ impl Batcher {
         }
         let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
         go_classic(session, held)?;
-        self.finish(Batch::Classic);
+        self.finish(session, Batch::Classic);
         Ok(())
     }
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
         let Batch::Held(held) = &self.batch else {
-            self.finish(Batch::None);
+            self.finish(session, Batch::None);
             return Ok(());
         };
         if !held.is_empty() {
             let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
             session.database.atomic().commit(&session.database, held, durability)?;
         }
-        self.finish(Batch::None);
+        self.finish(session, Batch::None);
         log::reset_in_background(&session.database);
         Ok(())
     }
 
     /// The lock is dropped: what was not committed never was.
     pub fn end(&mut self, session: &Session) {
-        self.finish(Batch::None);
+        self.finish(session, Batch::None);
         session.writing.store(false, Ordering::Relaxed);
+    }
+
+    /// The connection is closed.
+    pub fn close(&mut self, session: &Session) {
+        self.end(session);
+        session.database.note_held_bytes(std::mem::take(&mut self.noted), 0);
+        self.spare = None;
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
@@ -147,12 +150,22 @@ impl Batcher {
         Ok(())
     }
 
-    fn finish(&mut self, next: Batch) {
+    fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(held) = std::mem::replace(&mut self.batch, next) {
             let mut memory = held.into_memory();
             if memory.memory_bytes() <= KEPT_BYTES || memory.set_len(0).is_ok() {
+                session.database.note_held_bytes(self.noted, memory.memory_bytes());
+                self.noted = memory.memory_bytes();
                 self.spare = Some(memory);
             }
         }
+    }
+}
+
+/// What the transaction finds where it has written nothing.
+fn base(database: &Database) -> impl Fn(&mut [u8], u64) -> Result<()> + '_ {
+    |buf, offset| match database.read(buf, offset) {
+        Err(Error::ShortRead) => Ok(()),
+        result => result,
     }
 }

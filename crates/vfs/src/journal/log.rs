@@ -13,13 +13,15 @@
 //! meanwhile, and voids the log.
 
 use super::held::Held;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
+use litefoot_engine::device::{DeviceError, Operation};
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -99,6 +101,13 @@ impl AtomicLog {
         self.live.load(Ordering::Acquire)
     }
 
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.state.read();
+        let page_one = state.page_one.as_ref().map_or(0, |page| page.current.len() + page.logged.len());
+        page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
+    }
+
     /// Reads a part of a page; `false` where the database file has it.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
         if !self.is_live() {
@@ -130,11 +139,19 @@ impl AtomicLog {
         if held.len() > held.file_len() && held.file_len() > 0 {
             database.reserve(held.len())?;
         }
-        state.log(held, durability)?;
+        let page_bytes = held.new_page_bytes()?;
+        if page_bytes == held.page_bytes() {
+            state.log(held, durability)?;
+        } else {
+            state.log_whole(database, held, page_bytes)?;
+        }
         database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
         // SQLite takes an empty file with a log beside it for a new database, and removes the log.
-        if held.file_len() == 0 { state.checkpoint(database) } else { Ok(()) }
+        if held.file_len() == 0 || page_bytes != held.page_bytes() {
+            state.checkpoint(database)?;
+        }
+        Ok(())
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
@@ -231,7 +248,7 @@ impl State {
         let transaction = Transaction {
             page_numbers: &numbers,
             page_bytes: held.page_bytes() as u32,
-            database_pages: held.database_pages(),
+            database_pages: (held.len() / held.page_bytes() as u64) as u32,
         };
         let mut copy = |index: usize, out: &mut [u8]| {
             held.copy(numbers[index], out)?;
@@ -245,6 +262,34 @@ impl State {
             self.page_one = new;
         }
         Ok(())
+    }
+
+    /// A VACUUM to another page size: logs the whole database in pages of the new size.
+    fn log_whole(&mut self, database: &Database, held: &Held, page_bytes: usize) -> Result<()> {
+        self.checkpoint(database)?;
+        let Some(redo) = &mut self.redo else { return Ok(()) };
+        let database_pages = (held.len() / page_bytes as u64) as u32;
+        let numbers: Vec<u32> = (1..=database_pages).collect();
+        let base = |buf: &mut [u8], offset: u64| {
+            let read = database.file().read_at(buf, offset)?;
+            buf[read..].fill(0);
+            Ok(())
+        };
+        let mut copy = |index: usize, page: &mut [u8]| {
+            held.read(page, (index * page_bytes) as u64, &base).map_err(|error| match error {
+                Error::Device(error) => error,
+                other => {
+                    DeviceError::new(Operation::Read, database.path(), io::Error::other(other.to_string()))
+                }
+            })?;
+            if index == 0 {
+                advance_counters(page);
+            }
+            Ok(())
+        };
+        let transaction =
+            Transaction { page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
+        Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
     /// Brings the database file up to date, durably, and voids the log.

@@ -20,13 +20,13 @@
 //!   commit, before it drops the lock; an error there rolls back. Whatever is held when the lock is
 //!   dropped without it is thrown away.
 //! - SQLite's sync of the database file says that the commit must be durable (`synchronous` is not OFF).
-//! - A sync that names a super-journal, or a write that is not a whole page (VACUUM to another page size),
-//!   takes the transaction back to SQLite's own protocol: the journal becomes a real file, header last,
-//!   and what was held is written in place.
+//! - A sync that names a super-journal announces a transaction over several databases, which takes it back
+//!   to SQLite's own protocol: the journal becomes a real file, header last, and what was held is written
+//!   in place.
+//! - VACUUM to another page size is committed as the whole database, in pages of the new size.
 //!
 //! # Invariants
-//! 1. While the redo log holds frames, no page is written in place that has no frame in it, except
-//!    page 1's counters (see `log`).
+//! 1. While the redo log holds frames, no page is written in place that has no frame in it.
 //! 2. The redo log is voided, durably, before anything is written by SQLite's own protocol.
 //! 3. A real journal is durably gone before the redo log is used again.
 

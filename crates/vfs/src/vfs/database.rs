@@ -20,7 +20,7 @@ use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
@@ -59,6 +59,8 @@ pub struct Database {
     /// put there.
     alone: [AtomicBool; 2],
     handles: AtomicU64,
+    /// Memory that the connections keep for their transactions.
+    held_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -103,6 +105,7 @@ impl Database {
             len: AtomicU64::new(UNKNOWN),
             alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
+            held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
             stats: Stats::default(),
             shm: SharedMemory::default(),
@@ -203,8 +206,11 @@ impl Database {
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
         let mut rows = self.stats.rows();
-        let wal_bytes = self.wal().map_or(0, |wal| wal.memory_bytes());
-        rows.push(("wal_memory_bytes".to_owned(), i64::try_from(wal_bytes).unwrap_or(i64::MAX)));
+        let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let wal = self.wal().map_or(0, |wal| wal.memory_bytes());
+        rows.push(("wal_memory_bytes".to_owned(), bytes(wal)));
+        rows.push(("log_memory_bytes".to_owned(), bytes(self.atomic.memory_bytes())));
+        rows.push(("held_memory_bytes".to_owned(), bytes(self.held_bytes.load(Ordering::Relaxed))));
         rows
     }
 
@@ -256,6 +262,12 @@ impl Database {
     pub fn leave(&self) -> Result<()> {
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
+    }
+
+    /// Notes that a connection keeps more or less memory for its transactions.
+    pub fn note_held_bytes(&self, before: usize, now: usize) {
+        self.held_bytes.fetch_add(now, Ordering::Relaxed);
+        self.held_bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// The redo log of its rollback-journal transactions.
@@ -365,7 +377,7 @@ impl Database {
 }
 
 /// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.
-fn page_bytes_in(page_one: &[u8]) -> u32 {
+pub fn page_bytes_in(page_one: &[u8]) -> u32 {
     match page_one.get(PAGE_SIZE_OFFSET..PAGE_SIZE_OFFSET + 2) {
         // 65536 does not fit into the field.
         Some([0, 1]) => 65536,

@@ -71,7 +71,7 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.batcher.read(buf, offset)? { Ok(()) } else { self.database.read(buf, offset) }
+        self.batcher.read(&self.session, buf, offset)
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -97,7 +97,7 @@ impl Handle for MainFile {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
-        self.batcher.end(&self.session);
+        self.batcher.close(&self.session);
         self.database.unlock(self.id, Level::None);
         self.database.leave()
     }

@@ -17,6 +17,8 @@
 //! 4. A creation, deletion or renaming whose directory was not synced since happened or not, each for
 //!    itself. The sync of a file does not make its name durable.
 //!
+//! 5. A durable write that was on its way is torn like any other.
+//!
 //! One cut in three is of a simpler kind (everything lost, everything kept, an exact prefix of the
 //! operations), because simple cuts find some bugs faster.
 //!

@@ -53,7 +53,7 @@ enum Luck {
     Each,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Shadow {
     durable: Vec<u8>,
     /// Contents as the operating system sees them.
@@ -61,6 +61,7 @@ struct Shadow {
     pending: Vec<Pending>,
 }
 
+#[derive(Clone)]
 enum Pending {
     Write {
         offset: usize,
@@ -206,10 +207,27 @@ impl Replay {
             }
         }
         let files = names.into_iter().map(|(path, inode)| {
-            let bytes = self.files[inode].cut(luck, random);
+            let bytes = match self.in_flight(inode) {
+                Some(file) if matches!(luck, Luck::Each) => file.cut(luck, random),
+                _ => self.files[inode].cut(luck, random),
+            };
             (path, self.kinds[inode], bytes)
         });
         SimMedium::with_files(files)
+    }
+}
+
+impl Replay {
+    /// The file with the durable write that was on its way when the power went: not durable yet.
+    fn in_flight(&self, file: Inode) -> Option<Shadow> {
+        let Some(Event::WriteDurable { inode, offset, bytes }) = self.events.get(self.position) else {
+            return None;
+        };
+        let mut shadow = (*inode == file).then(|| self.files[file].clone())?;
+        let offset = *offset as usize;
+        overlay(&mut shadow.current, offset, bytes);
+        shadow.pending.push(Pending::Write { offset, bytes: bytes.clone() });
+        Some(shadow)
     }
 }
 

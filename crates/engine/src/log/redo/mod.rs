@@ -40,7 +40,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Least and most bytes by which the file grows at a time; in between it doubles.
-const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
+const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=256 * 1024;
+/// Bytes of the buffer that are kept from one append to the next.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Most pages in one write.
 const PAGES_PER_WRITE: usize = 256;
 
@@ -156,6 +158,11 @@ impl RedoLog {
         self.header.map(|header| header.salts)
     }
 
+    /// Bytes of memory it takes: the index, about, and the buffer.
+    pub fn memory_bytes(&self) -> usize {
+        self.newest.len() * 2 * size_of::<(u32, u32)>() + self.buffer.capacity()
+    }
+
     /// Pages of the database after the last transaction.
     pub fn database_pages(&self) -> u32 {
         self.database_pages
@@ -235,6 +242,7 @@ impl RedoLog {
         self.frames = end;
         self.checksum = checksum;
         self.database_pages = transaction.database_pages;
+        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
         Ok(())
     }
 

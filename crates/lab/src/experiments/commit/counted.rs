@@ -1,7 +1,7 @@
 //! The counted run: the same transactions, on a medium that counts and models.
 
 use super::floor::Floor;
-use super::side::{SIDES, Side};
+use super::side::Side;
 use super::workload::Workload;
 use super::{Task, remove_database};
 use crate::Result;
@@ -50,8 +50,8 @@ impl Cost {
 
 /// Runs every side once; gives the cost of each.
 pub fn run(task: &Task<'_>, transactions: u64, progress: &mut dyn Progress) -> Result<Vec<Cost>> {
-    progress.begin("counting", SIDES.iter().map(Side::parts).sum::<u64>() * transactions);
-    SIDES
+    progress.begin("counting", task.sides.iter().map(Side::parts).sum::<u64>() * transactions);
+    task.sides
         .iter()
         .map(|side| {
             let path = task.directory.join(format!("{}.counted.db", side.name));

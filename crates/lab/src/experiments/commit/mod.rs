@@ -36,7 +36,7 @@
 
 mod counted;
 mod floor;
-mod side;
+pub(super) mod side;
 mod timed;
 mod workload;
 
@@ -65,27 +65,41 @@ const QUICK_TIME: Duration = Duration::from_secs(20);
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
     let directory = work_directory(&options.directory)?;
-    let task = Task { directory: directory.path(), seed: options.seed };
-    let transactions = if options.quick { quick_transactions(&task, progress)? } else { TRANSACTIONS };
-    let timings = timed::run(&task, "timing", transactions, progress)?;
-    let costs = counted::run(&task, transactions, progress)?;
-    Ok(figures(transactions, &timings, &costs))
+    let task = Task { directory: directory.path(), seed: options.seed, sides: &SIDES };
+    let mut figures = measure(&task, options.quick, progress)?;
+    figures.ratios(&SIDES);
+    Ok(figures.figures)
 }
 
 /// What all parts of a run have in common.
-struct Task<'a> {
-    directory: &'a Path,
-    seed: u64,
+pub(super) struct Task<'a> {
+    pub directory: &'a Path,
+    pub seed: u64,
+    pub sides: &'a [Side],
 }
 
-fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
+/// The figures of a run, and the timings that ratios are made from.
+pub(super) struct Measured {
+    pub figures: Figures,
+    timings: Vec<Vec<Timing>>,
+}
+
+/// Times and counts the sides of a task.
+pub(super) fn measure(task: &Task<'_>, quick: bool, progress: &mut dyn Progress) -> Result<Measured> {
+    let transactions = if quick { quick_transactions(task, progress)? } else { TRANSACTIONS };
+    let timings = timed::run(task, "timing", transactions, progress)?;
+    let costs = counted::run(task, transactions, progress)?;
+    Ok(Measured { figures: figures(task.sides, transactions, &timings, &costs), timings })
+}
+
+pub(super) fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
     std::fs::canonicalize(parent)
         .and_then(|parent| tempfile::Builder::new().prefix("litefoot-bench-").tempdir_in(parent))
         .map_err(|source| Error::Directory { path: parent.to_owned(), source })
 }
 
 /// Removes a database and whatever a side has left beside it.
-fn remove_database(path: &Path) -> Result<()> {
+pub(super) fn remove_database(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -111,16 +125,15 @@ fn quick_transactions(task: &Task<'_>, progress: &mut dyn Progress) -> Result<u6
 }
 
 /// All figures, in the order of the report.
-fn figures(transactions: u64, timings: &[Vec<Timing>], costs: &[Cost]) -> Figures {
+fn figures(sides: &[Side], transactions: u64, timings: &[Vec<Timing>], costs: &[Cost]) -> Figures {
     let mut figures = Figures::new();
     figures.set("transactions", transactions as f64);
-    for (side, rounds) in SIDES.iter().zip(timings) {
+    for (side, rounds) in sides.iter().zip(timings) {
         time_figures(&mut figures, side, rounds);
     }
-    for (side, cost) in SIDES.iter().zip(costs) {
+    for (side, cost) in sides.iter().zip(costs) {
         cost_figures(&mut figures, side, cost);
     }
-    ratio_figures(&mut figures, timings);
     figures
 }
 
@@ -153,21 +166,35 @@ fn cost_figures(figures: &mut Figures, side: &Side, cost: &Cost) {
     }
 }
 
-fn ratio_figures(figures: &mut Figures, timings: &[Vec<Timing>]) {
-    let rounds_of = |name: &str, value: fn(&Timing) -> f64| -> Vec<f64> {
-        let rounds = SIDES.iter().zip(timings).find(|(side, _)| side.name == name).map(|(_, rounds)| rounds);
-        rounds.into_iter().flatten().map(value).collect()
-    };
-    let speed = |timing: &Timing| timing.txn_per_s(None);
-    let p50 = |timing: &Timing| timing.percentile_us(None, 0.5);
-    for side in SIDES.iter().filter(|side| side.name != side::WAL_FULL) {
-        let ratio = median_ratio(&rounds_of(side.name, speed), &rounds_of(side::WAL_FULL, speed));
-        figures.set(format!("ratio.{}_over_wal_full", side.name), ratio);
+impl Measured {
+    /// The speed of one side over that of another: the median over the rounds.
+    pub fn speed_ratio(&self, sides: &[Side], side: &str, over: &str) -> f64 {
+        self.ratio(sides, side, over, |timing| timing.txn_per_s(None))
     }
-    let over_delete = median_ratio(&rounds_of(side::LITEFOOT, speed), &rounds_of(side::DELETE_FULL, speed));
-    figures.set("ratio.litefoot_over_delete_full", over_delete);
-    let over_floor = median_ratio(&rounds_of(side::LITEFOOT, p50), &rounds_of(side::FLOOR, p50));
-    figures.set("ratio.p50_over_floor", over_floor);
+
+    /// The median latency of one side over that of another.
+    pub fn p50_ratio(&self, sides: &[Side], side: &str, over: &str) -> f64 {
+        self.ratio(sides, side, over, |timing| timing.percentile_us(None, 0.5))
+    }
+
+    fn ratio(&self, sides: &[Side], side: &str, over: &str, value: fn(&Timing) -> f64) -> f64 {
+        let rounds_of = |name: &str| -> Vec<f64> {
+            let rounds = sides.iter().zip(&self.timings).find(|(side, _)| side.name == name);
+            rounds.into_iter().flat_map(|(_, rounds)| rounds).map(value).collect()
+        };
+        median_ratio(&rounds_of(side), &rounds_of(over))
+    }
+
+    fn ratios(&mut self, sides: &[Side]) {
+        for side in sides.iter().filter(|side| side.name != side::WAL_FULL) {
+            let ratio = self.speed_ratio(sides, side.name, side::WAL_FULL);
+            self.figures.set(format!("ratio.{}_over_wal_full", side.name), ratio);
+        }
+        let over_delete = self.speed_ratio(sides, side::LITEFOOT, side::DELETE_FULL);
+        self.figures.set("ratio.litefoot_over_delete_full", over_delete);
+        let over_floor = self.p50_ratio(sides, side::LITEFOOT, side::FLOOR);
+        self.figures.set("ratio.p50_over_floor", over_floor);
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct Settings {
     synchronous: &'static str,
 }
 
-const fn settings(journal_mode: &'static str, synchronous: &'static str) -> Settings {
+pub const fn settings(journal_mode: &'static str, synchronous: &'static str) -> Settings {
     Settings { journal_mode, synchronous }
 }
 

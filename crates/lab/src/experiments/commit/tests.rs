@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 fn few() -> (u64, Vec<Vec<Timing>>, Vec<Cost>) {
     let directory = tempfile::tempdir().unwrap();
-    let task = Task { directory: directory.path(), seed: 3 };
+    let task = Task { directory: directory.path(), seed: 3, sides: &SIDES };
     let timings = timed::run(&task, "timing", 20, &mut Silent).unwrap();
     let costs = counted::run(&task, 20, &mut Silent).unwrap();
     let left: Vec<PathBuf> =
@@ -18,7 +18,10 @@ fn few() -> (u64, Vec<Vec<Timing>>, Vec<Cost>) {
 #[test]
 fn the_figures_that_scripts_rely_on_are_there_and_right() {
     let (transactions, timings, costs) = few();
-    let figures = figures(transactions, &timings, &costs);
+    let figures = figures(&SIDES, transactions, &timings, &costs);
+    let mut measured = Measured { figures, timings };
+    measured.ratios(&SIDES);
+    let figures = measured.figures;
     figures.check().unwrap();
     let get = |name: &str| figures.get(name).unwrap_or_else(|| panic!("{name} is missing"));
     for side in &SIDES {
@@ -52,7 +55,7 @@ fn the_figures_that_scripts_rely_on_are_there_and_right() {
 #[test]
 fn counts_and_modelled_time_are_the_same_in_every_run() {
     let directory = tempfile::tempdir().unwrap();
-    let task = Task { directory: directory.path(), seed: 9 };
+    let task = Task { directory: directory.path(), seed: 9, sides: &SIDES };
     let figures_of = |costs: Vec<Cost>| {
         let mut figures = Figures::new();
         SIDES.iter().zip(&costs).for_each(|(side, cost)| cost_figures(&mut figures, side, cost));

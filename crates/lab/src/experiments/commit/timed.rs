@@ -1,7 +1,7 @@
 //! The timed run: nothing but the side itself stands between the transactions and the disk.
 
 use super::floor::Floor;
-use super::side::{SIDES, Side};
+use super::side::Side;
 use super::workload::Workload;
 use super::{Task, remove_database};
 use crate::Result;
@@ -73,9 +73,9 @@ pub fn run(
     transactions: u64,
     progress: &mut dyn Progress,
 ) -> Result<Vec<Vec<Timing>>> {
-    let parts: u64 = SIDES.iter().map(Side::parts).sum();
+    let parts: u64 = task.sides.iter().map(Side::parts).sum();
     progress.begin(stage, MIN_ROUNDS as u64 * parts * transactions);
-    interleave(&SIDES, MIN_ROUNDS, |_, side| {
+    interleave(task.sides, MIN_ROUNDS, |_, side| {
         if side.is_floor() {
             return Timing::new(vec![time_floor(task, transactions, progress)?]);
         }
