@@ -24,7 +24,7 @@ mod scan;
 pub use group_by::{Groups, group_by};
 pub use hash_join::{Join, hash_join};
 pub use pages::{Extents, Pages, PagesMut};
-pub use scan::{Filtered, filter, scan};
+pub use scan::{Filtered, above, filter, scan};
 
 use crate::task::TaskError;
 use std::path::PathBuf;
