@@ -19,8 +19,9 @@
 //! 1. A page file is whole or not there: [`Builder`] makes it under another name, syncs it, and gives it its name
 //!    last. A builder that is dropped unfinished leaves nothing.
 //! 2. A file that is none, has another length than it says, or a header that is damaged, is refused.
-//! 3. [`PageFile`] keeps at most [`Options::cache_bytes`] of pages, besides those that are held, and at least
-//!    [`FEWEST_PAGES`]. A page is read once, however many want it at the same time; a fiber that waits for it
+//! 3. [`PageFile`] keeps at most [`Options::cache_bytes`] of pages in memory, and at least [`FEWEST_PAGES`]. Where all
+//!    of them are held, that is an error and no hang. On top come 8 bytes for each page of the file. A hit takes no
+//!    lock. A page is read once, however many want it at the same time; a fiber that waits for it
 //!    leaves its thread to others.
 //! 4. Pages are read ahead as [`Detector`](crate::prefetch::Detector) says, through the I/O queue, which merges
 //!    adjacent ones. A failed read is an error of those who asked for the page, and of nobody else.
@@ -30,7 +31,9 @@
 
 mod builder;
 mod cache;
+mod frames;
 mod header;
+mod state;
 
 pub use builder::Builder;
 pub use cache::{Held, PageFile, Statistics};
@@ -93,6 +96,20 @@ pub enum Error {
     /// More pages than a file can have.
     #[error("{}: a file cannot be as large as this one would become", path.display())]
     TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No memory for the pages.
+    #[error("no memory for {bytes} bytes of pages: {why}; ask for less")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the system answered.
+        why: std::io::Error,
+    },
+    /// Every page in memory is held.
+    #[error("{}: every page in memory is held; let go of some, or open the file with more memory", path.display())]
+    AllHeld {
         /// The file.
         path: PathBuf,
     },

@@ -200,3 +200,51 @@ fn pages_that_are_not_there_and_reads_that_fail_are_errors() {
     writer.write_at(&2u64.to_le_bytes().repeat(512), 2 * 4096).unwrap();
     assert_eq!(number_of(&file.hold(2).unwrap()), 2);
 }
+
+#[test]
+fn when_all_pages_are_held_that_is_an_error_and_no_hang() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pages");
+    build(&os(), &path, 4096, 100);
+    for prefetch in [false, true] {
+        let file = open(&os(), &path, 1, prefetch);
+        let mut held: Vec<_> = (1..=FEWEST_PAGES as u64).map(|page| file.hold(page).unwrap()).collect();
+        for page in [40, 41, 42, 43] {
+            assert!(matches!(file.hold(page).err(), Some(Error::AllHeld { .. })));
+        }
+        // What is held stays what it was, and may be held again.
+        for (number, page) in (1..).zip(&held) {
+            assert_eq!(number_of(page), number);
+            assert_eq!(number_of(&file.hold(number).unwrap()), number);
+        }
+        held.pop();
+        assert_eq!(number_of(&file.hold(40).unwrap()), 40);
+        assert_eq!(number_of(&file.hold(41).unwrap()), 41);
+    }
+}
+
+#[test]
+fn many_threads_see_the_right_pages_while_few_fit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pages");
+    build(&os(), &path, 4096, 500);
+    for (cache_pages, prefetch) in [(1, false), (1, true), (100, true)] {
+        let file = open(&os(), &path, cache_pages, prefetch);
+        std::thread::scope(|scope| {
+            for thread in 0..8u64 {
+                let file = &file;
+                scope.spawn(move || {
+                    let mut state = thread + 1;
+                    for step in 0..3000u64 {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        // Runs and leaps, so that pages are read ahead as well.
+                        let leap = 1 + (state >> 33) % 500;
+                        let page = if step % 64 < 32 { 1 + (step + thread * 61) % 500 } else { leap };
+                        let held = file.hold(page).unwrap();
+                        assert_eq!(number_of(&held), page, "thread {thread}, step {step}");
+                    }
+                });
+            }
+        });
+    }
+}
