@@ -71,6 +71,11 @@ fn context() -> Option<&'static Context> {
     unsafe { CURRENT.get().as_ref() }
 }
 
+/// Whether the caller is a fiber, whose waits leave its thread to others.
+pub fn in_fiber() -> bool {
+    context().is_some()
+}
+
 /// The fiber that runs on this thread.
 pub(super) fn current() -> Option<FiberName> {
     context().map(|context| context.name.clone())

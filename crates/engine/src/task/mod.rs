@@ -36,7 +36,7 @@ mod worker;
 mod workers;
 
 pub use counter::{Counter, Pending};
-pub use fiber::{worker_index, yield_now};
+pub use fiber::{in_fiber, worker_index, yield_now};
 pub use handle::Handle;
 pub use workers::{Config, Place, Statistics, Workers};
 

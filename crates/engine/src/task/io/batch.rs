@@ -27,7 +27,7 @@ pub(super) fn plan(mut requests: Vec<Request>, merge_bytes: usize) -> Vec<Batch>
                 batch.bytes += bytes;
                 batch.parts.push(request);
             }
-            _ => batches.push(Batch { parts: vec![request], bytes }),
+            _ => batches.push(Batch::of(request)),
         }
     }
     batches
@@ -39,6 +39,12 @@ fn handle(file: &Arc<dyn File>) -> usize {
 }
 
 impl Batch {
+    /// A request by itself.
+    pub fn of(mut request: Request) -> Batch {
+        let bytes = request.buffer.bytes().len();
+        Batch { parts: vec![request], bytes }
+    }
+
     fn takes(&self, request: &Request, bytes: usize, merge_bytes: usize) -> bool {
         let first = &self.parts[0];
         first.direction == request.direction

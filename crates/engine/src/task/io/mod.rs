@@ -29,6 +29,7 @@ pub use request::{Buffer, Completion, Direction, Request, Ticket};
 
 use super::TaskError;
 use crate::device::File;
+use batch::Batch;
 use lane::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,6 +139,13 @@ impl IoQueue {
             requests.into_iter().partition(|request| request.file.raw_descriptor().is_some());
         ring.push(for_ring);
         self.direct.push(direct);
+    }
+
+    /// Does a request on the calling thread, for callers that would wait for it and have nothing else to do.
+    pub fn perform(&self, request: Request) {
+        let mut batch = Batch::of(request);
+        let result = batch.perform(0);
+        batch.answer(result, &self.counters);
     }
 
     /// Reads `buffer.bytes().len()` bytes from `offset`. The answer is short only where the file ends.

@@ -167,6 +167,23 @@ fn more_requests_than_the_queue_holds_wait_for_room() {
 }
 
 #[test]
+fn a_request_may_be_done_on_the_spot() {
+    let (_directory, file) = file_of(&OsMedium, 2);
+    let queue = IoQueue::start(&IoConfig::default()).unwrap();
+    let here = std::thread::current().id();
+    let found = Arc::new(Mutex::new(None));
+    let place = found.clone();
+    let done = Box::new(move |mut completion: Completion| {
+        let content = completion.buffer.bytes().to_vec();
+        *place.lock().unwrap() = Some((std::thread::current().id(), completion.result.unwrap(), content));
+    });
+    let (offset, buffer) = (PAGE as u64, Box::new(vec![0; PAGE]));
+    queue.perform(Request { file, direction: Direction::Read, offset, buffer, done });
+    assert_eq!(*found.lock().unwrap(), Some((here, PAGE, page(1))));
+    assert_eq!(queue.statistics().requests, 1);
+}
+
+#[test]
 fn dropping_the_queue_answers_everything_and_panics_stay_with_their_callers() {
     for config in both_ways() {
         let (_directory, file) = file_of(&OsMedium, 64);
