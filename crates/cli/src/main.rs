@@ -8,6 +8,7 @@
 //! | [`failure`] | how an error reads and which exit code it has |
 //! | [`inspect`] | what a database's bytes say, without SQLite |
 //! | [`open`] | how a database is opened, and what SQLite's refusals mean in plain words |
+//! | [`pagefile`] | how a page file is opened and made |
 //! | [`output`] | standard output, aligned tables |
 //! | [`progress`] | bars on the terminal, gone when the work is done |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
@@ -25,6 +26,7 @@ mod inspect;
 mod interrupt;
 mod open;
 mod output;
+mod pagefile;
 mod progress;
 
 use clap::Parser;

@@ -3,12 +3,14 @@
 //! The folders are the layers; arrows point down only:
 //!
 //! ```text
-//! ops     operators on pages
-//! pool    buffer pool
-//! log     redo log, statement log
-//! store   page file, allocation table, hot-chunk tier
-//! task    fibers on worker threads
-//! device  files on real, simulated, counted and modelled media: every byte passes here
+//! ops       operators on pages
+//! pool      buffer pool
+//! pagefile  page files that are written once
+//! prefetch  which pages will be wanted next
+//! log       redo log, statement log
+//! store     page file, allocation table, hot-chunk tier
+//! task      fibers on worker threads, I/O queue
+//! device    files on real, simulated, counted and modelled media: every byte passes here
 //! ```
 //!
 //! The engine knows nothing of SQLite's code; the file formats it shares with SQLite (the WAL) are
@@ -16,4 +18,8 @@
 
 pub mod device;
 pub mod log;
+pub mod ops;
+pub mod pagefile;
+pub mod prefetch;
 pub mod sync;
+pub mod task;

@@ -20,12 +20,12 @@ use std::panic::catch_unwind;
 /// Called by SQLite's extension loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_litefoot_init(
-    _db: *mut Sqlite3,
+    db: *mut Sqlite3,
     message: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    unsafe { load(message, table, false) }
+    unsafe { load(db, message, table, false) }
 }
 
 /// Entry point: registers the VFS `litefoot` and makes it the default.
@@ -34,17 +34,22 @@ pub unsafe extern "C" fn sqlite3_litefoot_init(
 /// Called by SQLite's extension loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_litefootdefault_init(
-    _db: *mut Sqlite3,
+    db: *mut Sqlite3,
     message: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: by contract.
-    unsafe { load(message, table, true) }
+    unsafe { load(db, message, table, true) }
 }
 
 /// # Safety
 /// The arguments are those of an extension's entry point.
-unsafe fn load(message: *mut *mut c_char, table: *const c_void, make_default: bool) -> c_int {
+unsafe fn load(
+    db: *mut Sqlite3,
+    message: *mut *mut c_char,
+    table: *const c_void,
+    make_default: bool,
+) -> c_int {
     // SAFETY: by contract.
     let api = match unsafe { Api::from_table(table) } {
         Ok(api) => api,
@@ -56,7 +61,13 @@ unsafe fn load(message: *mut *mut c_char, table: *const c_void, make_default: bo
     };
     let result = catch_unwind(|| litefoot_vfs::install::install(api, make_default));
     let text = match result {
-        Ok(Ok(())) => return SQLITE_OK_LOAD_PERMANENTLY,
+        Ok(Ok(())) => {
+            // Later connections get the functions from the hook; this one is open already. Without them it is
+            // still a good connection.
+            // SAFETY: the connection that loads the extension.
+            let _ = unsafe { litefoot_vfs::tables::register_all(&api, db) };
+            return SQLITE_OK_LOAD_PERMANENTLY;
+        }
         Ok(Err(error)) => format!("litefoot: {error}"),
         Err(_) => "litefoot: internal error while loading".to_owned(),
     };

@@ -33,6 +33,15 @@ pub enum Error {
     /// The device layer failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A page file could not be made or read.
+    #[error(transparent)]
+    Pages(#[from] litefoot_engine::pagefile::Error),
+    /// An operator on pages failed.
+    #[error(transparent)]
+    Operator(#[from] litefoot_engine::ops::Error),
+    /// Workers failed.
+    #[error(transparent)]
+    Task(#[from] litefoot_engine::task::TaskError),
     /// A side does not hold what was stored in it: its speed means nothing.
     #[error("{0}; please report this: it must not happen")]
     Wrong(String),

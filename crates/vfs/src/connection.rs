@@ -1,6 +1,7 @@
 //! What happens to every new connection: the hook that SQLite calls as an automatic extension.
 //!
-//! It runs at the end of `sqlite3_open`, for every connection of the process, on whatever VFS. On ours it
+//! It runs at the end of `sqlite3_open`, for every connection of the process, on whatever VFS. All of them get
+//! the table-valued functions. On ours it
 //! reports a refused open with its full message, which becomes the message of the failed open.
 
 use crate::abi::api::Api;
@@ -20,6 +21,8 @@ pub unsafe extern "C" fn on_new_connection(
 ) -> c_int {
     // SAFETY: by contract.
     let Some(api) = (unsafe { functions(table) }) else { return SQLITE_OK };
+    // SAFETY: by contract. A connection without the functions is still a good connection.
+    let _ = unsafe { crate::tables::register_all(&api, db) };
     let mut file: *mut Sqlite3File = std::ptr::null_mut();
     // SAFETY: FILE_POINTER stores one pointer; the connection is valid.
     let code = unsafe {

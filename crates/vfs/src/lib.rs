@@ -10,6 +10,7 @@
 //! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
+//! tables    functions that answer with rows
 //! ```
 
 pub mod abi;
@@ -21,6 +22,7 @@ mod memory;
 pub mod options;
 mod pragma;
 mod stats;
+pub mod tables;
 pub mod vfs;
 pub mod wal;
 

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod graph;
 mod release;
 mod run;
 mod sql;
@@ -21,6 +22,7 @@ pub enum Command {
     Stat(stat::Args),
     Check(check::Args),
     Release(release::Args),
+    Graph(graph::Args),
     Bench(bench::Args),
 }
 
@@ -33,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Release(args) => release::run(args),
+        Command::Graph(args) => graph::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

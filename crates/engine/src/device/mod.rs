@@ -190,6 +190,13 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// The system's descriptor, for those who hand requests to the kernel in another way and keep the promises
+    /// above. Only plain files of the operating system answer: what counts, models or simulates must see every
+    /// operation.
+    fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
     /// What single writes are worth on this device.
     fn guarantees(&self) -> Guarantees {
         Guarantees::default()

@@ -231,6 +231,10 @@ impl File for OsFile {
             .flatten()
     }
 
+    fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
+        Some(self.file.as_raw_fd())
+    }
+
     fn guarantees(&self) -> Guarantees {
         Guarantees { atomic_write_bytes: atomic_write_bytes(&self.file) }
     }

@@ -5,6 +5,7 @@
 mod atomic;
 mod commit;
 mod crash;
+mod smile;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
@@ -90,6 +91,12 @@ pub const ALL: &[Experiment] = &[
         description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
         flags: &[Flag::Cuts, Flag::Journal],
         run: crash::run,
+    },
+    Experiment {
+        name: "smile",
+        description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
+        flags: &[],
+        run: smile::run,
     },
 ];
 

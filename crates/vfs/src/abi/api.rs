@@ -9,7 +9,7 @@
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
 
-use super::{Sqlite3, Sqlite3File, Sqlite3Stmt, Sqlite3Vfs};
+use super::{Sqlite3, Sqlite3Context, Sqlite3File, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
 use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
@@ -104,6 +104,7 @@ api! {
     36 column_text: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int) -> *const c_uchar,
     38 column_type: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int) -> c_int,
     49 db_handle: unsafe extern "C" fn(*mut Sqlite3Stmt) -> *mut Sqlite3,
+    50 declare_vtab: unsafe extern "C" fn(*mut Sqlite3, *const c_char) -> c_int,
     52 errcode: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     53 errmsg: unsafe extern "C" fn(*mut Sqlite3) -> *const c_char,
     55 exec: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, *mut *mut c_char) -> c_int,
@@ -112,10 +113,18 @@ api! {
     60 get_autocommit: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     67 libversion_number: unsafe extern "C" fn() -> c_int,
     77 reset: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
+    83 result_int64: unsafe extern "C" fn(*mut Sqlite3Context, i64),
+    84 result_null: unsafe extern "C" fn(*mut Sqlite3Context),
+    85 result_text: unsafe extern "C" fn(*mut Sqlite3Context, *const c_char, c_int, Destructor),
     94 step: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     97 total_changes: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     99 transfer_bindings: unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int,
+    103 value_bytes: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
+    107 value_int64: unsafe extern "C" fn(*mut Sqlite3Value) -> i64,
+    109 value_text: unsafe extern "C" fn(*mut Sqlite3Value) -> *const c_uchar,
+    113 value_type: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
     116 prepare_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut *mut Sqlite3Stmt, *mut *const c_char) -> c_int,
+    119 create_module_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int,
     127 file_control: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_void) -> c_int,
     135 open_v2: unsafe extern "C" fn(*const c_char, *mut *mut Sqlite3, c_int, *const c_char) -> c_int,
     141 vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Sqlite3Vfs,
@@ -127,6 +136,7 @@ api! {
     166 extended_errcode: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     167 log: unsafe extern "C" fn(c_int, *const c_char, ...),
     173 wal_autocheckpoint: unsafe extern "C" fn(*mut Sqlite3, c_int) -> c_int,
+    177 vtab_config: unsafe extern "C" fn(*mut Sqlite3, c_int, ...) -> c_int,
     179 close_v2: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     180 db_filename: unsafe extern "C" fn(*mut Sqlite3, *const c_char) -> *const c_char,
     185 stmt_readonly: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,

@@ -20,6 +20,7 @@ pub const SQLITE_NOTFOUND: c_int = 12;
 pub const SQLITE_FULL: c_int = 13;
 pub const SQLITE_CANTOPEN: c_int = 14;
 pub const SQLITE_PROTOCOL: c_int = 15;
+pub const SQLITE_CONSTRAINT: c_int = 19;
 pub const SQLITE_MISUSE: c_int = 21;
 pub const SQLITE_ROW: c_int = 100;
 pub const SQLITE_DONE: c_int = 101;
@@ -120,3 +121,6 @@ pub const SQLITE_CHECKPOINT_PASSIVE: c_int = 0;
 pub const SQLITE_CHECKPOINT_FULL: c_int = 1;
 pub const SQLITE_CHECKPOINT_RESTART: c_int = 2;
 pub const SQLITE_CHECKPOINT_TRUNCATE: c_int = 3;
+
+pub const SQLITE_INDEX_CONSTRAINT_EQ: u8 = 2;
+pub const SQLITE_VTAB_DIRECTONLY: c_int = 3;

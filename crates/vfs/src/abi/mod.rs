@@ -7,6 +7,7 @@ pub mod api;
 pub mod codes;
 pub(crate) mod file;
 pub(crate) mod filename;
+pub(crate) mod table;
 pub(crate) mod vfs;
 
 use std::ffi::{c_char, c_double, c_int, c_void};
@@ -22,6 +23,20 @@ pub struct Sqlite3 {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Sqlite3Stmt {
+    _opaque: [u8; 0],
+}
+
+/// The place for a function's result (`sqlite3_context*`), opaque.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Sqlite3Context {
+    _opaque: [u8; 0],
+}
+
+/// A value (`sqlite3_value*`), opaque.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Sqlite3Value {
     _opaque: [u8; 0],
 }
 

@@ -1,0 +1,64 @@
+//! `litefoot graph stat`: what a graph consists of.
+
+use super::explain;
+use crate::failure::Failure;
+use crate::output::{Columns, Output, grouped, left, right};
+use crate::pagefile;
+use litefoot_engine::ops::Pages;
+use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
+use litefoot_engine::pagefile::Options;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what a graph consists of.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot graph stat routes.graph
+  litefoot graph stat --json routes.graph | jq .edges")]
+pub struct Args {
+    /// The page file
+    database: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let database = pagefile::open(&args.database, &Options::default())?;
+    let graph = Graph::open(&database, GRAPH_PAGE).map_err(|error| explain(&args.database, &error))?;
+    let order = if graph.is_reordered() { "locality" } else { "text" };
+    let page_bytes = database.page_bytes() as u64;
+    let mut output = Output::new();
+    if args.json {
+        let object = json!({
+            "nodes": graph.nodes(),
+            "edges": graph.edges(),
+            "id_bytes": graph.id_bytes(),
+            "order": order,
+            "page_bytes": page_bytes,
+            "pages": graph.pages(),
+        });
+        output.line(format!("{object:#}"))?;
+    } else {
+        let rows = [
+            ("nodes", grouped(graph.nodes())),
+            ("edges", grouped(graph.edges())),
+            ("bytes of a node's number", graph.id_bytes().to_string()),
+            ("order of the nodes", order.to_owned()),
+            ("bytes of a page", grouped(page_bytes)),
+            ("pages", grouped(graph.pages())),
+            ("bytes", grouped(graph.pages() * page_bytes)),
+        ];
+        let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![left(name), right(value)]).collect();
+        let columns = Columns::fit(rows.iter().map(Vec::as_slice));
+        for row in &rows {
+            output.line(columns.row(row))?;
+        }
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

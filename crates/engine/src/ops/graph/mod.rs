@@ -1,0 +1,173 @@
+//! Directed graphs in pages: compressed sparse rows (SMILE, section 5.1.4).
+//!
+//! # Layout
+//! One metadata page and two vectors, each a sequence of pages that hold as many entries as fit. Entries have
+//! 4 bytes, or 8 where the graph has 2^32 nodes or edges or more; all integers are little-endian.
+//!
+//! ```text
+//! FirstNeighbor   nodes + 1 entries: where in Neighbors the neighbours of a node begin. They end where
+//!                 those of the next node begin; the last entry is the number of edges.
+//! Neighbors       one entry for each edge, by source, in the order of the text.
+//! NewNumber       only of a reordered graph: the number under which a node of the text is stored,
+//! OldNumber       and the other way round. One entry for each node.
+//!
+//! metadata page
+//!   0   8  magic "lf-graph"
+//!   8   4  version, 1
+//!  12   4  bytes of a page
+//!  16   4  bytes of an entry: 4 or 8
+//!  20   4  CRC-32C of all bytes but these, up to the end of the last range
+//!  24   8  nodes
+//!  32   8  edges
+//!  40 4*4  ranges of FirstNeighbor, Neighbors, NewNumber, OldNumber
+//!  56 16*r their ranges: first page (8), number of pages (8)
+//! ```
+//!
+//! In the thesis, a node without neighbours has the index 0, and a node's end is found by a search for the next
+//! one that has any; its traversal lost the last edge. With one entry more, both are plain reads.
+//!
+//! # What it promises
+//! 1. A graph that was loaded whole equals its text; nothing is stored of one that is malformed but an error
+//!    with file and line.
+//! 2. A metadata page that is not one, or is damaged, is refused. So is an index that points outside.
+//! 3. Nodes have the numbers of the text in every answer, whatever their order in the pages.
+
+mod bfs;
+mod load;
+mod metadata;
+mod reorder;
+mod rmat;
+mod text;
+mod vector;
+
+pub use bfs::{Level, Search};
+pub use load::{Loaded, Order, Progress, load};
+pub use rmat::rmat;
+pub use text::Text;
+
+use super::{Error, Pages, Result};
+use metadata::Metadata;
+use vector::Cursor;
+
+/// The metadata page of a graph that was loaded into a new page file, where it is the first page there is.
+pub const GRAPH_PAGE: u64 = 1;
+
+/// A graph in pages.
+pub struct Graph<'p, P: Pages> {
+    pages: &'p P,
+    metadata: Metadata,
+}
+
+impl<'p, P: Pages> Graph<'p, P> {
+    /// The graph whose metadata page this is.
+    ///
+    /// # Errors
+    /// [`Error::NotAGraph`]; those of the pages.
+    pub fn open(pages: &'p P, metadata_page: u64) -> Result<Graph<'p, P>> {
+        let metadata = Metadata::read(&pages.page(metadata_page)?, pages.page_bytes())?;
+        Ok(Graph { pages, metadata })
+    }
+
+    /// Nodes; they are numbered from 0.
+    pub fn nodes(&self) -> u64 {
+        self.metadata.nodes
+    }
+
+    /// Edges.
+    pub fn edges(&self) -> u64 {
+        self.metadata.edges
+    }
+
+    /// Bytes of an entry.
+    pub fn id_bytes(&self) -> usize {
+        self.metadata.id_bytes
+    }
+
+    /// Whether the nodes lie in another order than that of the text.
+    pub fn is_reordered(&self) -> bool {
+        !self.metadata.new_number.is_empty()
+    }
+
+    /// Pages of the graph, its metadata page among them.
+    pub fn pages(&self) -> u64 {
+        1 + self.metadata.vectors().iter().map(|extents| extents.len()).sum::<u64>()
+    }
+
+    /// The neighbours of a node, in the order of the text.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchNode`]; [`Error::NotAGraph`] where an index points outside; those of the pages.
+    pub fn neighbors(&self, node: u64) -> Result<Vec<u64>> {
+        let stored = self.stored(node)?;
+        let mut reader = Reader::new(self);
+        let mut found = Vec::new();
+        reader.each_neighbor(stored, &mut |neighbor| found.push(neighbor))?;
+        self.to_text(&mut found)?;
+        Ok(found)
+    }
+
+    /// The number under which a node is stored.
+    pub(super) fn stored(&self, node: u64) -> Result<u64> {
+        if node >= self.nodes() {
+            return Err(Error::NoSuchNode { node, nodes: self.nodes() });
+        }
+        if !self.is_reordered() {
+            return Ok(node);
+        }
+        Cursor::new(self.pages, &self.metadata.new_number, self.metadata.id_bytes).get(node)
+    }
+
+    /// Replaces stored numbers by those of the text.
+    fn to_text(&self, nodes: &mut [u64]) -> Result<()> {
+        if self.is_reordered() {
+            let mut cursor = Cursor::new(self.pages, &self.metadata.old_number, self.metadata.id_bytes);
+            for node in nodes {
+                *node = cursor.get(*node)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads neighbours; holds the last page of each vector, for the next node is often on the same one.
+struct Reader<'p, P: Pages> {
+    first: Cursor<'p, P>,
+    neighbors: Cursor<'p, P>,
+    edges: u64,
+    nodes: u64,
+}
+
+impl<'p, P: Pages> Reader<'p, P> {
+    fn new(graph: &'p Graph<'p, P>) -> Reader<'p, P> {
+        let Metadata { id_bytes, nodes, edges, .. } = graph.metadata;
+        Reader {
+            first: Cursor::new(graph.pages, &graph.metadata.first_neighbor, id_bytes),
+            neighbors: Cursor::new(graph.pages, &graph.metadata.neighbors, id_bytes),
+            edges,
+            nodes,
+        }
+    }
+
+    /// Passes on the neighbours of a node, by stored numbers.
+    fn each_neighbor(&mut self, node: u64, found: &mut impl FnMut(u64)) -> Result<()> {
+        let (begin, end) = (self.first.get(node)?, self.first.get(node + 1)?);
+        if begin > end || end > self.edges {
+            return Err(Error::NotAGraph(format!(
+                "the neighbours of node {node} are said to be {begin} to {end} of {}",
+                self.edges
+            )));
+        }
+        let nodes = self.nodes;
+        let mut outside = None;
+        self.neighbors.each(begin..end, &mut |neighbor| match neighbor < nodes {
+            true => found(neighbor),
+            false => outside = Some(neighbor),
+        })?;
+        match outside {
+            None => Ok(()),
+            Some(neighbor) => {
+                Err(Error::NotAGraph(format!("node {node} has the neighbour {neighbor} of {nodes}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What operators need of whatever holds the pages.
+
+use super::Result;
+use std::ops::{Deref, Range};
+
+/// Pages that many threads read.
+pub trait Pages: Sync {
+    /// A page held in memory. Its bytes do not change while it is held.
+    type Guard<'a>: Deref<Target = [u8]>
+    where
+        Self: 'a;
+
+    /// Bytes of every page.
+    fn page_bytes(&self) -> usize;
+
+    /// Holds a page.
+    ///
+    /// # Errors
+    /// [`Error::Pages`](super::Error::Pages) where it cannot be had.
+    fn page(&self, page: u64) -> Result<Self::Guard<'_>>;
+}
+
+/// Pages that can be written.
+pub trait PagesMut: Pages {
+    /// New pages, of zeros, as many as asked for.
+    ///
+    /// # Errors
+    /// [`Error::Pages`](super::Error::Pages) where there is no room.
+    fn allocate(&self, count: u64) -> Result<Extents>;
+
+    /// Writes a page.
+    ///
+    /// # Errors
+    /// [`Error::Pages`](super::Error::Pages) where it cannot be had.
+    fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> Result<()>;
+}
+
+/// A sequence of pages: ranges of page numbers, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extents {
+    ranges: Vec<Range<u64>>,
+    /// The place of each range's first page in the sequence.
+    starts: Vec<u64>,
+    len: u64,
+}
+
+impl Extents {
+    /// No pages.
+    pub fn new() -> Extents {
+        Extents::default()
+    }
+
+    /// Adds a page; one that follows the last extends its range.
+    pub fn push(&mut self, page: u64) {
+        self.push_range(page..page + 1);
+    }
+
+    /// Adds a range of pages.
+    pub fn push_range(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let len = range.end - range.start;
+        match self.ranges.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => {
+                self.ranges.push(range);
+                self.starts.push(self.len);
+            }
+        }
+        self.len += len;
+    }
+
+    /// Pages in the sequence.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The page at a place.
+    pub fn get(&self, place: u64) -> Option<u64> {
+        if place >= self.len {
+            return None;
+        }
+        let range = self.starts.partition_point(|start| *start <= place) - 1;
+        Some(self.ranges[range].start + (place - self.starts[range]))
+    }
+
+    /// The ranges.
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    /// The first `count` pages, and the rest.
+    pub fn split_at(&self, count: u64) -> (Extents, Extents) {
+        let (mut first, mut rest) = (Extents::new(), Extents::new());
+        for range in &self.ranges {
+            let middle = (range.start + count.saturating_sub(first.len())).min(range.end);
+            first.push_range(range.start..middle);
+            rest.push_range(middle..range.end);
+        }
+        (first, rest)
+    }
+}
+
+impl FromIterator<u64> for Extents {
+    fn from_iter<I: IntoIterator<Item = u64>>(pages: I) -> Extents {
+        let mut extents = Extents::new();
+        pages.into_iter().for_each(|page| extents.push(page));
+        extents
+    }
+}
+
+impl From<Range<u64>> for Extents {
+    fn from(range: Range<u64>) -> Extents {
+        let mut extents = Extents::new();
+        extents.push_range(range);
+        extents
+    }
+}

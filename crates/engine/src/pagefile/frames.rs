@@ -1,0 +1,67 @@
+//! The memory that pages are read into: one contiguous range, a frame for each page.
+//!
+//! # Invariants
+//! 1. The range lives as long as this does, and is not moved.
+//! 2. Behind the last frame are [`TAIL_BYTES`] readable bytes: comparisons may read a little past a page's end.
+//! 3. Who may look at a frame, and who may write it, is decided by the page's [`State`](super::state::State).
+
+use super::{Error, Result};
+use std::io;
+use std::ptr::{self, NonNull};
+
+/// Readable bytes behind the last frame.
+pub(super) const TAIL_BYTES: usize = 128;
+
+#[derive(Debug)]
+pub(super) struct Frames {
+    memory: NonNull<u8>,
+    bytes: usize,
+    page_bytes: usize,
+}
+
+// SAFETY: the range belongs to this value alone and may be used from any thread; access to its frames is governed
+// by invariant 3.
+unsafe impl Send for Frames {}
+// SAFETY: as above.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    /// Address space for so many frames; memory is taken by those that are used.
+    pub fn new(count: usize, page_bytes: usize) -> Result<Frames> {
+        let bytes = count.checked_mul(page_bytes).and_then(|bytes| bytes.checked_add(TAIL_BYTES));
+        let failed = |why: io::Error| Error::Memory { bytes: bytes.unwrap_or(usize::MAX), why };
+        let bytes = bytes.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        // SAFETY: a new private mapping; nothing of ours is replaced.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        let memory = NonNull::new(memory.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        Ok(Frames { memory, bytes, page_bytes })
+    }
+
+    /// Where a frame begins.
+    #[inline]
+    pub fn frame(&self, frame: u32) -> NonNull<u8> {
+        let offset = frame as usize * self.page_bytes;
+        debug_assert!(offset + self.page_bytes + TAIL_BYTES <= self.bytes);
+        // SAFETY: frames are handed out by their number below the count, so it lies inside the range.
+        unsafe { self.memory.add(offset) }
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made; nothing refers to it any more.
+        let _ = unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}

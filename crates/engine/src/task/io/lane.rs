@@ -1,0 +1,122 @@
+//! Where requests wait for a thread of the queue.
+//!
+//! # Invariants
+//! 1. The requests that wait, and the batches made of them, are only ever changed under the lock.
+//! 2. A thread that says it will sleep elsewhere (in the ring) does so under the lock; whoever pushes after
+//!    that rings its alarm.
+
+use super::IoConfig;
+use super::batch::{Batch, plan};
+use super::request::Request;
+use crate::sync::{Condvar, Mutex};
+use crate::task::Watched;
+use std::collections::VecDeque;
+
+/// Wakes a thread that sleeps elsewhere.
+pub(super) type Alarm = Box<dyn Fn() + Send + Sync>;
+
+pub(super) struct Lane {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+    /// Changes when requests have left.
+    room: Watched<()>,
+    limit: usize,
+    merge_bytes: usize,
+    alarm: Option<Alarm>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    batches: VecDeque<Batch>,
+    sleeps_elsewhere: bool,
+    closed: bool,
+}
+
+impl Lane {
+    pub fn new(config: &IoConfig) -> Lane {
+        Lane {
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            room: Watched::default(),
+            limit: config.queue_requests.max(1),
+            merge_bytes: config.merge_bytes,
+            alarm: None,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub fn with_alarm(config: &IoConfig, alarm: Alarm) -> Lane {
+        Lane { alarm: Some(alarm), ..Lane::new(config) }
+    }
+
+    /// Adds requests, as many at a time as there is room for.
+    pub fn push(&self, requests: Vec<Request>) {
+        let mut requests = VecDeque::from(requests);
+        while !requests.is_empty() {
+            self.room.wait(|()| self.push_some(&mut requests).then_some(()));
+            self.wake();
+        }
+    }
+
+    fn push_some(&self, requests: &mut VecDeque<Request>) -> bool {
+        let mut waiting = self.waiting.lock();
+        let room = self.limit.saturating_sub(waiting.requests.len()).min(requests.len());
+        waiting.requests.extend(requests.drain(..room));
+        room > 0
+    }
+
+    fn wake(&self) {
+        let sleeps_elsewhere = std::mem::take(&mut self.waiting.lock().sleeps_elsewhere);
+        self.arrived.notify_all();
+        if let (true, Some(alarm)) = (sleeps_elsewhere, &self.alarm) {
+            alarm();
+        }
+    }
+
+    /// The next batch; waits for one. `None` when the lane is closed and empty.
+    pub fn next(&self) -> Option<Batch> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if self.merge(&mut waiting) {
+                let batch = waiting.batches.pop_front();
+                drop(waiting);
+                self.room.change(|()| ());
+                return batch;
+            }
+            if waiting.closed {
+                return None;
+            }
+            self.arrived.wait(&mut waiting);
+        }
+    }
+
+    /// The next batch, if there is one. If not, the caller is about to sleep where its alarm wakes it.
+    #[cfg(target_os = "linux")]
+    pub fn next_or_sleep_elsewhere(&self) -> Option<Batch> {
+        let mut waiting = self.waiting.lock();
+        if !self.merge(&mut waiting) {
+            waiting.sleeps_elsewhere = true;
+            return None;
+        }
+        let batch = waiting.batches.pop_front();
+        drop(waiting);
+        self.room.change(|()| ());
+        batch
+    }
+
+    /// Makes batches of what waits, once the earlier ones are gone. `false` where nothing waits.
+    fn merge(&self, waiting: &mut Waiting) -> bool {
+        if waiting.batches.is_empty() && !waiting.requests.is_empty() {
+            let requests = std::mem::take(&mut waiting.requests).into();
+            waiting.batches = plan(requests, self.merge_bytes).into();
+        }
+        !waiting.batches.is_empty()
+    }
+
+    /// Lets the threads end once they have answered everything.
+    pub fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.wake();
+    }
+}

@@ -1,0 +1,199 @@
+//! One queue for all reads and writes that nobody should wait for on a thread.
+//!
+//! # Why
+//! Requests that wait together can be sorted and merged: adjacent pages become one vectored operation (the
+//! disk access coalescing of SMILE, section 3.3), and a fiber that waits leaves its thread to the next one.
+//!
+//! # What it promises
+//! 1. Every request is answered once: its `done` is called with its buffer and its own result, from a thread
+//!    of the queue. Dropping the queue answers everything first.
+//! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it. All others, and all
+//!    of them where it does not, go through [`File`] on a few threads: what counts or models sees each operation.
+//! 3. Merged requests are of one handle and one direction, adjacent, at most [`IoConfig::merge_bytes`].
+//! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
+//!    whose bytes are bad. Where a merged write fails, all its parts have failed.
+//! 5. At most [`IoConfig::queue_requests`] requests wait; whoever submits more waits for room.
+//!
+//! # What it does not do
+//! Order anything. Requests that overlap must not be in flight together; the pool's states see to that. It
+//! does not sync.
+
+mod batch;
+mod lane;
+mod request;
+#[cfg(target_os = "linux")]
+mod ring;
+mod threads;
+
+pub use request::{Buffer, Completion, Direction, Request, Ticket};
+
+use super::TaskError;
+use crate::device::File;
+use batch::Batch;
+use lane::Lane;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// How the queue works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoConfig {
+    /// Threads for what does not go through io_uring.
+    pub threads: usize,
+    /// Requests that may wait.
+    pub queue_requests: usize,
+    /// Operations in flight at once through io_uring; 0 to do without it.
+    pub ring_operations: u32,
+    /// Largest merged operation, in bytes.
+    pub merge_bytes: usize,
+}
+
+impl Default for IoConfig {
+    fn default() -> IoConfig {
+        IoConfig { threads: 2, queue_requests: 1024, ring_operations: 64, merge_bytes: 256 * 1024 }
+    }
+}
+
+/// What the queue has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoStatistics {
+    /// Requests answered.
+    pub requests: u64,
+    /// Operations they were merged into.
+    pub operations: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Those of the operations that went through io_uring.
+    pub ring_operations: u64,
+}
+
+/// Counters shared by the threads of a queue.
+#[derive(Default)]
+struct Counters {
+    requests: AtomicU64,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    ring_operations: AtomicU64,
+}
+
+/// The queue.
+pub struct IoQueue {
+    direct: Arc<Lane>,
+    ring: Option<Arc<Lane>>,
+    counters: Arc<Counters>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl IoQueue {
+    /// Starts the queue's threads and finds out whether io_uring can be used.
+    ///
+    /// # Errors
+    /// [`TaskError::NoResources`] where the system gives no thread.
+    pub fn start(config: &IoConfig) -> Result<IoQueue, TaskError> {
+        let counters = Arc::new(Counters::default());
+        let direct = Arc::new(Lane::new(config));
+        let mut queue = IoQueue { direct: direct.clone(), ring: None, counters, threads: Vec::new() };
+        for index in 0..config.threads.max(1) {
+            let (lane, counters) = (direct.clone(), queue.counters.clone());
+            queue.spawn(format!("litefoot-io-{index}"), move || threads::run(&lane, &counters))?;
+        }
+        queue.start_ring(config)?;
+        Ok(queue)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn start_ring(&mut self, config: &IoConfig) -> Result<(), TaskError> {
+        let Some(ring) = ring::Ring::probe(config.ring_operations) else { return Ok(()) };
+        let lane = Arc::new(Lane::with_alarm(config, ring.alarm()));
+        let (for_thread, counters) = (lane.clone(), self.counters.clone());
+        self.spawn("litefoot-ring".to_owned(), move || ring.run(&for_thread, &counters))?;
+        self.ring = Some(lane);
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn start_ring(&mut self, _config: &IoConfig) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<(), TaskError> {
+        let thread = thread::Builder::new().name(name).spawn(run);
+        self.threads.push(thread.map_err(|error| TaskError::NoResources(error.to_string()))?);
+        Ok(())
+    }
+
+    /// Whether requests of plain files go through io_uring.
+    pub fn uses_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Submits a request. Waits for room where too many wait already.
+    pub fn submit(&self, request: Request) {
+        self.submit_all(vec![request]);
+    }
+
+    /// Submits requests together, so that adjacent ones are merged.
+    pub fn submit_all(&self, requests: Vec<Request>) {
+        let Some(ring) = &self.ring else { return self.direct.push(requests) };
+        let (for_ring, direct) =
+            requests.into_iter().partition(|request| request.file.raw_descriptor().is_some());
+        ring.push(for_ring);
+        self.direct.push(direct);
+    }
+
+    /// Does a request on the calling thread, for callers that would wait for it and have nothing else to do.
+    pub fn perform(&self, request: Request) {
+        let mut batch = Batch::of(request);
+        let result = batch.perform(0);
+        batch.answer(result, &self.counters);
+    }
+
+    /// Reads `buffer.bytes().len()` bytes from `offset`. The answer is short only where the file ends.
+    pub fn read(&self, file: &Arc<dyn File>, offset: u64, buffer: impl Buffer + 'static) -> Ticket {
+        self.ask(file, Direction::Read, offset, Box::new(buffer))
+    }
+
+    /// Writes the buffer at `offset`.
+    pub fn write(&self, file: &Arc<dyn File>, offset: u64, buffer: impl Buffer + 'static) -> Ticket {
+        self.ask(file, Direction::Write, offset, Box::new(buffer))
+    }
+
+    fn ask(
+        &self,
+        file: &Arc<dyn File>,
+        direction: Direction,
+        offset: u64,
+        buffer: Box<dyn Buffer>,
+    ) -> Ticket {
+        let (ticket, done) = Ticket::new();
+        self.submit(Request { file: file.clone(), direction, offset, buffer, done });
+        ticket
+    }
+
+    /// What has been done so far.
+    pub fn statistics(&self) -> IoStatistics {
+        IoStatistics {
+            requests: self.counters.requests.load(Ordering::Relaxed),
+            operations: self.counters.operations.load(Ordering::Relaxed),
+            bytes: self.counters.bytes.load(Ordering::Relaxed),
+            ring_operations: self.counters.ring_operations.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for IoQueue {
+    fn drop(&mut self) {
+        self.direct.close();
+        if let Some(ring) = &self.ring {
+            ring.close();
+        }
+        let me = thread::current().id();
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
+            // The threads catch the panics of the callbacks and have none of their own.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The page files of the experiment, and how they are made cold.
+
+use super::Sizes;
+use crate::harness::Progress;
+use crate::{Error, Result};
+use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_engine::ops::PagesMut;
+use litefoot_engine::pagefile::{Builder, Options, PageFile};
+use litefoot_engine::task::io::{IoConfig, IoQueue};
+use litefoot_engine::task::{Config, Workers};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the parts of a run have in common.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    pub directory: &'a Path,
+    pub seed: u64,
+    pub sizes: Sizes,
+}
+
+impl Files<'_> {
+    /// A file of random bytes with pages of that size; made at the first call.
+    pub fn random(&self, page_bytes: usize, bytes: u64, progress: &mut dyn Progress) -> Result<PathBuf> {
+        let path = self.directory.join(format!("{page_bytes}-{bytes}.pages"));
+        if path.exists() {
+            return Ok(path);
+        }
+        let pages = bytes / page_bytes as u64;
+        progress.begin("making a file", pages);
+        let builder = Builder::create(Arc::new(OsMedium::new()), &path, page_bytes)?;
+        let extents = builder.allocate(pages)?;
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        for page in extents.ranges().iter().cloned().flatten() {
+            builder.update(page, &mut |bytes| random.fill(bytes))?;
+            progress.advance(1)?;
+        }
+        builder.finish()?;
+        Ok(path)
+    }
+}
+
+/// Opens a file with memory for so many bytes of its pages.
+pub fn open(medium: &dyn Medium, path: &Path, cache_bytes: u64, prefetch: bool) -> Result<PageFile> {
+    let io = Arc::new(IoQueue::start(&IoConfig::default())?);
+    let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
+    Ok(PageFile::open(medium, path, io, &Options { cache_bytes, prefetch })?)
+}
+
+/// Workers on so many threads.
+pub fn workers(threads: usize) -> Result<Workers> {
+    Ok(Workers::start(Config::with_threads(threads))?)
+}
+
+/// Takes a file out of the system's page cache.
+pub fn make_cold(path: &Path) -> Result<()> {
+    let failed = |source| Error::Directory { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    // SAFETY: a plain system call on an open descriptor.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        code => Err(failed(std::io::Error::from_raw_os_error(code))),
+    }
+}
+
+/// How long something takes by the clock.
+pub fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let begun = Instant::now();
+    let result = work()?;
+    Ok((result, begun.elapsed()))
+}
+
+/// Milliseconds.
+pub fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// The CPU time of the calling thread.
+pub fn thread_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure lives through the call; the clock exists since Linux 2.6.12.
+    let _ = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,127 @@
+//! Sequential scans: iterations, page sizes, threads, and a flat buffer.
+
+use super::files::{Files, make_cold, ms, open, timed, workers};
+use crate::harness::{Progress, interleave, median, median_ratio};
+use crate::report::Figures;
+use crate::{Error, Result};
+use litefoot_engine::device::OsMedium;
+use litefoot_engine::ops::{above, scan};
+use litefoot_engine::pagefile::{PAGE_SIZES, PageFile};
+use litefoot_engine::task::Workers;
+use std::path::Path;
+
+/// Half of the random integers are above it.
+pub const THRESHOLD: u32 = 1 << 31;
+/// Scans of a file that begins cold.
+const ITERATIONS: usize = 5;
+/// Numbers of threads.
+const THREADS: [usize; 3] = [1, 2, 4];
+/// The page size that the thesis found best on its server.
+const PAGE_BYTES: usize = 65_536;
+
+pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    over_flat(files, figures, progress)?;
+    iterations(files, figures, progress)?;
+    page_sizes(files, figures, progress)?;
+    threads(files, figures, progress)
+}
+
+/// A scan in milliseconds, and what it counted.
+fn one_scan(workers: &Workers, file: &PageFile) -> Result<(u64, f64)> {
+    let (count, time) = timed(|| Ok(scan(workers, file, &file.extents(), THRESHOLD)?))?;
+    Ok((count, ms(time)))
+}
+
+fn over_flat(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    let path = files.random(PAGE_BYTES, files.sizes.file_bytes, progress)?;
+    let (file, workers) = (open(&OsMedium::new(), &path, files.sizes.file_bytes, true)?, workers(1)?);
+    let bytes = std::fs::read(&path).map_err(|source| Error::Directory { path, source })?;
+    let flat = &bytes[PAGE_BYTES..];
+    let expected = above(flat, THRESHOLD);
+    one_scan(&workers, &file)?;
+    let before = file.statistics();
+    progress.begin("scans, warm and flat", 2 * files.sizes.rounds as u64);
+    let times = interleave(&[true, false], files.sizes.rounds, |_, through_pages| {
+        progress.advance(1)?;
+        let (count, time) = match through_pages {
+            true => one_scan(&workers, &file)?,
+            // On a worker, too, so that both run on the same kind of thread.
+            false => {
+                let (counts, time) = timed(|| Ok(workers.each(1, |_| above(flat, THRESHOLD))?))?;
+                (counts.iter().sum(), ms(time))
+            }
+        };
+        if count != expected {
+            return Err(Error::Wrong(format!("a scan counted {count} instead of {expected}")));
+        }
+        Ok(time)
+    })?;
+    let after = file.statistics();
+    figures.set("ratio.scan_warm_over_flat", median_ratio(&times[0], &times[1]));
+    let reads = after.missed + after.ahead - before.missed - before.ahead;
+    figures.set("reads.second_scan", reads as f64);
+    Ok(())
+}
+
+fn iterations(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    let path = files.random(PAGE_BYTES, files.sizes.cold_bytes, progress)?;
+    let workers = workers(1)?;
+    progress.begin("scans, one after the other", files.sizes.rounds as u64);
+    let mut times = vec![Vec::new(); ITERATIONS];
+    for _ in 0..files.sizes.rounds {
+        progress.advance(1)?;
+        make_cold(&path)?;
+        let file = open(&OsMedium::new(), &path, files.sizes.cold_bytes, false)?;
+        for times in &mut times {
+            times.push(one_scan(&workers, &file)?.1);
+        }
+    }
+    for (iteration, times) in times.into_iter().enumerate() {
+        figures.set(format!("scan_ms.iteration.{}", iteration + 1), median(times));
+    }
+    Ok(())
+}
+
+/// A cold scan and a warm one, in milliseconds.
+fn cold_and_warm(path: &Path, bytes: u64, threads: usize) -> Result<(f64, f64)> {
+    let workers = workers(threads)?;
+    make_cold(path)?;
+    let file = open(&OsMedium::new(), path, bytes, true)?;
+    let (_, cold) = one_scan(&workers, &file)?;
+    let (_, warm) = one_scan(&workers, &file)?;
+    Ok((cold, warm))
+}
+
+fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    let bytes = files.sizes.cold_bytes;
+    for page_bytes in PAGE_SIZES {
+        files.random(page_bytes, bytes, progress)?;
+    }
+    progress.begin("scans by page size", (files.sizes.rounds * PAGE_SIZES.len()) as u64);
+    let times = interleave(&PAGE_SIZES, files.sizes.rounds, |_, page_bytes| {
+        progress.advance(1)?;
+        let path = files.directory.join(format!("{page_bytes}-{bytes}.pages"));
+        cold_and_warm(&path, bytes, 1)
+    })?;
+    for (page_bytes, times) in PAGE_SIZES.iter().zip(times) {
+        let size = format!("page_{}k", page_bytes / 1024);
+        figures.set(format!("scan_ms.warm.{size}"), median(times.iter().map(|(_, warm)| *warm)));
+        figures.set(format!("scan_ms.cold.{size}"), median(times.iter().map(|(cold, _)| *cold)));
+    }
+    Ok(())
+}
+
+fn threads(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    let bytes = files.sizes.cold_bytes;
+    let path = files.random(PAGE_BYTES, bytes, progress)?;
+    progress.begin("scans by threads", (files.sizes.rounds * THREADS.len()) as u64);
+    let times = interleave(&THREADS, files.sizes.rounds, |_, threads| {
+        progress.advance(1)?;
+        cold_and_warm(&path, bytes, *threads)
+    })?;
+    for (threads, times) in THREADS.iter().zip(times) {
+        figures.set(format!("scan_ms.warm.threads_{threads}"), median(times.iter().map(|(_, warm)| *warm)));
+        figures.set(format!("scan_ms.cold.threads_{threads}"), median(times.iter().map(|(cold, _)| *cold)));
+    }
+    Ok(())
+}

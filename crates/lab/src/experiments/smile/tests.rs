@@ -1,0 +1,50 @@
+use super::hits::Lru;
+use super::*;
+use crate::harness::Silent;
+
+#[test]
+fn lru_forgets_what_was_used_longest_ago() {
+    let mut lru = Lru::new(2);
+    for (page, hit) in [(1, false), (2, false), (1, true), (3, false), (1, true), (2, false), (3, false)] {
+        assert_eq!(lru.request(page), hit, "{page}");
+    }
+}
+
+#[test]
+fn a_small_run_has_every_figure_that_is_promised() {
+    let directory = tempfile::tempdir().unwrap();
+    let sizes = Sizes { file_bytes: 1 << 20, cold_bytes: 8 << 20, pins: 1000, rounds: 1, scale: 8 };
+    let files = Files { directory: directory.path(), seed: 3, sizes };
+    let mut figures = Figures::new();
+    pins::run(&files, &mut figures, &mut Silent).unwrap();
+    scans::run(&files, &mut figures, &mut Silent).unwrap();
+    prefetch::run(&files, &mut figures, &mut Silent).unwrap();
+    hits::run(&files, &mut figures, &mut Silent).unwrap();
+    graph::run(&files, &mut figures, &mut Silent).unwrap();
+    figures.check().unwrap();
+    for name in [
+        "pin_unpin_ns.hot",
+        "pin_unpin_ns.random_64k",
+        "pin_unpin_ns.random_4k",
+        "pin_unpin_ns.hot_2t",
+        "pin_unpin_ns.random_64k_2t",
+        "pin_unpin_ns.random_4k_2t",
+        "scan_ms.iteration.1",
+        "scan_ms.warm.page_64k",
+        "scan_ms.cold.threads_2",
+        "ratio.scan_warm_over_flat",
+        "ratio.cold_prefetch_speedup",
+        "ratio.cold_prefetch_speedup.disk",
+        "ratio.cold_prefetch_speedup.disk_without_readahead",
+        "ratio.random_prefetch_bytes",
+        "ratio.hit_rate_over_lru",
+        "bfs_ms.text",
+    ] {
+        assert!(figures.get(name).is_some_and(|value| value > 0.0), "{name}");
+    }
+    // What does not depend on the machine.
+    assert_eq!(figures.get("reads.second_scan"), Some(0.0));
+    assert!(figures.get("ratio.cold_prefetch_speedup").unwrap() > 1.4);
+    assert!(figures.get("ratio.random_prefetch_bytes").unwrap() <= 1.02);
+    assert!(figures.get("ratio.hit_rate_over_lru").unwrap() >= 0.95);
+}
