@@ -11,11 +11,13 @@ pub struct Options {
     pub shared: bool,
     /// Bytes of the write-ahead log that are kept in memory.
     pub wal_memory: usize,
+    /// Bytes of the redo log at which a rollback-journal database begins it anew.
+    pub log_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { shared: false, wal_memory: 16 << 20 }
+        Options { shared: false, wal_memory: 16 << 20, log_bytes: 4 << 20 }
     }
 }
 
@@ -41,6 +43,12 @@ const KNOWN: &[Known] = &[
         help: "bytes (K, M, G) of the write-ahead log kept in memory; what is beyond goes to a temporary file",
         set: |options, value| size(value).map(|value| options.wal_memory = value),
         get: |options| options.wal_memory.to_string(),
+    },
+    Known {
+        name: "log_bytes",
+        help: "bytes (K, M, G) of the redo log at which a rollback-journal database begins it anew",
+        set: |options, value| size(value).map(|value| options.log_bytes = value),
+        get: |options| options.log_bytes.to_string(),
     },
 ];
 

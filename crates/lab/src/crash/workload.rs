@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Transactions of one run.
 const TRANSACTIONS: usize = 60;
 
+/// Bytes at which a small log is begun anew: every few transactions.
+const SMALL_LOG_BYTES: usize = 32 << 10;
+
 /// The database on the simulated medium.
 pub const DATABASE: &str = "/db/app.db";
 
@@ -65,8 +68,35 @@ pub struct RunSetup {
 }
 
 impl RunSetup {
+    /// What is special about the run. Where the journal families take turns, each has every kind.
+    fn kind(&self) -> u64 {
+        self.seed / 2 % 4
+    }
+
     fn has_several_files(&self) -> bool {
-        self.journal == Journal::Rollback && self.seed.is_multiple_of(4)
+        self.journal == Journal::Rollback && self.kind() == 0
+    }
+
+    /// Whether the log is so small that it is begun anew all the time, by a thread of its own. How that thread
+    /// and the commits take turns is the one thing that does not follow from the seed.
+    fn has_small_log(&self) -> bool {
+        self.kind() == 1
+    }
+
+    /// Whether what a transaction holds back, and the log in memory, go to a temporary file.
+    fn has_small_memory(&self) -> bool {
+        self.kind() == 2
+    }
+
+    fn options(&self) -> litefoot::Options {
+        let mut options = litefoot::Options::default();
+        if self.has_small_log() {
+            options.log_bytes = SMALL_LOG_BYTES;
+        }
+        if self.has_small_memory() {
+            options.wal_memory = 0;
+        }
+        options
     }
 }
 
@@ -94,12 +124,17 @@ pub struct Expected<'a> {
 }
 
 /// Registers a VFS over a medium under a name of its own.
-pub(super) fn vfs_over(medium: &SimMedium, pass_through: bool) -> Result<litefoot::Vfs, String> {
+pub(super) fn vfs_over(
+    medium: &SimMedium,
+    pass_through: bool,
+    options: litefoot::Options,
+) -> Result<litefoot::Vfs, String> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!("crash-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     litefoot::Vfs::builder(name)
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
+        .options(options)
         .register()
         .map_err(|error| error.to_string())
 }
@@ -114,7 +149,7 @@ impl Recording {
         let mut random = Random::new(setup.seed);
         let medium = prepared(setup, &mut random)?;
         medium.set_faults(setup.faults.clone());
-        let vfs = vfs_over(&medium, setup.pass_through)?;
+        let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let several = setup.has_several_files();
@@ -170,7 +205,7 @@ impl Recording {
 /// A medium on which the empty database stands, durably.
 fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> {
     let medium = SimMedium::new();
-    let vfs = vfs_over(&medium, setup.pass_through)?;
+    let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
     let page_bytes = [512, 1024, 4096][random.below(3) as usize];
     let auto_vacuum = if random.one_in(4) { "FULL" } else { "NONE" };
     let db = vfs.open(DATABASE).map_err(|error| error.to_string())?;

@@ -55,13 +55,15 @@ impl Batcher {
 
     /// Reads the database as the transaction sees it.
     pub fn read(&self, session: &Session, buf: &mut [u8], offset: u64) -> Result<()> {
-        match &self.batch {
-            // Behind the end SQLite wants to be told.
-            Batch::Held(held) if offset + buf.len() as u64 <= held.len() => {
-                held.read(buf, offset, &base(&session.database))
-            }
-            _ => session.database.read(buf, offset),
+        let Batch::Held(held) = &self.batch else { return session.database.read(buf, offset) };
+        let inside = held.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (there, behind) = buf.split_at_mut(inside);
+        held.read(there, offset, &base(&session.database))?;
+        if behind.is_empty() {
+            return Ok(());
         }
+        behind.fill(0);
+        Err(Error::ShortRead)
     }
 
     /// Cuts or extends the database.
@@ -93,13 +95,15 @@ impl Batcher {
         session.database.sync()
     }
 
-    /// SQLite announces that the transaction spans several databases.
+    /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
+    /// them one, and each is best off with the log.
     pub fn go_classic(&mut self, session: &Session) -> Result<()> {
         if !session.is_writing() || matches!(self.batch, Batch::Classic) {
             return Ok(());
         }
+        let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
         let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
-        go_classic(session, held)?;
+        go_classic(session, &journal, held)?;
         self.finish(session, Batch::Classic);
         Ok(())
     }
@@ -135,6 +139,11 @@ impl Batcher {
     /// Begins to hold back, if a transaction of pages has begun.
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
         if !matches!(self.batch, Batch::None) || !session.is_writing() {
+            return Ok(());
+        }
+        if session.has_real_journal() {
+            session.database.atomic().clear(&session.database)?;
+            self.batch = Batch::Classic;
             return Ok(());
         }
         let file_len = session.database.file_len()?;
