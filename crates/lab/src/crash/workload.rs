@@ -88,6 +88,11 @@ impl RunSetup {
         self.kind() == 2
     }
 
+    /// Whether connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
+    fn is_normal(&self) -> bool {
+        self.journal == Journal::Rollback && self.kind() == 3 && !self.pass_through
+    }
+
     fn options(&self) -> litefoot::Options {
         let mut options = litefoot::Options::default();
         if self.has_small_log() {
@@ -152,12 +157,11 @@ impl Recording {
         let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
-        let several = setup.has_several_files();
-        let mut db = open(&vfs, several).map_err(fail)?;
+        let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
         for _ in 0..TRANSACTIONS {
             if random.one_in(30) {
                 drop(db);
-                db = open(&vfs, several).map_err(fail)?;
+                db = open(&vfs, setup, &mut random).map_err(fail)?;
             }
             transaction(&db, setup, &mut random, &mut rows).map_err(fail)?;
             history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
@@ -224,12 +228,18 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
     Ok(SimMedium::with_files(medium.files()))
 }
 
-fn open(vfs: &litefoot::Vfs, several: bool) -> rusqlite::Result<Connection> {
+fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<Connection> {
     let db =
         Connection::open_with_flags_and_vfs(Path::new(DATABASE), rusqlite::OpenFlags::default(), vfs.name())?;
     // A small cache makes larger transactions spill before they commit.
     db.execute_batch("PRAGMA cache_size=10")?;
-    if several {
+    if setup.is_normal() {
+        db.execute_batch("PRAGMA synchronous=NORMAL")?;
+    }
+    if !setup.pass_through && random.one_in(4) {
+        db.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
+    }
+    if setup.has_several_files() {
         db.execute("ATTACH ?1 AS second", [SECOND])?;
     }
     Ok(db)
@@ -312,7 +322,7 @@ fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
 /// What changes files but no rows.
 fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<()> {
     let pragma = match setup.journal {
-        Journal::Rollback if random.one_in(4) => "PRAGMA journal_mode=wal".to_owned(),
+        Journal::Rollback if random.one_in(4) && !setup.is_normal() => "PRAGMA journal_mode=wal".to_owned(),
         Journal::Rollback => Journal::Rollback.pragma(random, setup.pass_through),
         Journal::Wal => {
             let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
