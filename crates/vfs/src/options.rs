@@ -13,6 +13,8 @@ pub struct Options {
     pub wal_memory: usize,
     /// Which single-page transactions are written in place.
     pub atomic: AtomicWrites,
+    /// Bytes of the redo log at which a rollback-journal database begins it anew.
+    pub log_bytes: usize,
 }
 
 /// What is taken for a write that reaches the medium whole or not at all.
@@ -29,7 +31,7 @@ pub enum AtomicWrites {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { shared: false, wal_memory: 16 << 20, atomic: AtomicWrites::Auto }
+        Options { shared: false, wal_memory: 16 << 20, atomic: AtomicWrites::Auto, log_bytes: 4 << 20 }
     }
 }
 
@@ -78,6 +80,12 @@ const KNOWN: &[Known] = &[
             }
             .to_owned()
         },
+    },
+    Known {
+        name: "log_bytes",
+        help: "bytes (K, M, G) of the redo log at which a rollback-journal database begins it anew",
+        set: |options, value| size(value).map(|value| options.log_bytes = value),
+        get: |options| options.log_bytes.to_string(),
     },
 ];
 

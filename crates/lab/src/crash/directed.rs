@@ -46,13 +46,13 @@ fn is_header(operation: &str) -> bool {
 #[test]
 fn a_journal_that_becomes_real_is_whole_before_its_header() {
     let mut cuts = 0;
-    for seed in (0..10).map(|number| 4 * number) {
+    for seed in (0..10).map(|number| 8 * number) {
         let (failure, made) = cut_behind_headers(seed, Faults::default());
         assert_eq!(failure, None);
         cuts += made;
     }
     assert!(cuts > 1000, "only {cuts} cuts: the workload has no such transactions any more");
     let unsynced = Faults::ignoring(SyncSite::File(FileKind::Journal), None);
-    let noticed = (0..40).any(|number| cut_behind_headers(4 * number, unsynced.clone()).0.is_some());
+    let noticed = (0..40).any(|number| cut_behind_headers(8 * number, unsynced.clone()).0.is_some());
     assert!(noticed, "without the sync before the header nothing went wrong");
 }

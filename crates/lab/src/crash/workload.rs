@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Transactions of one run.
 const TRANSACTIONS: usize = 60;
 
+/// Bytes at which a small log is begun anew: every few transactions.
+const SMALL_LOG_BYTES: usize = 32 << 10;
+
 /// The database on the simulated medium.
 pub const DATABASE: &str = "/db/app.db";
 
@@ -67,13 +70,40 @@ pub struct RunSetup {
 }
 
 impl RunSetup {
-    /// Every third run has no memory for transactions: all pages are written ahead.
-    fn options(&self) -> &'static str {
-        if self.seed.is_multiple_of(3) { "wal_memory=0" } else { "" }
+    /// What is special about the run. Where the journal families take turns, each has every kind.
+    fn kind(&self) -> u64 {
+        self.seed / 2 % 4
     }
 
     fn has_several_files(&self) -> bool {
-        self.journal == Journal::Rollback && self.seed.is_multiple_of(4)
+        self.journal == Journal::Rollback && self.kind() == 0
+    }
+
+    /// Whether the log is so small that it is begun anew all the time, by a thread of its own. How that thread
+    /// and the commits take turns is the one thing that does not follow from the seed.
+    fn has_small_log(&self) -> bool {
+        self.kind() == 1
+    }
+
+    /// Whether what a transaction holds back, and the log in memory, go to a temporary file.
+    fn has_small_memory(&self) -> bool {
+        self.kind() == 2
+    }
+
+    /// Whether connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
+    fn is_normal(&self) -> bool {
+        self.journal == Journal::Rollback && self.kind() == 3 && !self.pass_through
+    }
+
+    fn options(&self) -> litefoot::Options {
+        let mut options = litefoot::Options::default();
+        if self.has_small_log() {
+            options.log_bytes = SMALL_LOG_BYTES;
+        }
+        if self.has_small_memory() {
+            options.wal_memory = 0;
+        }
+        options
     }
 }
 
@@ -104,16 +134,14 @@ pub struct Expected<'a> {
 pub(super) fn vfs_over(
     medium: &SimMedium,
     pass_through: bool,
-    options: &str,
+    options: litefoot::Options,
 ) -> Result<litefoot::Vfs, String> {
-    let mut parsed = litefoot::Options::default();
-    parsed.set_list(options)?;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!("crash-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     litefoot::Vfs::builder(name)
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
-        .options(parsed)
+        .options(options)
         .register()
         .map_err(|error| error.to_string())
 }
@@ -132,12 +160,11 @@ impl Recording {
         let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
-        let several = setup.has_several_files();
-        let mut db = open(&vfs, several).map_err(fail)?;
+        let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
         for _ in 0..TRANSACTIONS {
             if random.one_in(30) {
                 drop(db);
-                db = open(&vfs, several).map_err(fail)?;
+                db = open(&vfs, setup, &mut random).map_err(fail)?;
             }
             transaction(&db, setup, &mut random, &mut rows).map_err(fail)?;
             history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
@@ -204,12 +231,18 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
     Ok(SimMedium::with_files(medium.files()))
 }
 
-fn open(vfs: &litefoot::Vfs, several: bool) -> rusqlite::Result<Connection> {
+fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<Connection> {
     let db =
         Connection::open_with_flags_and_vfs(Path::new(DATABASE), rusqlite::OpenFlags::default(), vfs.name())?;
     // A small cache makes larger transactions spill before they commit.
     db.execute_batch("PRAGMA cache_size=10")?;
-    if several {
+    if setup.is_normal() {
+        db.execute_batch("PRAGMA synchronous=NORMAL")?;
+    }
+    if !setup.pass_through && random.one_in(4) {
+        db.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
+    }
+    if setup.has_several_files() {
         db.execute("ATTACH ?1 AS second", [SECOND])?;
     }
     Ok(db)
@@ -292,7 +325,7 @@ fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
 /// What changes files but no rows.
 fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<()> {
     let pragma = match setup.journal {
-        Journal::Rollback if random.one_in(4) => "PRAGMA journal_mode=wal".to_owned(),
+        Journal::Rollback if random.one_in(4) && !setup.is_normal() => "PRAGMA journal_mode=wal".to_owned(),
         Journal::Rollback => Journal::Rollback.pragma(random, setup.pass_through),
         Journal::Wal => {
             let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];

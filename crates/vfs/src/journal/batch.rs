@@ -3,7 +3,7 @@
 use super::file::go_classic;
 use super::held::{Held, before};
 use super::log;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{MakeMemory, MemoryFile};
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
@@ -54,13 +54,15 @@ impl Batcher {
 
     /// Reads the database as the transaction sees it.
     pub fn read(&self, session: &Session, buf: &mut [u8], offset: u64) -> Result<()> {
-        match &self.batch {
-            // Behind the end SQLite wants to be told.
-            Batch::Held(held) if offset + buf.len() as u64 <= held.len() => {
-                held.read(buf, offset, &|buf, offset| before(&session.database, buf, offset))
-            }
-            _ => session.database.read(buf, offset),
+        let Batch::Held(held) = &self.batch else { return session.database.read(buf, offset) };
+        let inside = held.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (there, behind) = buf.split_at_mut(inside);
+        held.read(there, offset, &|buf, offset| before(&session.database, buf, offset))?;
+        if behind.is_empty() {
+            return Ok(());
         }
+        behind.fill(0);
+        Err(Error::ShortRead)
     }
 
     /// Cuts or extends the database.
@@ -92,13 +94,15 @@ impl Batcher {
         session.database.sync()
     }
 
-    /// SQLite announces that the transaction spans several databases.
+    /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
+    /// them one, and each is best off with the log.
     pub fn go_classic(&mut self, session: &Session) -> Result<()> {
         if !session.is_writing() || matches!(self.batch, Batch::Classic) {
             return Ok(());
         }
+        let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
         let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
-        go_classic(session, held)?;
+        go_classic(session, &journal, held)?;
         self.finish(session, Batch::Classic);
         Ok(())
     }
@@ -134,6 +138,11 @@ impl Batcher {
     /// Begins to hold back, if a transaction of pages has begun.
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
         if !matches!(self.batch, Batch::None) || !session.is_writing() {
+            return Ok(());
+        }
+        if session.has_real_journal() {
+            session.database.atomic().clear(&session.database)?;
+            self.batch = Batch::Classic;
             return Ok(());
         }
         let base_len = session.database.file_len()?;

@@ -18,12 +18,33 @@ const COPY_BYTES: usize = 64 << 10;
 pub struct Journal {
     memory: MemoryFile,
     real: Option<Arc<dyn File>>,
+    /// Whether the real file was changed since its last sync.
+    unsynced: bool,
 }
 
 impl Journal {
     /// An empty journal in memory.
     pub fn new(memory: MemoryFile) -> Journal {
-        Journal { memory, real: None }
+        Journal { memory, real: None, unsynced: false }
+    }
+
+    /// Whether it has become a real file.
+    pub fn is_real(&self) -> bool {
+        self.real.is_some()
+    }
+
+    /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
+    /// next, and must not be rolled back over.
+    fn settle(&mut self, database: &Database) -> Result<()> {
+        match &self.real {
+            Some(real) if self.unsynced => {
+                database.latch().check(real.path())?;
+                database.latch().watch(real.sync())?;
+                self.unsynced = false;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
@@ -52,6 +73,7 @@ impl Journal {
         latch.watch(database.medium().sync_directory(parent_directory(&path)))?;
         self.memory.set_len(0)?;
         self.real = Some(file);
+        self.unsynced = false;
         Ok(())
     }
 }
@@ -96,6 +118,7 @@ impl Handle for JournalFile {
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
         let mut journal = self.journal.lock();
+        journal.unsynced = true;
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
             None => Ok(journal.memory.write(buf, offset as usize)?),
@@ -105,6 +128,7 @@ impl Handle for JournalFile {
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check()?;
         let mut journal = self.journal.lock();
+        journal.unsynced = true;
         match &journal.real {
             Some(real) => Ok(real.set_len(len)?),
             None => Ok(journal.memory.set_len(len as usize)?),
@@ -113,10 +137,7 @@ impl Handle for JournalFile {
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
-        match &self.journal.lock().real {
-            Some(real) => Ok(self.session.database.latch().watch(real.sync())?),
-            None => Ok(()),
-        }
+        self.journal.lock().settle(&self.session.database)
     }
 
     fn size(&mut self) -> Result<u64> {
@@ -129,18 +150,16 @@ impl Handle for JournalFile {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.session.journal.lock().take();
-        Ok(())
+        self.journal.lock().settle(&self.session.database)
     }
 }
 
 /// Takes a transaction back to SQLite's own protocol: the journal becomes real, and what is held is
 /// written in place.
-pub(super) fn go_classic(session: &Session, held: Option<&Held>) -> Result<()> {
+pub(super) fn go_classic(session: &Session, journal: &Mutex<Journal>, held: Option<&Held>) -> Result<()> {
     let database = &session.database;
     database.atomic().clear(database)?;
-    if let Some(journal) = &*session.journal.lock() {
-        journal.lock().make_real(database)?;
-    }
+    journal.lock().make_real(database)?;
     let Some(held) = held else { return Ok(()) };
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {

@@ -8,7 +8,7 @@
 //!
 //! # Writing in place
 //! The database file is not touched by a commit: pages that are in the log are read from there. When the
-//! log has grown to [`RESET_BYTES`], a thread of its own copies the newest pages to the database file and
+//! log has grown to the option `log_bytes`, a thread of its own copies the newest pages to the database file and
 //! syncs it while commits go on; then, while they wait, it does the same for the few pages committed
 //! meanwhile, and voids the log.
 
@@ -25,8 +25,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of the log at which it is begun anew.
-const RESET_BYTES: u64 = 4 << 20;
 /// What the change counter of a logged page 1 is ahead by.
 const COUNTER_JUMP: u32 = 1 << 20;
 /// Pages copied before commits get their turn.
@@ -140,9 +138,12 @@ impl AtomicLog {
         }
         database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
-        // SQLite takes an empty file with a log beside it for a new database, and removes the log.
-        if held.base_len() == 0 || page_bytes != held.page_bytes() {
-            state.checkpoint(database)?;
+        if held.base_len() == 0 {
+            return state.complete_new(database);
+        }
+        if page_bytes != held.page_bytes() {
+            // The commit is in the log for good. Whatever fails here is met again by the next who writes.
+            let _ = state.checkpoint(database);
         }
         Ok(())
     }
@@ -189,8 +190,8 @@ impl AtomicLog {
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
-    fn wants_reset(&self) -> bool {
-        let large = self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= RESET_BYTES);
+    fn wants_reset(&self, limit_bytes: usize) -> bool {
+        let large = self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= limit_bytes as u64);
         let mut running = self.reset.running.lock();
         let wants = large && !*running;
         *running |= wants;
@@ -200,34 +201,40 @@ impl AtomicLog {
     /// Voids the log after [`AtomicLog::wants_reset`] said so. Most of the work is done while commits go on.
     fn reset(&self, database: &Database) {
         // A failure is latched where it must be, and else met again by the next who needs the log voided.
-        let ahead = self.copy_ahead(database).and_then(|()| database.sync());
+        if !matches!(self.copy_ahead(database), Ok(true)) || database.sync().is_err() {
+            return;
+        }
         let mut state = self.state.write();
         // A transaction that writes ahead into the log needs it as it is; a later commit will ask again.
-        if ahead.is_ok() && !state.redo.as_ref().is_some_and(RedoLog::has_slots) {
+        if !state.redo.as_ref().is_some_and(RedoLog::has_slots) {
             let _ = state.checkpoint(database);
         }
     }
 
-    /// Copies the newest pages to the database file, a few at a time, while commits go on.
-    fn copy_ahead(&self, database: &Database) -> Result<()> {
-        let (frames, numbers) = match &self.state.read().redo {
-            Some(redo) => (redo.frames(), redo.page_numbers().collect::<Vec<u32>>()),
-            None => return Ok(()),
-        };
-        // What is copied must be in the log for good: after a cut the log alone counts.
-        if let Some(redo) = &mut self.state.write().redo {
+    /// Copies the newest pages to the database file, a few at a time, while commits go on. Stops, and answers
+    /// `false`, when a commit has voided the log meanwhile: a VACUUM to another page size does.
+    fn copy_ahead(&self, database: &Database) -> Result<bool> {
+        let (generation, frames, numbers) = {
+            let mut state = self.state.write();
+            let Some(redo) = state.redo.as_mut().filter(|redo| !redo.is_empty()) else { return Ok(false) };
+            // What is copied must be in the log for good: after a cut the log alone counts.
             redo.sync()?;
-        }
+            (redo.salts(), redo.frames(), redo.page_numbers().collect::<Vec<u32>>())
+        };
         for part in numbers.chunks(PAGES_PER_TURN) {
             let state = self.state.read();
-            if let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) {
-                write_newest(database, redo, state.page_one.as_deref(), part)?;
+            match &state.redo {
+                Some(redo) if redo.salts() == generation => {
+                    write_newest(database, redo, state.page_one.as_deref(), part)?;
+                }
+                _ => return Ok(false),
             }
         }
-        if let Some(redo) = &mut self.state.write().redo {
-            redo.mark_copied(frames);
+        match &mut self.state.write().redo {
+            Some(redo) if redo.salts() == generation => redo.mark_copied(frames),
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     fn wait_until_idle(&self) {
@@ -332,6 +339,29 @@ impl State {
         Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
+    /// The first commit of a new database: SQLite takes an empty file with a log beside it for a new database,
+    /// and removes the log. So the file is written now, and if that fails, the commit has not happened.
+    fn complete_new(&mut self, database: &Database) -> Result<()> {
+        let Err(error) = self.checkpoint(database) else { return Ok(()) };
+        if let Err(second) = self.take_back_new(database) {
+            let name = database.path().display();
+            database.latch().close(&format!("{name}: a commit failed and could not be taken back: {second}"));
+        }
+        Err(error)
+    }
+
+    fn take_back_new(&mut self, database: &Database) -> Result<()> {
+        database.set_len(0)?;
+        self.page_one = None;
+        match &mut self.redo {
+            Some(redo) => {
+                redo.reset();
+                Ok(redo.begin_anew()?)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Brings the database file up to date, durably, and voids the log.
     fn checkpoint(&mut self, database: &Database) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
@@ -396,7 +426,11 @@ fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, nu
             page.copy_from_slice(one);
             Ok(())
         }
-        _ => redo.read_page(number, 0, page).map(drop),
+        _ if redo.read_page(number, 0, page)? => Ok(()),
+        _ => {
+            let what = io::Error::other(format!("it has lost page {number}"));
+            Err(DeviceError::new(Operation::Read, redo.path(), what))
+        }
     };
     write_in_place(database, &numbers[..behind], redo.page_bytes() as usize, &mut copy)
 }
@@ -466,7 +500,7 @@ fn advance_counters(page: &mut [u8]) {
 
 /// Begins the log anew where it has grown large, in a thread of its own.
 pub(super) fn reset_in_background(database: &Arc<Database>) {
-    if !database.atomic().wants_reset() {
+    if !database.atomic().wants_reset(database.options().log_bytes) {
         return;
     }
     let (worker, reset) = (database.clone(), database.atomic().reset.clone());

@@ -16,7 +16,7 @@ use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
 use crate::stats::Stats;
 use crate::wal::Wal;
-use litefoot_engine::device::{ErrorKind, File, Medium, SyncLatch, parent_directory};
+use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -294,9 +294,16 @@ impl Database {
         path.into()
     }
 
-    /// Whether there is a rollback journal on the medium.
+    /// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished
+    /// in the mode PERSIST.
     pub fn has_real_journal(&self) -> Result<bool> {
-        Ok(self.medium.info(&self.companion_path(Companion::Journal))?.is_some_and(|info| info.len > 0))
+        let path = self.companion_path(Companion::Journal);
+        if self.medium.info(&path)?.is_none_or(|info| info.len == 0) {
+            return Ok(false);
+        }
+        let mut first = [0];
+        self.medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
+        Ok(first != [0])
     }
 
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.

@@ -14,13 +14,15 @@ pub struct PlainFile {
     database: Option<Arc<Database>>,
     /// Whether the first sync must make the file's name durable.
     name_unsynced: bool,
+    /// Whether the file was changed since its last sync.
+    unsynced: bool,
     delete_on_close: bool,
 }
 
 impl PlainFile {
     /// A temporary file that nobody needs after a crash.
     pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PlainFile {
-        PlainFile { medium, file, database: None, name_unsynced: false, delete_on_close }
+        PlainFile { medium, file, database: None, name_unsynced: false, unsynced: false, delete_on_close }
     }
 
     /// A journal or log that a database depends on.
@@ -30,7 +32,7 @@ impl PlainFile {
         database: Option<Arc<Database>>,
         name_unsynced: bool,
     ) -> PlainFile {
-        PlainFile { medium, file, database, name_unsynced, delete_on_close: false }
+        PlainFile { medium, file, database, name_unsynced, unsynced: false, delete_on_close: false }
     }
 
     fn check(&self) -> Result<()> {
@@ -55,17 +57,20 @@ impl Handle for PlainFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
+        self.unsynced = true;
         Ok(self.file.write_at(buf, offset)?)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check()?;
+        self.unsynced = true;
         Ok(self.file.set_len(len)?)
     }
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
         self.watch(self.file.sync())?;
+        self.unsynced = false;
         if self.name_unsynced {
             self.watch(self.medium.sync_directory(parent_directory(self.file.path())))?;
             self.name_unsynced = false;
@@ -77,7 +82,11 @@ impl Handle for PlainFile {
         Ok(self.file.len()?)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
+    fn close(mut self: Box<Self>) -> Result<()> {
+        // A journal that was played back must be dead for good before the redo log is used.
+        if self.unsynced && self.database.as_ref().is_some_and(|database| database.holds_back()) {
+            self.sync()?;
+        }
         if self.delete_on_close {
             self.medium.delete(self.file.path())?;
         }

@@ -39,6 +39,11 @@ impl Session {
         }
     }
 
+    /// Whether the journal that is open is a real file, which the connection keeps in exclusive mode.
+    pub fn has_real_journal(&self) -> bool {
+        self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_real())
+    }
+
     /// Whether a transaction of pages has begun.
     pub fn is_writing(&self) -> bool {
         self.writing.load(Ordering::Relaxed)

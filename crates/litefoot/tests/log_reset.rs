@@ -1,0 +1,138 @@
+//! What happens while a thread of its own begins the log anew: on a medium where that takes its time.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::{
+    File, FileId, FileKind, Medium, OpenMode, PathInfo, RangeLock, Result, SimMedium,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Delays every write that the thread makes, so that commits come in between.
+const DELAY: Duration = Duration::from_millis(4);
+
+#[derive(Clone)]
+struct SlowMedium(SimMedium);
+
+struct SlowFile(Arc<dyn File>);
+
+impl Medium for SlowMedium {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        Ok(Arc::new(SlowFile(self.0.open(path, kind, mode)?)))
+    }
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.0.delete(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.0.rename(from, to)
+    }
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        self.0.info(path)
+    }
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.0.list(directory)
+    }
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        self.0.sync_directory(directory)
+    }
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.0.absolute(path)
+    }
+}
+
+impl File for SlowFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        self.0.read_vectored_at(bufs, offset)
+    }
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        if std::thread::current().name() == Some("litefoot-log") {
+            std::thread::sleep(DELAY);
+        }
+        self.0.write_vectored_at(bufs, offset)
+    }
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.0.write_durable_at(bufs, offset)
+    }
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+    fn allocate(&self, len: u64) -> Result<()> {
+        self.0.allocate(len)
+    }
+    fn id(&self) -> FileId {
+        self.0.id()
+    }
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        self.0.lock_range(offset, len, lock)
+    }
+}
+
+/// Fills a log beyond its limit, lets `meanwhile` happen while it is begun anew, and reopens the database.
+fn while_the_log_is_begun_anew(name: &str, meanwhile: &str) -> (i64, i64, String) {
+    let medium = SimMedium::new();
+    let mut options = Options::default();
+    options.set("log_bytes", "64K").unwrap();
+    let vfs =
+        Vfs::builder(name).medium(Arc::new(SlowMedium(medium.clone()))).options(options).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(
+        "PRAGMA page_size=512; PRAGMA journal_mode=delete; BEGIN; CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);
+         WITH n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<1500)
+         INSERT INTO t SELECT i, zeroblob(400) FROM n; COMMIT;
+         UPDATE t SET v = randomblob(401);",
+    )
+    .unwrap();
+    db.execute_batch(meanwhile).unwrap();
+    db.execute("INSERT INTO t VALUES (5000, randomblob(300))", []).unwrap();
+    drop(db);
+    drop(vfs);
+    let files = medium.files();
+    assert_eq!(files.len(), 1, "only the database should be left");
+    let vfs = Vfs::builder(name).medium(Arc::new(medium)).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    let integrity = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    db.query_row("SELECT count(*), max(id) FROM t", [], |row| Ok((row.get(0)?, row.get(1)?, integrity)))
+        .unwrap()
+}
+
+#[test]
+fn commits_go_on() {
+    let result = while_the_log_is_begun_anew(
+        "reset-commits",
+        "DELETE FROM t WHERE id <= 100; UPDATE t SET v=zeroblob(5)",
+    );
+    assert_eq!(result, (1401, 5000, "ok".to_owned()));
+}
+
+#[test]
+fn a_vacuum_cuts_the_file() {
+    let result = while_the_log_is_begun_anew("reset-vacuum", "DELETE FROM t WHERE id > 100; VACUUM");
+    assert_eq!(result, (101, 5000, "ok".to_owned()));
+}
+
+#[test]
+fn a_vacuum_changes_the_page_size() {
+    let result = while_the_log_is_begun_anew("reset-page-size", "PRAGMA page_size=4096; VACUUM");
+    assert_eq!(result, (1501, 5000, "ok".to_owned()));
+}
+
+#[test]
+fn the_journal_mode_becomes_wal_and_back() {
+    let meanwhile = "PRAGMA journal_mode=wal; INSERT INTO t VALUES(4000, NULL); PRAGMA journal_mode=delete";
+    assert_eq!(while_the_log_is_begun_anew("reset-mode", meanwhile), (1502, 5000, "ok".to_owned()));
+}
