@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod demo;
 mod graph;
+mod pages;
 mod run;
 mod sql;
 mod stat;
@@ -21,6 +22,7 @@ pub enum Command {
     Stat(stat::Args),
     Check(check::Args),
     Graph(graph::Args),
+    Pages(pages::Args),
     Bench(bench::Args),
 }
 
@@ -33,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Graph(args) => graph::run(args),
+        Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }
