@@ -46,6 +46,26 @@ fn every_sync_left_out_is_noticed() {
     }
 }
 
+/// A device that never tears a page gets transactions of one page in place. One that says so and tears is
+/// noticed.
+#[test]
+fn pages_are_written_in_place_where_the_device_never_tears_them() {
+    let sound = run(|options| {
+        options.cuts = 4_000;
+        options.journals = vec![Journal::Rollback];
+        options.atomic_write_bytes = 4096;
+    });
+    assert_eq!((sound.lost, sound.corrupt), (0, 0), "{:#?}", sound.failures);
+    let torn = run(|options| {
+        options.cuts = 40_000;
+        options.journals = vec![Journal::Rollback];
+        options.atomic_write_bytes = 4096;
+        options.faults.torn_atomic_writes = true;
+        options.stop_at_first = true;
+    });
+    assert!(torn.lost + torn.corrupt > 0, "torn pages went unnoticed");
+}
+
 /// SQLite promises less than litefoot: at FULL the name of a deleted journal may come back, and roll back what
 /// was acknowledged; after a switch of modes even what it does not belong to.
 #[test]

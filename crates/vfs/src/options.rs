@@ -11,11 +11,25 @@ pub struct Options {
     pub shared: bool,
     /// Bytes of the write-ahead log that are kept in memory.
     pub wal_memory: usize,
+    /// Which single-page transactions are written in place.
+    pub atomic: AtomicWrites,
+}
+
+/// What is taken for a write that reaches the medium whole or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtomicWrites {
+    /// What the device guarantees.
+    #[default]
+    Auto,
+    /// Any aligned write of 4 KiB, guaranteed or not.
+    Assume4k,
+    /// Nothing.
+    Off,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { shared: false, wal_memory: 16 << 20 }
+        Options { shared: false, wal_memory: 16 << 20, atomic: AtomicWrites::Auto }
     }
 }
 
@@ -41,6 +55,29 @@ const KNOWN: &[Known] = &[
         help: "bytes (K, M, G) of the write-ahead log kept in memory; what is beyond goes to a temporary file",
         set: |options, value| size(value).map(|value| options.wal_memory = value),
         get: |options| options.wal_memory.to_string(),
+    },
+    Known {
+        name: "atomic",
+        help: "auto, off or assume4k: write a transaction of one page in place where the device guarantees \
+               that it is never torn; assume4k takes that for granted, and a device that does tear 4 KiB \
+               corrupts the database at a power cut",
+        set: |options, value| {
+            options.atomic = match value {
+                "auto" => AtomicWrites::Auto,
+                "assume4k" => AtomicWrites::Assume4k,
+                "off" => AtomicWrites::Off,
+                _ => return Err("takes auto, off or assume4k"),
+            };
+            Ok(())
+        },
+        get: |options| {
+            match options.atomic {
+                AtomicWrites::Auto => "auto",
+                AtomicWrites::Assume4k => "assume4k",
+                AtomicWrites::Off => "off",
+            }
+            .to_owned()
+        },
     },
 ];
 

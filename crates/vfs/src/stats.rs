@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Stats {
     /// Commits that wrote pages.
     pub commits_pages: AtomicU64,
+    /// Of them, those of one page that was written in place.
+    pub commits_in_place: AtomicU64,
     /// Writes to the database file.
     pub database_writes: AtomicU64,
     /// Syncs of the database file.
@@ -26,6 +28,7 @@ impl Stats {
     pub fn rows(&self) -> Vec<(String, i64)> {
         [
             ("commits_pages", &self.commits_pages),
+            ("commits_in_place", &self.commits_in_place),
             ("database_writes", &self.database_writes),
             ("database_syncs", &self.database_syncs),
         ]

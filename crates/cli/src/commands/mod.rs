@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod graph;
 mod pages;
+mod release;
 mod run;
 mod sql;
 mod stat;
@@ -21,6 +22,7 @@ pub enum Command {
     Run(run::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Release(release::Args),
     Graph(graph::Args),
     Pages(pages::Args),
     Bench(bench::Args),
@@ -34,6 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Release(args) => release::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),

@@ -2,10 +2,11 @@
 //!
 //! 1. The page size is one that SQLite knows, and the file is a whole number of pages.
 //! 2. With no log or journal in use, the file is as long as its header says.
-//! 3. A write-ahead log or journal beside the database is one, and has the database's page size.
-//! 4. An empty database has no committed frames beside it.
+//! 3. A write-ahead log or journal beside the database is one, and has the database's page size, or holds
+//!    the whole database in another: a VACUUM that was cut off.
 //!
-//! A write-ahead log beside a database in a rollback mode is in order: it is litefoot's redo log.
+//! A write-ahead log beside a database in a rollback mode, or beside an empty one, is in order: it is
+//! litefoot's redo log.
 
 use super::Files;
 use super::journal::Content;
@@ -13,12 +14,7 @@ use super::journal::Content;
 /// What is wrong, one sentence each; empty when nothing is.
 pub fn problems(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
-    let Some(header) = &files.header else {
-        if files.wal.as_ref().is_some_and(|wal| wal.committed_frames > 0) {
-            found.push("the database is empty, but the -wal beside it holds transactions".to_owned());
-        }
-        return found;
-    };
+    let Some(header) = &files.header else { return found };
     let page_bytes = u64::from(header.page_bytes);
     if page_bytes == 0 {
         found.push("the header holds no valid page size".to_owned());
@@ -66,7 +62,8 @@ fn wal_problems(files: &Files, page_bytes: u32, found: &mut Vec<String>) {
         found.push("the -wal beside it is not a write-ahead log".to_owned());
     }
     let Some(log) = wal.header.as_ref().filter(|_| wal.committed_frames > 0) else { return };
-    if log.page_bytes != page_bytes {
+    let whole = u64::from(wal.pages) <= wal.committed_frames;
+    if log.page_bytes != page_bytes && !whole {
         found.push(format!(
             "the -wal beside it has pages of {} bytes, the database {page_bytes}: \
              it belongs to another database",
@@ -131,12 +128,8 @@ mod tests {
             ("not a write-ahead log", |files| files.wal.as_mut().unwrap().foreign = true),
             ("-wal beside it has pages of 512", |files| {
                 let wal = files.wal.as_mut().unwrap();
-                wal.committed_frames = 1;
+                (wal.committed_frames, wal.pages) = (1, 3);
                 wal.header.as_mut().unwrap().page_bytes = 512;
-            }),
-            ("the database is empty", |files| {
-                files.header = None;
-                files.wal.as_mut().unwrap().committed_frames = 1;
             }),
         ];
         assert_eq!(problems(&healthy()), Vec::<String>::new());

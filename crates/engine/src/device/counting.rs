@@ -304,6 +304,13 @@ impl File for CountingFile {
         Ok(())
     }
 
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_atomic_at(bytes, offset)?;
+        self.counters().wrote(bytes.len() as u64);
+        add(&self.counters().syncs, 1);
+        Ok(())
+    }
+
     fn sync(&self) -> Result<()> {
         self.inner.sync()?;
         add(&self.counters().syncs, 1);

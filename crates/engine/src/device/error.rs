@@ -61,6 +61,8 @@ pub enum ErrorKind {
     Full,
     /// A directory stands where a file is wanted.
     IsDirectory,
+    /// The medium has no such operation, and nothing was done.
+    Unsupported,
     /// An earlier sync failed; the medium is latched read-only.
     Latched,
     /// Anything else the medium reports.
@@ -112,6 +114,7 @@ impl DeviceError {
                 ErrorKind::Full
             }
             io::ErrorKind::IsADirectory => ErrorKind::IsDirectory,
+            io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         }
     }

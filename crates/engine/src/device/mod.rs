@@ -151,6 +151,12 @@ pub trait File: Send + Sync {
     /// Other unsynced writes to the file may or may not become durable with it.
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()>;
 
+    /// Overwrites bytes that are there, durably, and whole or not at all; only for lengths and offsets that
+    /// [`File::guarantees`] covers. An error of kind [`ErrorKind::Unsupported`] has written nothing.
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.write_durable_at(&[IoSlice::new(bytes)], offset)
+    }
+
     /// Makes everything written so far durable, with the length needed to read it back.
     fn sync(&self) -> Result<()>;
 

@@ -15,8 +15,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Most buffers that one system call takes (`IOV_MAX` is 1024 on Linux).
 const VECTORS_PER_CALL: usize = 512;
@@ -38,9 +38,47 @@ struct OsFile {
     id: FileId,
     /// Whether `pwritev2` with `RWF_DSYNC` still has to be tried before it can be trusted to exist.
     durable_write_unsupported: AtomicBool,
+    /// The file once more, opened past the kernel's cache: atomic writes take that.
+    direct: OnceLock<fs::File>,
+}
+
+/// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
+#[cfg(target_os = "linux")]
+const RWF_ATOMIC: libc::c_int = 0x40;
+/// Alignment of memory for writes past the kernel's cache.
+const DIRECT_ALIGNMENT: usize = 4096;
+
+/// Bytes at an aligned address.
+struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    fn copy_of(bytes: &[u8]) -> Aligned {
+        let mut memory = vec![0; bytes.len() + DIRECT_ALIGNMENT];
+        let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        Aligned { memory, start, len: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
 }
 
 impl OsFile {
+    #[cfg(target_os = "linux")]
+    fn direct(&self) -> io::Result<&fs::File> {
+        if let Some(direct) = self.direct.get() {
+            return Ok(direct);
+        }
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let opened = fs::OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
+        Ok(self.direct.get_or_init(|| opened))
+    }
+
     fn error(&self, operation: Operation, source: io::Error) -> DeviceError {
         DeviceError::new(operation, &self.path, source)
     }
@@ -116,6 +154,23 @@ impl File for OsFile {
         }
         self.write_vectored_at(bufs, offset)?;
         self.sync()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = self.direct().and_then(|direct| {
+            let buffer = Aligned::copy_of(bytes);
+            let slice = IoSlice::new(buffer.bytes());
+            write_call(direct.as_raw_fd(), &raw const slice, 1, offset, RWF_ATOMIC | libc::RWF_DSYNC)
+        });
+        match written {
+            Ok(count) if count == bytes.len() => Ok(()),
+            Ok(_) => Err(self.error(Operation::Sync, io::ErrorKind::WriteZero.into())),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => {
+                Err(self.error(Operation::Write, io::ErrorKind::Unsupported.into()))
+            }
+            Err(error) => Err(self.error(Operation::Sync, error)),
+        }
     }
 
     fn sync(&self) -> Result<()> {
@@ -318,6 +373,7 @@ impl Medium for OsMedium {
             file,
             path: path.to_owned(),
             id,
+            direct: OnceLock::new(),
             durable_write_unsupported: AtomicBool::new(false),
         }))
     }

@@ -43,6 +43,8 @@ pub struct CrashOptions {
     pub journals: Vec<Journal>,
     /// Planted faults.
     pub faults: Faults,
+    /// What the medium says of writes that are never torn.
+    pub atomic_write_bytes: u32,
     /// Simulate SQLite's own protocol instead of litefoot's.
     pub pass_through: bool,
     /// Stop at the first failure.
@@ -57,6 +59,7 @@ impl CrashOptions {
             seed,
             journals: vec![Journal::Wal, Journal::Rollback],
             faults: Faults::default(),
+            atomic_write_bytes: 0,
             pass_through: false,
             stop_at_first: false,
         }
@@ -94,8 +97,13 @@ pub fn simulate(
     while report.cuts < options.cuts {
         let journal = options.journals[run as usize % options.journals.len()];
         let seed = options.seed.wrapping_add(run);
-        let setup =
-            RunSetup { seed, journal, pass_through: options.pass_through, faults: options.faults.clone() };
+        let setup = RunSetup {
+            seed,
+            journal,
+            pass_through: options.pass_through,
+            faults: options.faults.clone(),
+            atomic_write_bytes: options.atomic_write_bytes,
+        };
         let recording = Recording::make(&setup)?;
         report.transactions += recording.transactions() as u64;
         let cuts = CUTS_PER_RUN.min(options.cuts - report.cuts);

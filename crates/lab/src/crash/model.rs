@@ -23,6 +23,8 @@ pub enum Change {
     Update(i64, i64),
     /// DELETE of a range.
     Delete(i64, i64),
+    /// UPDATE of one row's value, which is in no index: one page, mostly.
+    Rewrite(i64, Vec<u8>),
     /// UPDATE of all rows.
     UpdateAll(i64),
 }
@@ -32,13 +34,14 @@ impl Change {
     pub fn random(random: &mut Random) -> Change {
         let id = random.below(IDS) as i64;
         let k = random.below(1000) as i64;
-        match random.below(20) {
+        match random.below(24) {
             0..=11 => {
                 let len = if random.one_in(12) { 1000 + random.below(9000) } else { random.below(200) };
                 let byte = random.below(256) as u8;
                 Change::Put(id, k, (0..len).map(|i| byte.wrapping_add((i % 251) as u8)).collect())
             }
             12..=16 => Change::Update(id, k),
+            20..=23 => Change::Rewrite(id, vec![random.below(256) as u8; random.below(120) as usize]),
             17 | 18 => Change::Delete(id, id + random.below(8) as i64),
             _ => Change::UpdateAll(k),
         }
@@ -53,6 +56,11 @@ impl Change {
                     row.0 = *k;
                 }
             }
+            Change::Rewrite(id, v) => {
+                if let Some(row) = rows.get_mut(id) {
+                    row.1.clone_from(v);
+                }
+            }
             Change::Delete(from, to) => rows.retain(|id, _| id < from || id > to),
             Change::UpdateAll(k) => rows.values_mut().for_each(|row| row.0 = row.0.wrapping_add(*k)),
         }
@@ -64,6 +72,7 @@ impl Change {
         match self {
             Change::Put(id, k, v) => cached("INSERT OR REPLACE INTO t VALUES(?1,?2,?3)")?.execute((id, k, v)),
             Change::Update(id, k) => cached("UPDATE t SET k=?2 WHERE id=?1")?.execute((id, k)),
+            Change::Rewrite(id, v) => cached("UPDATE t SET v=?2 WHERE id=?1")?.execute((id, v)),
             Change::Delete(from, to) => {
                 cached("DELETE FROM t WHERE id BETWEEN ?1 AND ?2")?.execute((from, to))
             }

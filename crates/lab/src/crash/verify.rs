@@ -33,7 +33,7 @@ pub enum Verdict {
 pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Result<Verdict, String> {
     let found = match reader {
         Reader::Litefoot => {
-            let vfs = vfs_over(image, false)?;
+            let vfs = vfs_over(image, false, "")?;
             let db = vfs.open(DATABASE).map_err(|error| error.to_string());
             let found = db.and_then(|db| read_whole(&db).map_err(|error| error.to_string()));
             match (&found, expected.several_files) {

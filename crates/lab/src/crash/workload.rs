@@ -62,9 +62,16 @@ pub struct RunSetup {
     pub pass_through: bool,
     /// Planted faults.
     pub faults: Faults,
+    /// What the medium says of writes that are never torn.
+    pub atomic_write_bytes: u32,
 }
 
 impl RunSetup {
+    /// Every third run has no memory for transactions: all pages are written ahead.
+    fn options(&self) -> &'static str {
+        if self.seed.is_multiple_of(3) { "wal_memory=0" } else { "" }
+    }
+
     fn has_several_files(&self) -> bool {
         self.journal == Journal::Rollback && self.seed.is_multiple_of(4)
     }
@@ -94,12 +101,19 @@ pub struct Expected<'a> {
 }
 
 /// Registers a VFS over a medium under a name of its own.
-pub(super) fn vfs_over(medium: &SimMedium, pass_through: bool) -> Result<litefoot::Vfs, String> {
+pub(super) fn vfs_over(
+    medium: &SimMedium,
+    pass_through: bool,
+    options: &str,
+) -> Result<litefoot::Vfs, String> {
+    let mut parsed = litefoot::Options::default();
+    parsed.set_list(options)?;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!("crash-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     litefoot::Vfs::builder(name)
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
+        .options(parsed)
         .register()
         .map_err(|error| error.to_string())
 }
@@ -114,7 +128,8 @@ impl Recording {
         let mut random = Random::new(setup.seed);
         let medium = prepared(setup, &mut random)?;
         medium.set_faults(setup.faults.clone());
-        let vfs = vfs_over(&medium, setup.pass_through)?;
+        medium.set_atomic_write_bytes(setup.atomic_write_bytes);
+        let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let several = setup.has_several_files();
@@ -170,7 +185,7 @@ impl Recording {
 /// A medium on which the empty database stands, durably.
 fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> {
     let medium = SimMedium::new();
-    let vfs = vfs_over(&medium, setup.pass_through)?;
+    let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
     let page_bytes = [512, 1024, 4096][random.below(3) as usize];
     let auto_vacuum = if random.one_in(4) { "FULL" } else { "NONE" };
     let db = vfs.open(DATABASE).map_err(|error| error.to_string())?;

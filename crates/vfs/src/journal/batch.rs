@@ -1,11 +1,10 @@
 //! One connection's transaction on the database file: held back, or by SQLite's own protocol.
 
 use super::file::go_classic;
-use super::held::Held;
+use super::held::{Held, before};
 use super::log;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::{MakeMemory, MemoryFile};
-use crate::vfs::database::Database;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use std::sync::atomic::Ordering;
@@ -46,7 +45,7 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) => return held.write(buf, offset, &base(database)),
+            Batch::Held(held) => return held.write(database, buf, offset),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -58,7 +57,7 @@ impl Batcher {
         match &self.batch {
             // Behind the end SQLite wants to be told.
             Batch::Held(held) if offset + buf.len() as u64 <= held.len() => {
-                held.read(buf, offset, &base(&session.database))
+                held.read(buf, offset, &|buf, offset| before(&session.database, buf, offset))
             }
             _ => session.database.read(buf, offset),
         }
@@ -69,7 +68,7 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => return held.set_len(len),
+            Batch::Held(held) => return held.set_len(database, len),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -137,8 +136,8 @@ impl Batcher {
         if !matches!(self.batch, Batch::None) || !session.is_writing() {
             return Ok(());
         }
-        let file_len = session.database.file_len()?;
-        let page_bytes = match session.database.page_bytes(file_len)? {
+        let base_len = session.database.file_len()?;
+        let page_bytes = match session.database.page_bytes(base_len)? {
             0 => page_bytes,
             known => known,
         };
@@ -146,12 +145,14 @@ impl Batcher {
             return Ok(());
         }
         let memory = self.spare.take().unwrap_or_else(|| (self.make_memory)());
-        self.batch = Batch::Held(Held::new(memory, page_bytes, file_len));
+        let budget = session.database.options().wal_memory;
+        self.batch = Batch::Held(Held::new(memory, budget, page_bytes, base_len));
         Ok(())
     }
 
     fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(held) = std::mem::replace(&mut self.batch, next) {
+            session.database.atomic().forget_ahead(&session.database, &held);
             let mut memory = held.into_memory();
             if memory.memory_bytes() <= KEPT_BYTES || memory.set_len(0).is_ok() {
                 session.database.note_held_bytes(self.noted, memory.memory_bytes());
@@ -159,13 +160,5 @@ impl Batcher {
                 self.spare = Some(memory);
             }
         }
-    }
-}
-
-/// What the transaction finds where it has written nothing.
-fn base(database: &Database) -> impl Fn(&mut [u8], u64) -> Result<()> + '_ {
-    |buf, offset| match database.read(buf, offset) {
-        Err(Error::ShortRead) => Ok(()),
-        result => result,
     }
 }

@@ -1,6 +1,6 @@
 //! The rollback journal that SQLite sees: memory, until a transaction needs a real one.
 
-use super::held::Held;
+use super::held::{Held, before};
 use crate::error::{Error, Result};
 use crate::memory::MemoryFile;
 use crate::vfs::database::Database;
@@ -144,8 +144,9 @@ pub(super) fn go_classic(session: &Session, held: Option<&Held>) -> Result<()> {
     let Some(held) = held else { return Ok(()) };
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {
-        held.copy(number, &mut page)?;
-        database.write(&page, u64::from(number - 1) * held.page_bytes() as u64)?;
+        let offset = u64::from(number - 1) * held.page_bytes() as u64;
+        held.read(&mut page, offset, &|buf, offset| before(database, buf, offset))?;
+        database.write(&page, offset)?;
     }
     if held.len() != database.file_len()? {
         database.set_len(held.len())?;

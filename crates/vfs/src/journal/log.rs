@@ -19,7 +19,7 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::device::{DeviceError, Operation};
 use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{Durability, Transaction};
+use litefoot_engine::log::redo::{Durability, Slot, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
@@ -57,15 +57,8 @@ struct Reset {
 #[derive(Default)]
 struct State {
     redo: Option<RedoLog>,
-    page_one: Option<PageOne>,
-}
-
-/// The newest page 1 of a log that holds frames.
-struct PageOne {
-    /// As the last transaction left it.
-    current: Vec<u8>,
-    /// As it was logged last, its counters blank.
-    logged: Vec<u8>,
+    /// The newest page 1 of a log that holds frames; it was logged with another counter.
+    page_one: Option<Vec<u8>>,
 }
 
 impl Reset {
@@ -88,6 +81,7 @@ impl AtomicLog {
             return Ok(());
         }
         if !redo.is_empty() {
+            check_belonging(database, &redo)?;
             let numbers: Vec<u32> = redo.page_numbers().collect();
             copy_in_place(database, &redo, None, &numbers)?;
         }
@@ -104,7 +98,7 @@ impl AtomicLog {
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
         let state = self.state.read();
-        let page_one = state.page_one.as_ref().map_or(0, |page| page.current.len() + page.logged.len());
+        let page_one = state.page_one.as_ref().map_or(0, Vec::len);
         page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
     }
 
@@ -118,8 +112,8 @@ impl AtomicLog {
         let page_bytes = u64::from(redo.page_bytes());
         let inside = (offset % page_bytes) as usize;
         match &state.page_one {
-            Some(page) if offset < page_bytes && inside + buf.len() <= page.current.len() => {
-                buf.copy_from_slice(&page.current[inside..inside + buf.len()]);
+            Some(page) if offset < page_bytes && inside + buf.len() <= page.len() => {
+                buf.copy_from_slice(&page[inside..inside + buf.len()]);
                 Ok(true)
             }
             _ => Ok(redo.read_page((offset / page_bytes) as u32 + 1, inside, buf)?),
@@ -129,29 +123,69 @@ impl AtomicLog {
     /// Commits what is held.
     pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let mut state = self.state.write();
-        if state.redo.is_none() {
-            let path = database.companion_path(Companion::Wal);
-            self.live.store(true, Ordering::Release);
-            let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
-            state.redo = Some(opened);
-        }
+        self.open(&mut state, database)?;
         // So that writing in place, later, cannot fail for want of space.
-        if held.len() > held.file_len() && held.file_len() > 0 {
+        if held.len() > held.base_len() && held.base_len() > 0 {
             database.reserve(held.len())?;
+        }
+        // Pages that are in the file already must be there for good before the commit says that they count.
+        if durability == Durability::Durable && held.has_pages_in_file() {
+            database.sync()?;
         }
         let page_bytes = held.new_page_bytes()?;
         if page_bytes == held.page_bytes() {
-            state.log(held, durability)?;
+            state.log(database, held, durability)?;
         } else {
             state.log_whole(database, held, page_bytes)?;
         }
         database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
         // SQLite takes an empty file with a log beside it for a new database, and removes the log.
-        if held.file_len() == 0 || page_bytes != held.page_bytes() {
+        if held.base_len() == 0 || page_bytes != held.page_bytes() {
             state.checkpoint(database)?;
         }
         Ok(())
+    }
+
+    /// Whether a page has a frame in the log.
+    pub fn contains(&self, number: u32) -> bool {
+        self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
+    }
+
+    /// Room in the log for a page of a transaction that does not fit into memory.
+    pub fn reserve_slot(&self, database: &Database, page_bytes: usize, index: usize) -> Result<Slot> {
+        let mut state = self.state.write();
+        Ok(self.open(&mut state, database)?.reserve_slot(page_bytes as u32, index as u32)?)
+    }
+
+    /// A transaction has ended: what it wrote ahead and did not commit is gone.
+    pub fn forget_ahead(&self, database: &Database, held: &Held) {
+        if held.in_slots().is_empty() && !held.has_pages_in_file() {
+            return;
+        }
+        let mut state = self.state.write();
+        if let Some(redo) = &mut state.redo {
+            redo.discard_slots();
+        }
+        database.end_behind_end();
+    }
+
+    /// Runs `write` on the database file behind its end, while nobody cuts it.
+    pub fn undisturbed<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _state = self.state.read();
+        write()
+    }
+
+    fn open<'a>(&self, state: &'a mut State, database: &Database) -> Result<&'a mut RedoLog> {
+        match &mut state.redo {
+            Some(redo) => Ok(redo),
+            none => {
+                let path = database.companion_path(Companion::Wal);
+                self.live.store(true, Ordering::Release);
+                let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+                Ok(none.insert(opened))
+            }
+        }
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
@@ -167,8 +201,10 @@ impl AtomicLog {
     fn reset(&self, database: &Database) {
         // A failure is latched where it must be, and else met again by the next who needs the log voided.
         let ahead = self.copy_ahead(database).and_then(|()| database.sync());
-        if ahead.is_ok() {
-            let _ = self.state.write().checkpoint(database);
+        let mut state = self.state.write();
+        // A transaction that writes ahead into the log needs it as it is; a later commit will ask again.
+        if ahead.is_ok() && !state.redo.as_ref().is_some_and(RedoLog::has_slots) {
+            let _ = state.checkpoint(database);
         }
     }
 
@@ -185,7 +221,7 @@ impl AtomicLog {
         for part in numbers.chunks(PAGES_PER_TURN) {
             let state = self.state.read();
             if let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) {
-                write_newest(database, redo, state.page_one.as_ref(), part)?;
+                write_newest(database, redo, state.page_one.as_deref(), part)?;
             }
         }
         if let Some(redo) = &mut self.state.write().redo {
@@ -232,20 +268,26 @@ impl AtomicLog {
 
 impl State {
     /// Appends what is held to the log, page 1 only where it must be.
-    fn log(&mut self, held: &Held, durability: Durability) -> Result<()> {
+    fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
-        let mut numbers: Vec<u32> = held.page_numbers().collect();
-        let mut new = None;
+        let mut numbers: Vec<u32> = held.in_memory().collect();
+        let mut page_one = None;
         if numbers.first() == Some(&1) {
-            let mut current = vec![0; held.page_bytes()];
-            held.copy(1, &mut current)?;
-            let logged = without_counters(&current);
-            if redo.contains(1) && self.page_one.as_ref().is_some_and(|page| page.logged == logged) {
+            let mut page = vec![0; held.page_bytes()];
+            held.copy(1, &mut page)?;
+            let same = |last: &Vec<u8>| without_counters(last) == without_counters(&page);
+            if redo.contains(1) && self.page_one.as_ref().is_some_and(same) {
                 numbers.remove(0);
             }
-            new = Some(PageOne { current, logged });
+            page_one = Some(page);
+        }
+        let durable = durability == Durability::Durable && redo.is_synced();
+        if durable && write_in_place_alone(database, redo, held, &numbers)? {
+            self.page_one = page_one.or(self.page_one.take());
+            return Ok(());
         }
         let transaction = Transaction {
+            slots: &held.in_slots(),
             page_numbers: &numbers,
             page_bytes: held.page_bytes() as u32,
             database_pages: (held.len() / held.page_bytes() as u64) as u32,
@@ -258,9 +300,7 @@ impl State {
             Ok(())
         };
         redo.append(&transaction, &mut copy, durability)?;
-        if new.is_some() {
-            self.page_one = new;
-        }
+        self.page_one = page_one.or(self.page_one.take());
         Ok(())
     }
 
@@ -288,7 +328,7 @@ impl State {
             Ok(())
         };
         let transaction =
-            Transaction { page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
+            Transaction { slots: &[], page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
         Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
@@ -304,7 +344,7 @@ impl State {
         if self.page_one.is_some() && numbers.first() != Some(&1) {
             numbers.insert(0, 1);
         }
-        copy_in_place(database, redo, self.page_one.as_ref(), &numbers)?;
+        copy_in_place(database, redo, self.page_one.as_deref(), &numbers)?;
         database.sync()?;
         redo.reset();
         self.page_one = None;
@@ -312,28 +352,48 @@ impl State {
     }
 }
 
+/// Commits a transaction of one page by writing it in place, where the device never tears it; `false` where
+/// it must be logged. The page must have no frame in the log, which would hide it, and page 1 must have one,
+/// whose counter is ahead of this transaction's; what the log holds must be durable already.
+fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, numbers: &[u32]) -> Result<bool> {
+    let page_bytes = held.page_bytes();
+    let [number] = *numbers else { return Ok(false) };
+    let offset = u64::from(number - 1) * page_bytes as u64;
+    let alone = number != 1
+        && !redo.has_slots()
+        && !held.has_pages_in_file()
+        && redo.contains(1)
+        && !redo.contains(number)
+        && redo.database_pages() == (held.len() / page_bytes as u64) as u32
+        && page_bytes <= database.atomic_write_bytes()
+        && offset + page_bytes as u64 <= database.file().len()?;
+    if !alone {
+        return Ok(false);
+    }
+    let mut page = vec![0; page_bytes];
+    held.copy(number, &mut page)?;
+    let written = database.write_atomic(&page, offset)?;
+    Stats::add(&database.counters().commits_in_place, u64::from(written));
+    Ok(written)
+}
+
 /// Writes pages of the log to the database file, and cuts the file where the database has shrunk.
 fn copy_in_place(
     database: &Database,
     redo: &RedoLog,
-    page_one: Option<&PageOne>,
+    page_one: Option<&[u8]>,
     numbers: &[u32],
 ) -> Result<()> {
     write_newest(database, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.file().len()? == size { Ok(()) } else { database.set_len(size) }
+    if database.is_behind_end() || database.file().len()? == size { Ok(()) } else { database.set_len(size) }
 }
 
-fn write_newest(
-    database: &Database,
-    redo: &RedoLog,
-    page_one: Option<&PageOne>,
-    numbers: &[u32],
-) -> Result<()> {
+fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
     let behind = numbers.partition_point(|number| *number <= redo.database_pages());
     let mut copy = |number: u32, page: &mut [u8]| match page_one {
         Some(one) if number == 1 => {
-            page.copy_from_slice(&one.current);
+            page.copy_from_slice(one);
             Ok(())
         }
         _ => redo.read_page(number, 0, page).map(drop),
@@ -365,6 +425,23 @@ fn write_in_place(
     Ok(())
 }
 
+/// Refuses a log that cannot be this database's: its pages have another size, and it does not hold the whole
+/// database, as after a VACUUM.
+fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
+    let file_bytes = database.page_bytes(database.file().len()?)?;
+    let whole = redo.page_numbers().take_while(|number| *number <= redo.database_pages()).count()
+        == redo.database_pages() as usize;
+    if file_bytes == 0 || file_bytes == redo.page_bytes() as usize || whole {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{}: the -wal beside it has pages of {} bytes, the database {file_bytes}: it belongs to another \
+         database; move it away, nothing was changed",
+        database.path().display(),
+        redo.page_bytes()
+    )))
+}
+
 /// Whether the newest page 1 says that the database is in WAL mode.
 fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     let mut version = [0];
@@ -374,12 +451,10 @@ fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     Ok(version[0] == 2)
 }
 
-fn without_counters(page: &[u8]) -> Vec<u8> {
-    let mut blank = page.to_vec();
-    for at in COUNTERS {
-        blank[at..at + 4].fill(0);
-    }
-    blank
+/// What page 1 says besides its counters.
+fn without_counters(page: &[u8]) -> [&[u8]; 3] {
+    let [first, second] = COUNTERS;
+    [&page[..first], &page[first + 4..second], &page[second + 4..]]
 }
 
 fn advance_counters(page: &mut [u8]) {

@@ -13,17 +13,21 @@ use super::shm::SharedMemory;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::memory::MakeSpill;
-use crate::options::Options;
+use crate::options::{AtomicWrites, Options};
 use crate::stats::Stats;
 use crate::wal::Wal;
-use litefoot_engine::device::{File, Medium, SyncLatch, parent_directory};
+use litefoot_engine::device::{ErrorKind, File, Medium, SyncLatch, parent_directory};
 use litefoot_engine::sync::{Mutex, MutexGuard};
+use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
+
+/// What `atomic=assume4k` assumes.
+const ASSUMED_ATOMIC_BYTES: usize = 4096;
 
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
@@ -59,6 +63,8 @@ pub struct Database {
     /// put there.
     alone: [AtomicBool; 2],
     handles: AtomicU64,
+    /// Whether a transaction has written behind the end of the database.
+    behind_end: AtomicBool,
     /// Memory that the connections keep for their transactions.
     held_bytes: AtomicUsize,
 }
@@ -105,6 +111,7 @@ impl Database {
             len: AtomicU64::new(UNKNOWN),
             alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
+            behind_end: AtomicBool::new(false),
             held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
             stats: Stats::default(),
@@ -315,6 +322,55 @@ impl Database {
     /// Reads exactly `buf` of the database as it was committed last.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
+    }
+
+    /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
+    pub fn write_behind_end(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.atomic.undisturbed(|| {
+            self.behind_end.store(true, Ordering::Release);
+            self.written.store(true, Ordering::Release);
+            Ok(self.file.write_at(buf, offset)?)
+        })
+    }
+
+    /// Whether a transaction has written behind the end of the database.
+    pub fn is_behind_end(&self) -> bool {
+        self.behind_end.load(Ordering::Acquire)
+    }
+
+    /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
+    /// fail, the file is longer than its header says, which SQLite bears with.
+    pub fn end_behind_end(&self) {
+        if self.behind_end.swap(false, Ordering::AcqRel) {
+            let len = self.len.load(Ordering::Acquire);
+            if len != UNKNOWN && self.latch.reason().is_none() {
+                let _ = self.file.set_len(len);
+            }
+        }
+    }
+
+    /// Bytes of a page that may be overwritten in place, whole or not at all.
+    pub fn atomic_write_bytes(&self) -> usize {
+        match self.options.atomic {
+            AtomicWrites::Auto => self.file.guarantees().atomic_write_bytes as usize,
+            AtomicWrites::Assume4k => ASSUMED_ATOMIC_BYTES,
+            AtomicWrites::Off => 0,
+        }
+    }
+
+    /// Overwrites a page in place, durably, and whole or not at all; `false` where that cannot be done, and
+    /// nothing was written.
+    pub fn write_atomic(&self, page: &[u8], offset: u64) -> Result<bool> {
+        self.latch.check(&self.path)?;
+        let result = match self.options.atomic {
+            AtomicWrites::Assume4k => self.file.write_durable_at(&[IoSlice::new(page)], offset),
+            _ => self.file.write_atomic_at(page, offset),
+        };
+        match result {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            result => Ok(self.latch.watch(result).map(|()| true)?),
+        }
     }
 
     /// Writes to the database file unless a sync has failed before.

@@ -108,6 +108,7 @@ impl Wal {
         let newest = frames.newest(commit.logged);
         let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
         let transaction = redo::Transaction {
+            slots: &[],
             page_numbers: &page_numbers,
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages(),

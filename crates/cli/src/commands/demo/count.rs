@@ -12,8 +12,8 @@ use litefoot_engine::device::{CountingMedium, OsMedium, Snapshot};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Readings that are enough to count: a log of stock SQLite is folded in once on the way.
-pub const READINGS: u64 = 500;
+/// Readings that are enough to count: every log is folded in several times on the way.
+pub const READINGS: u64 = 5000;
 
 /// What the commits of one side cost.
 #[derive(Clone, Copy, Debug)]

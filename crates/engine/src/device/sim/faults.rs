@@ -24,6 +24,8 @@ pub struct Faults {
     pub fail_again: bool,
     /// Syncs that report success and do nothing: the place, and which of them (`None`: all).
     pub ignored_sync: Option<(SyncSite, Option<u64>)>,
+    /// Writes that the medium says are atomic are torn like any other.
+    pub torn_atomic_writes: bool,
     seen: u64,
     syncs: BTreeMap<SyncSite, u64>,
     directory_syncs_until_failure: Option<u64>,

@@ -32,8 +32,8 @@ pub use faults::{Faults, SyncSite};
 pub use replay::{Random, Replay};
 
 use super::{
-    DeviceError, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, RangeLock, Result,
-    parent_directory,
+    DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
+    Result, parent_directory,
 };
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -72,6 +72,12 @@ enum Event {
         offset: u64,
         bytes: Arc<[u8]>,
     },
+    /// As above, and never torn.
+    WriteAtomic {
+        inode: Inode,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
     SetLen {
         inode: Inode,
         len: u64,
@@ -89,6 +95,7 @@ struct State {
     names: BTreeMap<PathBuf, Inode>,
     files: Vec<Content>,
     faults: Faults,
+    atomic_write_bytes: u32,
     next_handle: u64,
 }
 
@@ -158,6 +165,11 @@ impl SimMedium {
             (path.clone(), state.files[*inode].kind, state.files[*inode].bytes.clone())
         };
         state.names.iter().map(file).collect()
+    }
+
+    /// From now on the medium says, and keeps, that aligned writes up to so many bytes are atomic.
+    pub fn set_atomic_write_bytes(&self, bytes: u32) {
+        self.state().atomic_write_bytes = bytes;
     }
 
     /// Plants faults, from the next operation on.
@@ -248,6 +260,20 @@ impl File for SimFile {
 
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.write(bufs, offset, true)
+    }
+
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let torn = self.medium.state().faults.torn_atomic_writes;
+        self.write_durable_at(&[IoSlice::new(bytes)], offset)?;
+        let mut state = self.medium.state();
+        if let Some(Event::WriteDurable { inode, offset, bytes }) = state.events.pop_if(|_| !torn) {
+            state.events.push(Event::WriteAtomic { inode, offset, bytes });
+        }
+        Ok(())
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { atomic_write_bytes: self.medium.state().atomic_write_bytes }
     }
 
     fn sync(&self) -> Result<()> {

@@ -129,6 +129,9 @@ impl Replay {
                 Event::WriteDurable { inode, offset, bytes } => {
                     format!("write durably {} {offset} +{}", kind(inode), bytes.len())
                 }
+                Event::WriteAtomic { inode, offset, bytes } => {
+                    format!("write atomically {} {offset} +{}", kind(inode), bytes.len())
+                }
                 Event::SetLen { inode, len } => format!("set length {} {len}", kind(inode)),
                 Event::Sync { inode } => format!("sync {}", kind(inode)),
             };
@@ -168,7 +171,7 @@ impl Replay {
                 overlay(&mut file.current, offset, &bytes);
                 file.pending.push(Pending::Write { offset, bytes });
             }
-            Event::WriteDurable { inode, offset, bytes } => {
+            Event::WriteDurable { inode, offset, bytes } | Event::WriteAtomic { inode, offset, bytes } => {
                 self.files[inode].write_durable(offset as usize, &bytes);
             }
             Event::SetLen { inode, len } => {

@@ -53,6 +53,26 @@ impl Checksum {
     }
 }
 
+/// What a page adds to a checksum, whatever stands before it.
+///
+/// The checksum is linear in where it begins and in the bytes, so a page that was written before it was
+/// known what comes before it can be joined to the chain without being read again:
+/// `over(before, page) = step(before) + over(0, page)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSum(Checksum);
+
+/// What so many bytes of zeros make of a checksum.
+#[derive(Clone, Copy, Debug)]
+pub struct Step([Checksum; 2]);
+
+impl Step {
+    fn over(self, before: Checksum) -> Checksum {
+        let [first, second] = self.0;
+        let add = |a: u32, b: u32| before.0.wrapping_mul(a).wrapping_add(before.1.wrapping_mul(b));
+        Checksum(add(first.0, second.0), add(first.1, second.1))
+    }
+}
+
 /// What a log's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -142,6 +162,33 @@ impl Header {
         put32(&mut bytes, 8, self.salts[0]);
         put32(&mut bytes, 12, self.salts[1]);
         let checksum = before.over(&bytes[..8], self.big_endian).over(page, self.big_endian);
+        checksum.write(&mut bytes, 16);
+        (bytes, checksum)
+    }
+
+    /// What a page will add to the checksum.
+    pub fn page_sum(&self, page: &[u8]) -> PageSum {
+        PageSum(Checksum::default().over(page, self.big_endian))
+    }
+
+    /// What a page of zeros makes of a checksum.
+    pub fn step(&self) -> Step {
+        let zeros = vec![0; self.page_bytes as usize];
+        Step([Checksum(1, 0), Checksum(0, 1)].map(|unit| unit.over(&zeros, self.big_endian)))
+    }
+
+    /// As [`Header::encode_frame`], for a page of which only the sum is at hand.
+    pub fn encode_frame_of_sum(
+        &self,
+        before: Checksum,
+        page_number: u32,
+        database_pages: u32,
+        step: Step,
+        sum: PageSum,
+    ) -> ([u8; FRAME_HEADER_BYTES], Checksum) {
+        let (mut bytes, _) = self.encode_frame(before, page_number, database_pages, &[]);
+        let stepped = step.over(before.over(&bytes[..8], self.big_endian));
+        let checksum = Checksum(stepped.0.wrapping_add(sum.0.0), stepped.1.wrapping_add(sum.0.1));
         checksum.write(&mut bytes, 16);
         (bytes, checksum)
     }

@@ -32,7 +32,7 @@ use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
     total_bytes,
 };
-use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, PageSum};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::ops::{Range, RangeInclusive};
@@ -60,12 +60,24 @@ pub enum Durability {
 /// A transaction of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
-    /// The pages it changed, each once.
+    /// Pages that were written ahead into slots, in order; see [`RedoLog::reserve_slot`].
+    pub slots: &'a [(u32, PageSum)],
+    /// The other pages it changed, each once.
     pub page_numbers: &'a [u32],
     /// Bytes of each.
     pub page_bytes: u32,
     /// Pages of the database after it.
     pub database_pages: u32,
+}
+
+/// Room in the log for a page of a transaction that is not finished yet.
+pub struct Slot {
+    /// The log's file.
+    pub file: Arc<dyn File>,
+    /// Where the page goes.
+    pub offset: u64,
+    /// The header that [`Header::page_sum`] is asked of.
+    pub header: Header,
 }
 
 /// A redo log, and which pages it holds.
@@ -84,6 +96,8 @@ pub struct RedoLog {
     last: Option<Header>,
     checksum: Checksum,
     frames: u32,
+    /// Frames behind them that a transaction writes ahead.
+    slots: u32,
     /// Frames whose pages, as far as they are the newest, are in the database file.
     copied: u32,
     newest: BTreeMap<u32, u32>,
@@ -111,6 +125,7 @@ impl RedoLog {
             last: None,
             checksum: Checksum::default(),
             frames: 0,
+            slots: 0,
             copied: 0,
             newest: BTreeMap::new(),
             database_pages: 0,
@@ -219,31 +234,83 @@ impl RedoLog {
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
         durability: Durability,
     ) -> Result<()> {
-        let numbers = transaction.page_numbers;
-        if numbers.is_empty() {
+        let (numbers, slots) = (transaction.page_numbers, transaction.slots);
+        if numbers.is_empty() && slots.is_empty() {
             return self.settle(durability);
         }
         let header = self.begin(transaction.page_bytes)?;
-        let end = self.frames + numbers.len() as u32;
+        let behind_slots = self.frames + slots.len() as u32;
+        let end = behind_slots + numbers.len() as u32;
         self.reserve(header.frame_offset(end))?;
+        let mut checksum = self.close_slots(&header, transaction)?;
         let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
-        let mut checksum = self.checksum;
         for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
             let part = first..numbers.len().min(first + PAGES_PER_WRITE);
             self.fill(&header, transaction, part, &mut checksum, copy)?;
-            let offset = header.frame_offset(self.frames + first as u32);
+            let offset = header.frame_offset(behind_slots + first as u32);
             self.write(offset, alone)?;
             self.unsynced |= !alone;
         }
         self.settle(durability)?;
-        for (frame, page_number) in (self.frames..).zip(numbers) {
+        let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
+        for (frame, page_number) in (self.frames..).zip(in_order) {
             self.newest.insert(*page_number, frame);
         }
         self.frames = end;
+        self.slots = 0;
         self.checksum = checksum;
         self.database_pages = transaction.database_pages;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
         Ok(())
+    }
+
+    /// Room for page number `slot`, from 0, of a transaction that is not finished: it may be written, and
+    /// written again, ahead of [`RedoLog::append`], and does not count before.
+    pub fn reserve_slot(&mut self, page_bytes: u32, slot: u32) -> Result<Slot> {
+        let header = self.begin(page_bytes)?;
+        self.reserve(header.frame_offset(self.frames + slot + 1))?;
+        self.latch.check(&self.path)?;
+        self.slots = self.slots.max(slot + 1);
+        self.unsynced = true;
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => self.medium.open(&self.path, FileKind::RedoLog, OpenMode::ReadWrite)?,
+        };
+        Ok(Slot { file, offset: header.frame_offset(self.frames + slot) + FRAME_HEADER_BYTES as u64, header })
+    }
+
+    /// Whether slots are in use: the log must not be begun anew.
+    pub fn has_slots(&self) -> bool {
+        self.slots > 0
+    }
+
+    /// Gives all slots back.
+    pub fn discard_slots(&mut self) {
+        self.slots = 0;
+    }
+
+    /// Writes the frame headers of the slots; returns the checksum behind them.
+    fn close_slots(&mut self, header: &Header, transaction: &Transaction<'_>) -> Result<Checksum> {
+        let mut checksum = self.checksum;
+        let Some(file) = self.file.clone().filter(|_| !transaction.slots.is_empty()) else {
+            return Ok(checksum);
+        };
+        self.latch.check(&self.path)?;
+        let step = header.step();
+        for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
+            let last = transaction.page_numbers.is_empty() && index + 1 == transaction.slots.len();
+            let size = if last { transaction.database_pages } else { 0 };
+            let (head, next) = header.encode_frame_of_sum(checksum, *page_number, size, step, *sum);
+            file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
+            checksum = next;
+        }
+        self.unsynced = true;
+        Ok(checksum)
+    }
+
+    /// Whether everything appended is durable.
+    pub fn is_synced(&self) -> bool {
+        !self.unsynced && !self.name_unsynced
     }
 
     /// Makes everything appended durable.

@@ -17,8 +17,12 @@ fn page(number: u32, version: u32) -> Vec<u8> {
 }
 
 fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
-    let transaction =
-        Transaction { page_numbers: numbers, page_bytes: PAGE as u32, database_pages: 100 + version };
+    let transaction = Transaction {
+        slots: &[],
+        page_numbers: numbers,
+        page_bytes: PAGE as u32,
+        database_pages: 100 + version,
+    };
     let mut copy = |index: usize, out: &mut [u8]| {
         out.copy_from_slice(&page(numbers[index], version));
         Ok(())
@@ -187,4 +191,46 @@ fn a_failed_sync_is_final() {
     assert!(append(&mut log, &[2], 2, Durability::Durable).is_err());
     let again = append(&mut log, &[2], 3, Durability::Durable).unwrap_err();
     assert_eq!(again.kind(), crate::device::ErrorKind::Latched);
+}
+
+#[test]
+fn pages_written_ahead_are_joined_to_the_chain() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
+    let mut sums = Vec::new();
+    for (index, number) in [7, 8, 9].into_iter().enumerate() {
+        let slot = log.reserve_slot(PAGE as u32, index as u32).unwrap();
+        // Written twice: only the second version counts.
+        for version in [2, 3] {
+            slot.file.write_at(&page(number, version), slot.offset).unwrap();
+        }
+        sums.push((number, slot.header.page_sum(&page(number, 3))));
+    }
+    assert!(log.has_slots());
+    assert_eq!(open(&medium).frames(), 2);
+    let transaction =
+        Transaction { slots: &sums, page_numbers: &[2], page_bytes: PAGE as u32, database_pages: 50 };
+    let mut copy = |_: usize, out: &mut [u8]| {
+        out.copy_from_slice(&page(2, 3));
+        Ok(())
+    };
+    log.append(&transaction, &mut copy, Durability::Durable).unwrap();
+    for log in [&log, &open(&medium)] {
+        assert_eq!((log.frames(), log.database_pages(), log.has_slots()), (6, 50, false));
+        let found = [1, 2, 7, 8, 9].map(|number| version_of(log, number));
+        assert_eq!(found, [Some(1), Some(3), Some(3), Some(3), Some(3)]);
+    }
+    // A transaction may consist of nothing else, and one that is given up leaves nothing.
+    let slot = log.reserve_slot(PAGE as u32, 0).unwrap();
+    slot.file.write_at(&page(4, 4), slot.offset).unwrap();
+    log.discard_slots();
+    let slot = log.reserve_slot(PAGE as u32, 0).unwrap();
+    slot.file.write_at(&page(5, 5), slot.offset).unwrap();
+    let sums = [(5, slot.header.page_sum(&page(5, 5)))];
+    let transaction =
+        Transaction { slots: &sums, page_numbers: &[], page_bytes: PAGE as u32, database_pages: 51 };
+    log.append(&transaction, &mut |_, _| Ok(()), Durability::Durable).unwrap();
+    let log = open(&medium);
+    assert_eq!((log.frames(), version_of(&log, 4), version_of(&log, 5)), (7, None, Some(5)));
 }
