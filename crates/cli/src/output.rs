@@ -29,6 +29,13 @@ impl Output {
         self.text("\n")
     }
 
+    /// Writes names and values, the values aligned right.
+    pub fn pairs(&mut self, rows: impl IntoIterator<Item = (&'static str, String)>) -> Result<(), Failure> {
+        let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![left(name), right(value)]).collect();
+        let columns = Columns::fit(rows.iter().map(Vec::as_slice));
+        rows.iter().try_for_each(|row| self.line(columns.row(row)))
+    }
+
     /// Hands everything to the reader.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(|error| Failure::output(&error))

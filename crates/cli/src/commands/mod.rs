@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod demo;
 mod graph;
+mod pages;
 mod release;
 mod run;
 mod sql;
@@ -23,6 +24,7 @@ pub enum Command {
     Check(check::Args),
     Release(release::Args),
     Graph(graph::Args),
+    Pages(pages::Args),
     Bench(bench::Args),
 }
 
@@ -36,6 +38,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(args),
         Command::Release(args) => release::run(args),
         Command::Graph(args) => graph::run(args),
+        Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

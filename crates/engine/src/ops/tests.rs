@@ -252,6 +252,7 @@ fn check_graph(name: &str, text: &str, page_bytes: usize, starts: usize) {
         assert_eq!(graph.nodes(), plain.neighbors.len() as u64, "{name}");
         assert_eq!(graph.is_reordered(), order == Order::Locality);
         assert_eq!(graph.pages(), memory.extents().len());
+        graph.verify(&mut |_| Ok(())).unwrap();
         for (node, neighbors) in plain.neighbors.iter().enumerate() {
             assert_eq!(&graph.neighbors(node as u64).unwrap(), neighbors, "{name}, {order:?}: {node}");
         }
@@ -388,6 +389,20 @@ fn indices_that_point_outside_are_refused() {
         let (workers, mut search) = (workers(1), Search::from(&graph, 0).unwrap());
         let error = (0..4).find_map(|_| search.next_level(&workers, &graph).err()).unwrap();
         assert!(matches!(error, Error::NotAGraph(_)), "{error}");
+        assert!(matches!(graph.verify(&mut |_| Ok(())).err(), Some(Error::NotAGraph(_))));
+    }
+}
+
+#[test]
+fn numberings_that_contradict_each_other_are_found() {
+    let memory = Memory::new(4096);
+    let metadata = load_text(&memory, "4 3\n0 1\n1 2\n2 3\n", Order::Locality).unwrap();
+    for page in [4, 5] {
+        memory.update(page, &mut |bytes| bytes.swap(0, 4)).unwrap();
+        let graph = Graph::open(&memory, metadata).unwrap();
+        assert!(matches!(graph.verify(&mut |_| Ok(())).err(), Some(Error::NotAGraph(_))), "page {page}");
+        memory.update(page, &mut |bytes| bytes.swap(0, 4)).unwrap();
+        assert!(graph.verify(&mut |_| Ok(())).is_ok());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::explain;
 use crate::failure::Failure;
-use crate::output::{Columns, Output, grouped, left, right};
+use crate::output::{Output, grouped};
 use crate::pagefile;
 use litefoot_engine::ops::Pages;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         });
         output.line(format!("{object:#}"))?;
     } else {
-        let rows = [
+        output.pairs([
             ("nodes", grouped(graph.nodes())),
             ("edges", grouped(graph.edges())),
             ("bytes of a node's number", graph.id_bytes().to_string()),
@@ -52,12 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             ("bytes of a page", grouped(page_bytes)),
             ("pages", grouped(graph.pages())),
             ("bytes", grouped(graph.pages() * page_bytes)),
-        ];
-        let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![left(name), right(value)]).collect();
-        let columns = Columns::fit(rows.iter().map(Vec::as_slice));
-        for row in &rows {
-            output.line(columns.row(row))?;
-        }
+        ])?;
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)

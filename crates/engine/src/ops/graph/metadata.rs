@@ -37,6 +37,10 @@ fn checksum(page: &[u8]) -> u32 {
 }
 
 impl Metadata {
+    pub fn is_at(page: &[u8]) -> bool {
+        page.starts_with(MAGIC)
+    }
+
     pub fn vectors(&self) -> [&Extents; 4] {
         [&self.first_neighbor, &self.neighbors, &self.new_number, &self.old_number]
     }

@@ -52,6 +52,9 @@ use vector::Cursor;
 /// The metadata page of a graph that was loaded into a new page file, where it is the first page there is.
 pub const GRAPH_PAGE: u64 = 1;
 
+/// Nodes that are verified between two reports.
+const REPORT_EVERY: u64 = 4096;
+
 /// A graph in pages.
 pub struct Graph<'p, P: Pages> {
     pages: &'p P,
@@ -66,6 +69,36 @@ impl<'p, P: Pages> Graph<'p, P> {
     pub fn open(pages: &'p P, metadata_page: u64) -> Result<Graph<'p, P>> {
         let metadata = Metadata::read(&pages.page(metadata_page)?, pages.page_bytes())?;
         Ok(Graph { pages, metadata })
+    }
+
+    /// Whether a page is the metadata page of a graph, sound or not.
+    pub fn is_at(page: &[u8]) -> bool {
+        Metadata::is_at(page)
+    }
+
+    /// Follows every index and, where the graph was reordered, both numberings. `progress` hears of the nodes
+    /// behind it now and then and may end it with an error.
+    ///
+    /// # Errors
+    /// [`Error::NotAGraph`] with the first thing that is wrong; those of the pages and of `progress`.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        let mut reader = Reader::new(self);
+        let mut edges = 0;
+        for node in 0..self.nodes() {
+            if node.is_multiple_of(REPORT_EVERY) {
+                progress(node)?;
+            }
+            reader.each_neighbor(node, &mut |_| edges += 1)?;
+            let mut back = [node];
+            self.to_text(&mut back)?;
+            if self.stored(back[0])? != node {
+                return Err(Error::NotAGraph(format!("node {node} has no number of its own")));
+            }
+        }
+        match edges == self.edges() {
+            true => Ok(()),
+            false => Err(Error::NotAGraph(format!("{edges} edges, where {} should be", self.edges()))),
+        }
     }
 
     /// Nodes; they are numbered from 0.

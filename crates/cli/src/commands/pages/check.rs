@@ -1,0 +1,88 @@
+//! `litefoot pages check`: can every page be read, and is a graph in them whole?
+
+use crate::failure::Failure;
+use crate::interrupt::{self, Idle};
+use crate::output::Output;
+use crate::pagefile;
+use crate::progress::Bar;
+use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
+use litefoot_engine::ops::{Error, Pages};
+use litefoot_engine::pagefile::{Options, PageFile};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Findings after which the check ends.
+const MOST_FINDINGS: usize = 100;
+
+/// Check a page file: its header and length, every page, and the graph in it, if there is one.
+///
+/// Exit code 0: everything is in order; 1: something was found.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot pages check routes.graph && cp routes.graph backup/")]
+pub struct Args {
+    /// The page file
+    database: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    interrupt::listen(Idle::Ask);
+    let path = args.database.as_path();
+    let file = pagefile::open(path, &Options::default())?;
+    let mut found = unreadable_pages(&file)?;
+    if found.is_empty() {
+        found = graph_findings(&file)?;
+    }
+    let mut output = Output::new();
+    for finding in &found {
+        output.line(finding)?;
+    }
+    if found.is_empty() {
+        output.line(format!("{}: in order", path.display()))?;
+    }
+    output.flush()?;
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn unreadable_pages(file: &PageFile) -> Result<Vec<String>, Failure> {
+    let (extents, mut found) = (file.extents(), Vec::new());
+    let bar = Bar::new("reading", extents.len());
+    for page in extents.ranges().iter().cloned().flatten() {
+        if let Err(error) = file.hold(page) {
+            found.push(error.to_string());
+        }
+        bar.at(page);
+        interrupt::check()?;
+        if found.len() >= MOST_FINDINGS {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with the graph; nothing where there is none.
+fn graph_findings(file: &PageFile) -> Result<Vec<String>, Failure> {
+    if file.extents().is_empty() || !file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<PageFile>::is_at(&page)) {
+        return Ok(Vec::new());
+    }
+    let graph = match Graph::open(file, GRAPH_PAGE) {
+        Ok(graph) => graph,
+        Err(error) => return Ok(vec![error.to_string()]),
+    };
+    let bar = Bar::new("following edges", graph.nodes());
+    let mut stopped = None;
+    let result = graph.verify(&mut |node| {
+        bar.at(node);
+        interrupt::check().map_err(|failure| {
+            stopped = Some(failure);
+            Error::Stopped
+        })
+    });
+    match (stopped, result) {
+        (Some(failure), _) => Err(failure),
+        (None, Ok(())) => Ok(Vec::new()),
+        (None, Err(error)) => Ok(vec![error.to_string()]),
+    }
+}

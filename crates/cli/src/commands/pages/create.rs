@@ -1,0 +1,59 @@
+//! `litefoot pages create`: a page file of random bytes, to try things on.
+
+use super::explain;
+use crate::failure::Failure;
+use crate::interrupt::{self, Idle};
+use crate::output::{Output, grouped};
+use crate::pagefile::{self, Bytes, PageBytes};
+use crate::progress::Bar;
+use litefoot_engine::ops::PagesMut;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make a page file of random bytes.
+///
+/// Equal seeds give equal files. Where the command is interrupted, no file is left.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot pages create test.pages --size 64M
+  litefoot pages create test.pages --size 1G --page-size 64K --seed 7")]
+pub struct Args {
+    /// The page file to make
+    database: PathBuf,
+
+    /// Bytes (K, M, G) of its pages, rounded up to whole ones
+    #[arg(long, value_name = "BYTES")]
+    size: Bytes,
+
+    /// Bytes of a page: 4K, 8K, 16K, 32K or 64K
+    #[arg(long, value_name = "BYTES", default_value = "4K")]
+    page_size: PageBytes,
+
+    /// The seed of the random bytes
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    interrupt::listen(Idle::Ask);
+    let path = args.database.as_path();
+    let new = pagefile::create(path, args.page_size)?;
+    let count = args.size.0.div_ceil(args.page_size.0) as u64;
+    let pages = new.allocate(count).map_err(|error| explain(path, &error))?;
+    let mut random = fastrand::Rng::with_seed(args.seed);
+    let bar = Bar::new("writing", count);
+    for (done, page) in (0..).zip(pages.ranges().iter().cloned().flatten()) {
+        new.update(page, &mut |bytes| random.fill(bytes)).map_err(|error| explain(path, &error))?;
+        bar.at(done);
+        interrupt::check()?;
+    }
+    drop(bar);
+    pagefile::finish(new, path)?;
+    let mut output = Output::new();
+    let (count, page_bytes) = (grouped(count), grouped(args.page_size.0 as u64));
+    output.line(format!("{}: {count} pages of {page_bytes} bytes", path.display()))?;
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

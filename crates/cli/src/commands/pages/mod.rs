@@ -1,0 +1,54 @@
+//! `litefoot pages`: page files, whatever is in them.
+
+mod check;
+mod create;
+mod scan;
+mod stat;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use litefoot_engine::ops::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Make, scan, check and describe page files.
+///
+/// A page file is what `litefoot graph load` makes, and what the engine's operators work on.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot pages create test.pages --size 64M
+  litefoot pages scan test.pages
+  litefoot pages check test.pages
+  litefoot pages stat test.pages")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Create(create::Args),
+    Scan(scan::Args),
+    Check(check::Args),
+    Stat(stat::Args),
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    match args.command {
+        Command::Create(args) => create::run(args),
+        Command::Scan(args) => scan::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Stat(args) => stat::run(args),
+    }
+}
+
+/// An operator's error on a page file, in words.
+fn explain(path: &Path, error: &Error) -> Failure {
+    match error {
+        // These name the file themselves.
+        Error::Pages(error) => Failure::new(error.to_string()),
+        _ => Failure::file(path, error),
+    }
+}
