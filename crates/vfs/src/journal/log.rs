@@ -161,7 +161,8 @@ impl AtomicLog {
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
     pub fn forget_ahead(&self, database: &Database, held: &Held) {
-        if held.in_slots().is_empty() && !held.has_pages_in_file() {
+        // A rollback has cut what it holds, but not what lies in the file.
+        if held.in_slots().is_empty() && !held.has_pages_in_file() && !database.is_behind_end() {
             return;
         }
         let mut state = self.state.write();
