@@ -28,25 +28,21 @@
 pub mod format;
 mod scan;
 
+use super::space;
 use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
-    total_bytes,
 };
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, PageSum};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Least and most bytes by which the file grows at a time; in between it doubles.
-const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=256 * 1024;
 /// Bytes of the buffer that are kept from one append to the next.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Most pages in one write.
 const PAGES_PER_WRITE: usize = 256;
-
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Whether an append waits for the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,20 +380,7 @@ impl RedoLog {
     fn reserve(&mut self, end: u64) -> Result<()> {
         let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
         self.latch.check(&self.path)?;
-        let step = self.allocated.clamp(*GROWTH_BYTES.start(), *GROWTH_BYTES.end());
-        let len = end.next_multiple_of(*GROWTH_BYTES.start()).max(self.allocated + step);
-        file.allocate(len)?;
-        let mut at = self.allocated;
-        while at < len {
-            let slices: Vec<IoSlice<'_>> = (at..len)
-                .step_by(ZEROS.len())
-                .take(PAGES_PER_WRITE)
-                .map(|from| IoSlice::new(&ZEROS[..ZEROS.len().min((len - from) as usize)]))
-                .collect();
-            file.write_vectored_at(&slices, at)?;
-            at += total_bytes(&slices);
-        }
-        self.allocated = len;
+        self.allocated = space::grow(&*file, self.allocated, end)?;
         self.unsynced = true;
         Ok(())
     }

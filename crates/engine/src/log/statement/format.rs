@@ -1,0 +1,117 @@
+//! The bytes of a statement log. All fields are little-endian.
+//!
+//! ```text
+//! header, the first sector
+//!  0            8         12      16           24       28       32       36          60         64
+//! | "litefoot" | version | state | generation | salt 1 | salt 2 | frames | zeros …   | CRC-32C | zeros … 512
+//!                         1 in use, 0 retired   base: what the redo log must be
+//!
+//! record, from offset 512, one behind the other at multiples of 8
+//!  0        4      8          16          16 + length
+//! | length | kind | sequence | payload … | CRC-32C | zeros to a multiple of 8 |
+//! ```
+//!
+//! The CRC of a record covers the generation, the 16 bytes of its header and the payload. A record counts if
+//! its CRC fits, its sequence follows that of the record before it (the first is 0), and all before it count.
+
+/// Bytes of the header: the sector that nothing else shares.
+pub const HEADER_BYTES: u64 = 512;
+/// Bytes of a record besides its payload, without padding.
+const FRAME_BYTES: usize = 20;
+/// What records are aligned to.
+const ALIGNMENT: usize = 8;
+/// Bytes of the header that mean something.
+const USED_BYTES: usize = 64;
+const CRC_AT: usize = 60;
+
+const MAGIC: &[u8; 8] = b"litefoot";
+const VERSION: u32 = 1;
+
+/// The state of a redo log: the generation and the frames that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The salts of the redo log's header.
+    pub salts: [u32; 2],
+    /// Its frames.
+    pub frames: u32,
+}
+
+/// The header of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whether its records wait to be replayed.
+    pub in_use: bool,
+    /// Counts up.
+    pub generation: u64,
+    /// What the records build upon.
+    pub base: Base,
+}
+
+impl Header {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        bytes[..8].copy_from_slice(MAGIC);
+        put(&mut bytes, 8, &VERSION.to_le_bytes());
+        put(&mut bytes, 12, &u32::from(self.in_use).to_le_bytes());
+        put(&mut bytes, 16, &self.generation.to_le_bytes());
+        put(&mut bytes, 24, &self.base.salts[0].to_le_bytes());
+        put(&mut bytes, 28, &self.base.salts[1].to_le_bytes());
+        put(&mut bytes, 32, &self.base.frames.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+        put(&mut bytes, CRC_AT, &crc.to_le_bytes());
+        bytes
+    }
+
+    /// The header in `bytes`, if it is valid.
+    pub fn decode(bytes: &[u8]) -> Option<Header> {
+        let bytes = bytes.get(..USED_BYTES)?;
+        let valid = &bytes[..8] == MAGIC
+            && le32(bytes, 8)? == VERSION
+            && le32(bytes, CRC_AT)? == crc32c::crc32c(&bytes[..CRC_AT]);
+        Some(Header {
+            in_use: valid.then(|| le32(bytes, 12)).flatten()? == 1,
+            generation: le64(bytes, 16)?,
+            base: Base { salts: [le32(bytes, 24)?, le32(bytes, 28)?], frames: le32(bytes, 32)? },
+        })
+    }
+}
+
+/// Bytes that a record takes.
+pub fn record_bytes(payload: usize) -> usize {
+    (payload + FRAME_BYTES).next_multiple_of(ALIGNMENT)
+}
+
+/// Appends a record to `out`.
+pub fn encode_record(out: &mut Vec<u8>, generation: u64, kind: u32, sequence: u64, payload: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(payload);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), &out[start..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.resize(start + record_bytes(payload.len()), 0);
+}
+
+/// The record at the beginning of `bytes`: its kind, its payload, and the bytes it takes.
+pub fn decode_record(bytes: &[u8], generation: u64, sequence: u64) -> Option<(u32, &[u8], usize)> {
+    let len = le32(bytes, 0)? as usize;
+    let end = len.checked_add(16)?;
+    let covered = bytes.get(..end)?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), covered);
+    let valid = le32(bytes, end)? == crc && le64(bytes, 8)? == sequence;
+    valid.then_some((le32(bytes, 4)?, &covered[16..], record_bytes(len)))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn le64(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}

@@ -1,0 +1,286 @@
+//! The statement log: what transactions said, instead of the pages they changed.
+//!
+//! # Why
+//! A transaction of a few rows says in a hundred bytes what takes kilobytes as pages. The log holds such
+//! transactions until their pages are folded into the redo log, all at once and each page once.
+//!
+//! # What it promises
+//! 1. After [`StatementLog::append`] with [`Durability::Durable`] returned, the records and all before them
+//!    survive a power cut.
+//! 2. An append into space that was made by [`StatementLog::reserve`] changes no metadata, and cannot fail for
+//!    want of space.
+//! 3. Records of one generation are never taken for those of another.
+//! 4. Nothing is created on the medium before the first [`StatementLog::reserve`].
+//!
+//! # Invariants
+//! 1. A generation builds upon one state of the redo log, its [`Base`]. Whoever begins one has made that state
+//!    durable before.
+//! 2. A generation is begun only when the records of the one before are of no more use, and after the header
+//!    of that one says so, durably: the first write of the new one, header and records, may be torn.
+//!
+//! The payload of a record is not understood here.
+
+pub mod format;
+#[cfg(test)]
+mod tests;
+
+use super::redo::Durability;
+use super::space;
+use crate::device::{File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
+pub use format::Base;
+use format::{HEADER_BYTES, Header, record_bytes};
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of the buffer that are kept from one append to the next.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// A record: what kind, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Chosen by whoever appends.
+    pub kind: u32,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// A statement log.
+pub struct StatementLog {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    latch: Arc<SyncLatch>,
+    file: Option<Arc<dyn File>>,
+    name_unsynced: bool,
+    unsynced: bool,
+    /// The generation; absent while there never was one.
+    header: Option<Header>,
+    /// Whether its header is on the medium.
+    header_written: bool,
+    /// Where the next record goes.
+    end: u64,
+    sequence: u64,
+    /// Bytes of the file that were written at least once.
+    written: u64,
+    buffer: Vec<u8>,
+}
+
+impl StatementLog {
+    /// Takes over what is at `path`, if anything is.
+    ///
+    /// # Errors
+    /// Those of reading. Damage is none: records count up to the first that is not valid.
+    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<StatementLog> {
+        let mut log = StatementLog {
+            medium,
+            path: path.to_owned(),
+            latch,
+            file: None,
+            name_unsynced: false,
+            unsynced: false,
+            header: None,
+            header_written: false,
+            end: HEADER_BYTES,
+            sequence: 0,
+            written: 0,
+            buffer: Vec::new(),
+        };
+        if log.medium.info(path)?.is_some_and(|info| info.is_file) {
+            let file = log.medium.open(path, FileKind::StatementLog, OpenMode::ReadWrite)?;
+            log.written = file.len()?;
+            log.file = Some(file);
+            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            (log.name_unsynced, log.unsynced) = (true, true);
+            log.scan()?;
+        }
+        Ok(log)
+    }
+
+    /// Where the file is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the records build upon, while they wait to be replayed.
+    pub fn base(&self) -> Option<Base> {
+        self.header.filter(|header| header.in_use).map(|header| header.base)
+    }
+
+    /// Whether no record waits.
+    pub fn is_empty(&self) -> bool {
+        self.base().is_none() || self.sequence == 0
+    }
+
+    /// Bytes up to the last record.
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes that can be appended up to without making room.
+    pub fn room(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// The records that wait to be replayed, in order.
+    pub fn records(&self) -> Result<Vec<Record>> {
+        let (Some(header), Some(file)) = (self.header.filter(|header| header.in_use), &self.file) else {
+            return Ok(Vec::new());
+        };
+        let bytes = read_records(&**file, self.written)?;
+        Ok(walk(&bytes, header.generation)
+            .map(|(kind, payload)| Record { kind, payload: payload.to_vec() })
+            .collect())
+    }
+
+    /// Makes room for records up to `end` bytes of the file.
+    pub fn reserve(&mut self, end: u64) -> Result<()> {
+        if end <= self.written {
+            return Ok(());
+        }
+        self.latch.check(&self.path)?;
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let file = self.medium.open(&self.path, FileKind::StatementLog, OpenMode::Create)?;
+                self.name_unsynced = true;
+                self.file.insert(file).clone()
+            }
+        };
+        self.unsynced = true;
+        self.written = space::grow(&*file, self.written, end)?;
+        Ok(())
+    }
+
+    /// Begins a generation upon `base`, which is durable, after the one before was retired. Nothing is written
+    /// before the first append.
+    pub fn begin(&mut self, base: Base) {
+        let generation = self.header.map_or(0, |header| header.generation) + 1;
+        self.header = Some(Header { in_use: true, generation, base });
+        self.header_written = false;
+        self.end = HEADER_BYTES;
+        self.sequence = 0;
+    }
+
+    /// Appends records, into room that was made before.
+    pub fn append(&mut self, records: &[Record], durability: Durability) -> Result<()> {
+        let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        self.buffer.clear();
+        let offset = if self.header_written {
+            self.end
+        } else {
+            self.sync()?;
+            self.buffer.extend_from_slice(&header.encode());
+            0
+        };
+        let mut sequence = self.sequence;
+        for record in records {
+            format::encode_record(
+                &mut self.buffer,
+                header.generation,
+                record.kind,
+                sequence,
+                &record.payload,
+            );
+            sequence += 1;
+        }
+        let bytes = [IoSlice::new(&self.buffer)];
+        if durability == Durability::Durable && !self.unsynced {
+            self.latch.watch(file.write_durable_at(&bytes, offset))?;
+        } else {
+            file.write_vectored_at(&bytes, offset)?;
+            self.unsynced = true;
+        }
+        self.end = offset + self.buffer.len() as u64;
+        self.sequence = sequence;
+        self.header_written = true;
+        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        if durability == Durability::Durable { self.sync() } else { Ok(()) }
+    }
+
+    /// Bytes that records of these payloads take.
+    pub fn bytes_of(payloads: impl IntoIterator<Item = usize>) -> u64 {
+        payloads.into_iter().map(|bytes| record_bytes(bytes) as u64).sum()
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync(&mut self) -> Result<()> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        if self.unsynced {
+            self.latch.check(&self.path)?;
+            self.latch.watch(file.sync())?;
+            self.unsynced = false;
+        }
+        if self.name_unsynced {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// The records are of no more use, and the header says so; durable after [`StatementLog::sync`] only.
+    pub fn retire(&mut self) -> Result<()> {
+        let Some(header) = self.header.filter(|header| header.in_use) else { return Ok(()) };
+        let retired = Header { in_use: false, ..header };
+        self.header = Some(retired);
+        self.end = HEADER_BYTES;
+        self.sequence = 0;
+        if let (true, Some(file)) = (self.header_written, &self.file) {
+            self.latch.check(&self.path)?;
+            file.write_at(&retired.encode(), 0)?;
+            self.unsynced = true;
+        }
+        Ok(())
+    }
+
+    /// Removes the file, for good.
+    pub fn delete(&mut self) -> Result<()> {
+        if self.file.take().is_some() {
+            self.medium.delete(&self.path)?;
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        }
+        (self.header, self.header_written) = (None, false);
+        (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
+        (self.unsynced, self.name_unsynced) = (false, false);
+        Ok(())
+    }
+
+    /// Finds the generation and the end of its records.
+    fn scan(&mut self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let read = file.read_at(&mut bytes, 0)?;
+        self.header = Header::decode(&bytes[..read]);
+        self.header_written = self.header.is_some();
+        let Some(header) = self.header else { return Ok(()) };
+        let bytes = read_records(&**file, self.written)?;
+        for (_, payload) in walk(&bytes, header.generation) {
+            self.end += record_bytes(payload.len()) as u64;
+            self.sequence += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Everything behind the header.
+fn read_records(file: &dyn File, len: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len.saturating_sub(HEADER_BYTES) as usize];
+    let read = file.read_at(&mut bytes, HEADER_BYTES)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// The valid records, in order.
+fn walk(bytes: &[u8], generation: u64) -> impl Iterator<Item = (u32, &[u8])> {
+    let mut rest = bytes;
+    (0u64..).map_while(move |sequence| {
+        let (kind, payload, taken) = format::decode_record(rest, generation, sequence)?;
+        rest = rest.get(taken..).unwrap_or(&[]);
+        Some((kind, payload))
+    })
+}
