@@ -34,7 +34,11 @@ pub unsafe extern "C" fn on_new_connection(
     // SAFETY: SQLite returned the connection's main file.
     let Some(object) = (unsafe { FileObject::of(file) }) else { return SQLITE_OK };
     match object.refusal() {
-        None => SQLITE_OK,
+        None => {
+            // SAFETY: the connection is alive as long as its main file, which owns what is made here.
+            unsafe { object.watch(db) };
+            SQLITE_OK
+        }
         Some(reason) => {
             crate::error::remember(reason);
             if !message.is_null() {

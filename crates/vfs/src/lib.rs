@@ -7,6 +7,7 @@
 //! ```text
 //! abi       SQLite's structures, numbers and function table; the trampolines
 //! vfs       SQLite's file calls
+//! capture   which statements made a transaction
 //! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
@@ -14,6 +15,7 @@
 //! ```
 
 pub mod abi;
+mod capture;
 pub mod connection;
 mod error;
 pub mod install;

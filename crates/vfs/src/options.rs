@@ -3,6 +3,8 @@
 //! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// What a database is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,14 @@ pub struct Options {
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database begins it anew.
     pub log_bytes: usize,
+    /// Most bytes of the statement log of a database in WAL mode; 0 writes pages only.
+    pub sla_size: usize,
+    /// Where the statement log lies, if not beside the database.
+    pub nvram: Option<PathBuf>,
+    /// How long what was committed at `synchronous=NORMAL` may take to be durable.
+    pub normal_window: Duration,
+    /// How long a writer waits for its turn inside the process.
+    pub busy_wait: Duration,
 }
 
 /// What is taken for a write that reaches the medium whole or not at all.
@@ -31,7 +41,16 @@ pub enum AtomicWrites {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { shared: false, wal_memory: 16 << 20, atomic: AtomicWrites::Auto, log_bytes: 4 << 20 }
+        Options {
+            shared: false,
+            wal_memory: 16 << 20,
+            atomic: AtomicWrites::Auto,
+            log_bytes: 4 << 20,
+            sla_size: 4 << 20,
+            nvram: None,
+            normal_window: Duration::from_millis(10),
+            busy_wait: Duration::from_secs(5),
+        }
     }
 }
 
@@ -87,6 +106,34 @@ const KNOWN: &[Known] = &[
         set: |options, value| size(value).map(|value| options.log_bytes = value),
         get: |options| options.log_bytes.to_string(),
     },
+    Known {
+        name: "sla_size",
+        help: "most bytes (K, M, G) of the statement log of a database in WAL mode; 0: commits write pages only",
+        set: |options, value| size(value).map(|value| options.sla_size = value),
+        get: |options| options.sla_size.to_string(),
+    },
+    Known {
+        name: "nvram",
+        help: "a file on a fast non-volatile device for the statement log, which else lies beside the database; \
+               needed whenever the database is opened after a crash",
+        set: |options, value| {
+            options.nvram = (!value.is_empty()).then(|| PathBuf::from(value));
+            Ok(())
+        },
+        get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "normal_window",
+        help: "milliseconds until what was committed at synchronous=NORMAL is durable; a power cut loses no more",
+        set: |options, value| milliseconds(value).map(|value| options.normal_window = value),
+        get: |options| options.normal_window.as_millis().to_string(),
+    },
+    Known {
+        name: "busy_wait",
+        help: "milliseconds that a writer waits for its turn inside the process before SQLite's busy handling",
+        set: |options, value| milliseconds(value).map(|value| options.busy_wait = value),
+        get: |options| options.busy_wait.as_millis().to_string(),
+    },
 ];
 
 /// A number of bytes, with a suffix for 1,024 of them and so on.
@@ -101,6 +148,10 @@ fn size(value: &str) -> Result<usize, &'static str> {
     };
     let number = value[..value.len() - suffix.len()].parse::<usize>().ok();
     number.and_then(|number| number.checked_mul(1 << shift)).ok_or("takes a number of bytes, such as 4M")
+}
+
+fn milliseconds(value: &str) -> Result<Duration, &'static str> {
+    value.parse().map(Duration::from_millis).map_err(|_| "takes a number of milliseconds, such as 10")
 }
 
 fn boolean(value: &str) -> Result<bool, &'static str> {

@@ -128,6 +128,14 @@ pub struct Expected<'a> {
     pub in_flight: Option<&'a Rows>,
     /// Whether a second database must be as far as the first.
     pub several_files: bool,
+    history: &'a [Acknowledged],
+}
+
+impl Expected<'_> {
+    /// Whether the database was in this state once.
+    pub fn was(&self, rows: &Rows) -> bool {
+        self.history.iter().any(|state| state.rows == *rows)
+    }
 }
 
 /// Registers a VFS over a medium under a name of its own.
@@ -205,6 +213,7 @@ impl Recording {
             acknowledged: &self.history[done - 1].rows,
             in_flight: self.history.get(done).map(|state| &state.rows),
             several_files: self.has_several_files(),
+            history: &self.history[..done],
         }
     }
 }

@@ -5,13 +5,15 @@
 
 use super::api::Api;
 use super::codes::*;
-use super::{IoMethods, Sqlite3File};
+use super::statement::{Db, Running};
+use super::{IoMethods, Sqlite3, Sqlite3File};
+use crate::capture::Capture;
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
 use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -65,10 +67,67 @@ impl FileObject {
         self.handle.session()
     }
 
+    /// Watches the statements of the connection whose main file this is, and leaves checkpoints to us.
+    ///
+    /// # Safety
+    /// `db` is that connection.
+    pub(crate) unsafe fn watch(&self, db: *mut Sqlite3) {
+        let Some(session) = self.session() else { return };
+        let database = &session.database;
+        if session.internal || !database.holds_back() {
+            return;
+        }
+        // SAFETY: the session, which owns the capture, ends with the main file, and that after the last
+        // statement of the connection.
+        let handle = unsafe { Db::new(self.api, db) };
+        let frames = database.options().wal_memory / TYPICAL_PAGE_BYTES;
+        handle.set_autocheckpoint(c_int::try_from(frames).unwrap_or(c_int::MAX).max(LEAST_AUTOCHECKPOINT));
+        if database.options().sla_size == 0 {
+            return;
+        }
+        let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));
+        let context = Arc::as_ptr(&capture).cast_mut().cast();
+        session.set_capture(capture);
+        // SAFETY: as above; the callback takes the context for what it is.
+        unsafe { (self.api.trace_v2)(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, Some(traced), context) };
+    }
+
     /// Why the open was refused, where it was.
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.handle.refusal()
     }
+}
+
+/// Pages are mostly of this size.
+const TYPICAL_PAGE_BYTES: usize = 4096;
+/// SQLite's own checkpoints come after this many frames at the earliest.
+const LEAST_AUTOCHECKPOINT: c_int = 1000;
+
+/// SQLite tells of a statement.
+unsafe extern "C" fn traced(
+    event: c_uint,
+    context: *mut c_void,
+    statement: *mut c_void,
+    detail: *mut c_void,
+) -> c_int {
+    // SAFETY: `watch` has passed a capture that is alive.
+    let capture = unsafe { &*context.cast::<Capture>() };
+    let call = || {
+        // SAFETY: SQLite passes the statement that it is about to run, or has run.
+        let running = unsafe { Running::new(capture.api(), statement) };
+        match event {
+            SQLITE_TRACE_STMT if !detail.is_null() => {
+                // SAFETY: for this event the detail is the text of the statement.
+                let sql = unsafe { CStr::from_ptr(detail.cast()) };
+                capture.started(running, sql.to_bytes());
+            }
+            SQLITE_TRACE_PROFILE => capture.ended(running),
+            _ => {}
+        }
+    };
+    // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
+    let _ = catch_unwind(AssertUnwindSafe(call));
+    0
 }
 
 /// Runs one call behind the boundary: panics become errors, errors become codes.

@@ -7,6 +7,7 @@ pub mod api;
 pub mod codes;
 pub(crate) mod file;
 pub(crate) mod filename;
+pub(crate) mod statement;
 pub(crate) mod table;
 pub(crate) mod vfs;
 

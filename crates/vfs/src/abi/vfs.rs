@@ -176,8 +176,13 @@ unsafe extern "C" fn open(
 unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<OpenRequest> {
     // SAFETY: by contract.
     unsafe {
-        let mut request =
-            OpenRequest { path: filename::path_buf(name), flags, parameters: Vec::new(), session: None };
+        let mut request = OpenRequest {
+            path: filename::path_buf(name),
+            flags,
+            parameters: Vec::new(),
+            session: None,
+            api: app.api,
+        };
         if request.path.is_some() && flags & SQLITE_OPEN_MAIN_DB != 0 {
             request.parameters = filename::parameters(app.api, name);
         }

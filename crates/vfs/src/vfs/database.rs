@@ -5,11 +5,16 @@
 //! 2. Nothing of the file is read or written under a lock before this process owns it.
 //! 3. Every write of the database file, its journal and its log passes the one sync latch first.
 
+use super::background::Background;
 use super::handle::read_exactly;
 use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
 use super::registry::Companion;
 use super::shm::SharedMemory;
+use super::writers::Writers;
+use crate::abi::api::Api;
+use crate::abi::statement::OwnConnection;
+use crate::capture::record::Settings;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::memory::MakeSpill;
@@ -63,6 +68,17 @@ pub struct Database {
     /// put there.
     alone: [AtomicBool; 2],
     handles: AtomicU64,
+    /// Those of them that are the application's.
+    application_handles: AtomicU64,
+    /// How SQLite is reached from below; absent where nothing needs it.
+    host: Option<Host>,
+    writers: Writers,
+    background: Arc<Background>,
+    /// Whether a statement log may have to be replayed.
+    replay_waits: AtomicBool,
+    replaying: Mutex<()>,
+    /// A connection of our own that has nothing but defaults, and the schema that it knows.
+    plain: Mutex<Option<(u64, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
     /// Memory that the connections keep for their transactions.
@@ -75,8 +91,19 @@ struct Locks {
     owned: bool,
 }
 
+/// How SQLite is reached from below.
+#[derive(Clone)]
+pub struct Host {
+    /// Its functions.
+    pub api: &'static Api,
+    /// The name of the VFS that serves the database.
+    pub vfs: String,
+}
+
 /// What a database is opened with.
 pub struct DatabaseSetup {
+    /// How SQLite is reached from below.
+    pub host: Option<Host>,
     /// The medium that holds it.
     pub medium: Arc<dyn Medium>,
     /// Its open file.
@@ -111,6 +138,13 @@ impl Database {
             len: AtomicU64::new(UNKNOWN),
             alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
+            application_handles: AtomicU64::new(0),
+            host: setup.host,
+            writers: Writers::default(),
+            background: Arc::default(),
+            replay_waits: AtomicBool::new(false),
+            replaying: Mutex::default(),
+            plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
             held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
@@ -163,8 +197,9 @@ impl Database {
     }
 
     /// A number for a new handle.
-    pub fn new_handle(&self) -> HandleId {
+    pub fn new_handle(&self, internal: bool) -> HandleId {
         self.handles.fetch_add(1, Ordering::Relaxed);
+        self.application_handles.fetch_add(u64::from(!internal), Ordering::Relaxed);
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -177,6 +212,22 @@ impl Database {
         if !self.is_of_this_process() {
             return Err(Error::Forked { path: self.path.clone() });
         }
+        if wanted == Level::Exclusive && self.background.wait() {
+            Stats::add(&self.stats.checkpoint_waits, 1);
+        }
+        self.own()?;
+        if self.replay_waits.load(Ordering::Acquire) {
+            let _one = self.replaying.lock();
+            if self.replay_waits.load(Ordering::Acquire) {
+                self.recover_statements()?;
+                self.replay_waits.store(false, Ordering::Release);
+            }
+        }
+        if self.locks().table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    /// Makes this process the owner.
+    fn own(&self) -> Result<()> {
         let mut locks = self.locks();
         if !locks.owned {
             if !ownership::acquire(&*self.file, self.writable)? {
@@ -192,7 +243,7 @@ impl Database {
                 return Err(error);
             }
         }
-        if locks.table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
+        Ok(())
     }
 
     /// Lowers a handle's lock.
@@ -229,7 +280,50 @@ impl Database {
             let there = self.medium.identity(&self.companion_path(companion))?;
             self.set_alone(companion, there.is_none());
         }
+        let waits = self.medium.identity(&self.statement_path())?.is_some();
+        self.replay_waits.store(waits, Ordering::Release);
         Ok(())
+    }
+
+    /// The queue of its writers.
+    pub fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// The thread that checkpoints.
+    pub fn background(&self) -> &Arc<Background> {
+        &self.background
+    }
+
+    /// Where the statement log lies.
+    pub fn statement_path(&self) -> PathBuf {
+        match &self.options.nvram {
+            Some(path) => path.clone(),
+            None => self.companion_path(Companion::StatementLog),
+        }
+    }
+
+    /// A new connection of our own.
+    pub(crate) fn own_connection(&self) -> Result<OwnConnection> {
+        let host = self.host.as_ref().ok_or_else(|| Error::Refused("no way into SQLite".to_owned()))?;
+        OwnConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)
+    }
+
+    /// What the program of a statement is on a connection that has nothing but defaults and these settings.
+    pub(crate) fn examine_plainly(&self, sql: &str, settings: Settings) -> Option<u64> {
+        let schema = self.wal()?.schema();
+        let mut plain = self.plain.lock();
+        if plain.as_ref().is_none_or(|(known, _)| *known != schema) {
+            *plain = None;
+            *plain = Some((schema, self.own_connection().ok()?));
+        }
+        let (_, connection) = plain.as_ref()?;
+        crate::capture::plain_fingerprint(connection.db(), sql, settings)
+    }
+
+    /// Forgets the log in memory; what is on the medium stays.
+    pub(super) fn forget_wal(&self) {
+        *self.wal.lock() = None;
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -266,7 +360,13 @@ impl Database {
     }
 
     /// A handle is closed; the last one leaves the database file alone and complete.
-    pub fn leave(&self) -> Result<()> {
+    pub fn leave(&self, internal: bool) -> Result<()> {
+        if !internal && self.application_handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.background.wait();
+            // Closing it comes back here.
+            let plain = self.plain.lock().take();
+            drop(plain);
+        }
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
     }

@@ -1,5 +1,6 @@
 //! A handle on a main database file.
 
+use super::background;
 use super::database::Database;
 use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
@@ -9,10 +10,13 @@ use crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
 use crate::memory::MakeMemory;
+use crate::stats::Stats;
+use crate::wal::Wal;
 use litefoot_engine::log::redo::Durability;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// One connection's handle on a database.
 pub struct MainFile {
@@ -25,6 +29,8 @@ pub struct MainFile {
     uses_shm: bool,
     persist_wal: bool,
     powersafe_overwrite: bool,
+    /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
+    unlogged: bool,
 }
 
 impl MainFile {
@@ -35,9 +41,10 @@ impl MainFile {
         read_only: bool,
         powersafe_overwrite: bool,
     ) -> MainFile {
-        let id = database.new_handle();
+        let internal = crate::abi::statement::is_internal();
+        let id = database.new_handle(internal);
         MainFile {
-            session: Arc::new(Session::new(database.clone())),
+            session: Arc::new(Session::new(database.clone(), id, internal)),
             database,
             id,
             read_only,
@@ -46,6 +53,7 @@ impl MainFile {
             uses_shm: false,
             persist_wal: false,
             powersafe_overwrite,
+            unlogged: false,
         }
     }
 
@@ -54,11 +62,101 @@ impl MainFile {
     }
 
     fn pragma(&mut self, call: PragmaCall<'_>) -> Result<Handled> {
-        let Some(name) = call.name.strip_prefix("litefoot_") else { return Ok(Handled::No) };
+        let Some(name) = call.name.strip_prefix("litefoot_") else {
+            self.note_pragma(call.name, call.value);
+            return Ok(Handled::No);
+        };
         *call.answer = Some(crate::pragma::answer(&self.database, name, call.value)?);
         Ok(Handled::Yes)
     }
+
+    /// Notes settings of SQLite's that matter here.
+    fn note_pragma(&self, name: &str, value: Option<&str>) {
+        match (name, value) {
+            ("synchronous", Some(value)) => {
+                let off = value == "0" || value.eq_ignore_ascii_case("off");
+                self.session.unsafe_commits.store(off, Ordering::Relaxed);
+            }
+            // A full disk that only this connection knows.
+            ("max_page_count", Some(_)) => {
+                if let Some(capture) = self.session.capture() {
+                    capture.bar();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
+    fn queue_unsynced(&mut self, wal: &Wal) {
+        let Some(transaction) = self.session.completed.lock().take() else { return };
+        let queued = if self.session.unsafe_commits.load(Ordering::Relaxed) {
+            None
+        } else {
+            wal.queue(&self.session, transaction, false)
+        };
+        match queued {
+            Some(number) => self.session.wait_for(number, false),
+            None => self.unlogged = true,
+        }
+    }
+
+    /// A commit is published, and about to return.
+    fn commit_done(&mut self) -> Result<()> {
+        self.batcher.commit(&self.session)?;
+        let Some(wal) = self.database.wal() else { return Ok(()) };
+        // In exclusive mode there are no locks to be dropped.
+        self.queue_unsynced(&wal);
+        match self.session.take_waiting() {
+            Some((number, true)) => wal.wait(number)?,
+            Some((number, false)) => wal.write_out(&self.database, number)?,
+            None if std::mem::take(&mut self.unlogged) => wal.log(Durability::Buffered)?,
+            None => {}
+        }
+        if !self.session.internal && wal.wants_checkpoint(&self.database) {
+            background::checkpoint(&self.database);
+        }
+        Ok(())
+    }
+
+    /// Whether a slot of the wal-index may be taken now.
+    fn admit(&self, first: usize, exclusive: bool) -> Result<()> {
+        if self.session.internal {
+            return Ok(());
+        }
+        match (first, exclusive) {
+            (WRITE_SLOT, true) if !self.database.writers().may_write(self.id) => {
+                self.session.disturb();
+                Err(Error::Busy)
+            }
+            (CHECKPOINT_SLOT, true) => {
+                if self.database.background().wait() {
+                    Stats::add(&self.database.counters().checkpoint_waits, 1);
+                }
+                Ok(())
+            }
+            (READ_SLOTS.., false) => self.await_durable(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
+    /// shows nothing of them before its own commit.
+    fn await_durable(&self) -> Result<()> {
+        let Some(wal) = self.database.wal() else { return Ok(()) };
+        match wal.owed() {
+            Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
+                wal.wait(number)
+            }
+            _ => Ok(()),
+        }
+    }
 }
+
+/// Slots of the wal-index (SQLite's `wal.c`).
+const WRITE_SLOT: usize = 0;
+const CHECKPOINT_SLOT: usize = 1;
+const READ_SLOTS: usize = 3;
 
 fn get_or_set(flag: &mut bool, value: &mut c_int) {
     match *value {
@@ -76,11 +174,17 @@ impl Handle for MainFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
+        if let Some(wal) = self.database.wal() {
+            wal.before_in_place()?;
+        }
         self.batcher.write(&self.session, buf, offset)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
+        if let Some(wal) = self.database.wal() {
+            wal.before_in_place()?;
+        }
         self.batcher.set_len(&self.session, len)
     }
 
@@ -98,11 +202,16 @@ impl Handle for MainFile {
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
+        self.database.writers().leave(self.id);
         self.database.unlock(self.id, Level::None);
-        self.database.leave()
+        self.database.leave(self.session.internal)
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
+        // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
+        if self.session.internal {
+            return if to > Level::Shared { Err(Error::Busy) } else { Ok(()) };
+        }
         if to > Level::Shared {
             self.check_writable()?;
         }
@@ -136,13 +245,7 @@ impl Handle for MainFile {
                 *moved = c_int::from(there.is_none_or(|id| id != self.database.file().id()));
             }
             Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
-            Control::CommitDone => {
-                self.batcher.commit(&self.session)?;
-                self.session.completed.lock().take();
-                if let Some(wal) = self.database.wal() {
-                    wal.log(Durability::Buffered)?;
-                }
-            }
+            Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),
         }
         Ok(Handled::Yes)
@@ -168,11 +271,26 @@ impl Handle for MainFile {
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
-        let taken = self.database.shm().lock(&mut self.slots, first, count, exclusive);
-        if taken { Ok(()) } else { Err(Error::Busy) }
+        self.admit(first, exclusive)?;
+        if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
+            self.session.disturb();
+            return Err(Error::Busy);
+        }
+        if first == WRITE_SLOT && exclusive && !self.session.internal {
+            self.database.writers().writes(self.id);
+        }
+        Ok(())
     }
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
+        if first == WRITE_SLOT && !self.session.internal {
+            if let Some(wal) = self.database.wal() {
+                self.queue_unsynced(&wal);
+            }
+            self.database.shm().unlock(&mut self.slots, first, count);
+            self.database.writers().leave(self.id);
+            return Ok(());
+        }
         self.database.shm().unlock(&mut self.slots, first, count);
         Ok(())
     }

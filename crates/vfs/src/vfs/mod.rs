@@ -9,6 +9,7 @@
 //!
 //! `database` is what the handles on one file share; `registry` finds it by file identity.
 
+pub(crate) mod background;
 pub mod database;
 pub(crate) mod handle;
 pub(crate) mod lock;
@@ -19,15 +20,18 @@ mod refused_file;
 pub mod registry;
 pub(crate) mod session;
 pub(crate) mod shm;
+pub mod statements;
 mod temporary;
+pub(crate) mod writers;
 
+use crate::abi::api::Api;
 use crate::abi::codes::*;
 use crate::error::{Error, Result};
 use crate::journal::JournalFile;
 use crate::memory::{MakeMemory, MemoryFile};
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
-use database::{Database, DatabaseSetup};
+use database::{Database, DatabaseSetup, Host};
 use handle::Handle;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
 use main_file::MainFile;
@@ -71,6 +75,8 @@ pub(crate) struct OpenRequest {
     pub parameters: Vec<(String, String)>,
     /// For a journal or log: the connection it belongs to.
     pub session: Option<Arc<Session>>,
+    /// The functions of the SQLite that asks.
+    pub api: &'static Api,
 }
 
 /// What `xOpen` answers.
@@ -105,7 +111,8 @@ impl Vfs {
         let flags = request.flags;
         let Some(path) = request.path else { return self.open_temporary(flags) };
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
-            return Ok(self.open_main(&path, flags, &request.parameters).unwrap_or_else(|reason| Opened {
+            let opened = self.open_main(&path, flags, &request.parameters, request.api);
+            return Ok(opened.unwrap_or_else(|reason| Opened {
                 handle: Box::new(RefusedFile::new(explain(reason))),
                 flags,
             }));
@@ -133,7 +140,13 @@ impl Vfs {
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file.file, delete)), flags })
     }
 
-    fn open_main(&self, path: &Path, flags: c_int, parameters: &[(String, String)]) -> Result<Opened> {
+    fn open_main(
+        &self,
+        path: &Path,
+        flags: c_int,
+        parameters: &[(String, String)],
+        api: &'static Api,
+    ) -> Result<Opened> {
         let mut options = self.defaults.clone();
         let mut powersafe_overwrite = true;
         for (name, value) in parameters {
@@ -153,6 +166,7 @@ impl Vfs {
         let id = opened.file.id();
         let database = self.databases.get_or_insert(id, || {
             Database::new(DatabaseSetup {
+                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
                 medium: self.medium.clone(),
                 file: opened.file.clone(),
                 path: path.to_owned(),

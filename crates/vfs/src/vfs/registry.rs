@@ -17,6 +17,8 @@ pub enum Companion {
     Wal,
     /// The rollback journal.
     Journal,
+    /// The statement log, which SQLite knows nothing of.
+    StatementLog,
 }
 
 impl Companion {
@@ -25,6 +27,7 @@ impl Companion {
         match self {
             Companion::Wal => "-wal",
             Companion::Journal => "-journal",
+            Companion::StatementLog => "-sla",
         }
     }
 }

@@ -3,11 +3,13 @@
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
 use super::database::Database;
+use super::lock::HandleId;
+use crate::capture::Capture;
 use crate::journal::Journal;
 use crate::wal::Transaction;
 use litefoot_engine::sync::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One connection to a database.
 pub struct Session {
@@ -19,17 +21,60 @@ pub struct Session {
     pub journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     /// Whether a transaction of pages has begun.
     pub writing: AtomicBool,
+    /// The handle on the main database file.
+    pub id: HandleId,
+    /// Whether the connection is one of ours.
+    pub internal: bool,
+    /// Whether commits need not be durable at all (`synchronous=OFF`).
+    pub unsafe_commits: AtomicBool,
+    /// What the connection's statements are watched with.
+    capture: OnceLock<Arc<Capture>>,
+    /// The transaction that was queued and that the commit waits for: its number, and whether until it is
+    /// durable.
+    waiting: Mutex<Option<(u64, bool)>>,
 }
 
 impl Session {
     /// A new connection.
-    pub fn new(database: Arc<Database>) -> Session {
+    pub fn new(database: Arc<Database>, id: HandleId, internal: bool) -> Session {
         Session {
             database,
+            id,
+            internal,
+            unsafe_commits: AtomicBool::new(false),
+            capture: OnceLock::new(),
+            waiting: Mutex::new(None),
             completed: Mutex::new(None),
             journal: Mutex::new(None),
             writing: AtomicBool::new(false),
         }
+    }
+
+    /// Watches the connection's statements from now on.
+    pub fn set_capture(&self, capture: Arc<Capture>) {
+        let _ = self.capture.set(capture);
+    }
+
+    /// What the connection's statements are watched with.
+    pub fn capture(&self) -> Option<&Arc<Capture>> {
+        self.capture.get()
+    }
+
+    /// A lock or a failure was met.
+    pub fn disturb(&self) {
+        if let Some(capture) = self.capture() {
+            capture.disturb();
+        }
+    }
+
+    /// The commit will have to wait for a transaction.
+    pub fn wait_for(&self, number: u64, durable: bool) {
+        *self.waiting.lock() = Some((number, durable));
+    }
+
+    /// What the commit has to wait for.
+    pub fn take_waiting(&self) -> Option<(u64, bool)> {
+        self.waiting.lock().take()
     }
 
     /// Notes that a transaction of pages begins, where they are held back.

@@ -36,7 +36,8 @@ impl Handle for WalFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
-        if let Some(transaction) = self.wal.write(&self.session.database, buf, offset)? {
+        let written = self.wal.write(&self.session.database, buf, offset);
+        if let Some(transaction) = written.inspect_err(|_| self.session.disturb())? {
             *self.session.completed.lock() = Some(transaction);
         }
         Ok(())
@@ -49,11 +50,14 @@ impl Handle for WalFile {
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
-        let completed = self.session.completed.lock().take();
-        match completed {
-            Some(transaction) => self.wal.log_commit(transaction),
-            None => self.wal.log(Durability::Durable),
+        let Some(transaction) = self.session.completed.lock().take() else {
+            return self.wal.log(Durability::Durable);
+        };
+        match self.wal.queue(&self.session, transaction, true) {
+            Some(number) => self.session.wait_for(number, true),
+            None => self.wal.log_commit(&self.session.database, transaction)?,
         }
+        Ok(())
     }
 
     fn size(&mut self) -> Result<u64> {

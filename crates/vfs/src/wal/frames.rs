@@ -58,7 +58,12 @@ pub struct Frames {
     page_bytes: usize,
     frames: Vec<Frame>,
     committed: usize,
+    /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
+    schema: u32,
 }
+
+/// Where page 1 has the schema cookie.
+const SCHEMA_COOKIE: usize = 40;
 
 impl Frames {
     /// The log as another process, or an earlier life of this one, left it: `bytes` end with the last
@@ -67,7 +72,7 @@ impl Frames {
         memory.write(bytes, 0)?;
         let page_bytes = page_bytes_of(bytes);
         let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + page_bytes);
-        let mut frames = Frames { memory, page_bytes, frames: Vec::new(), committed };
+        let mut frames = Frames { memory, page_bytes, frames: Vec::new(), committed, schema: 0 };
         for number in 0..committed {
             frames.frames.push(frame_of(&bytes[frames.offset_of(number)..]));
         }
@@ -120,7 +125,27 @@ impl Frames {
             self.frames[number] = frame_of(buf);
         }
         let page_arrived = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes;
-        Ok(if page_arrived { self.page_done(number) } else { Written::Part })
+        let written = if page_arrived { self.page_done(number) } else { Written::Part };
+        if let Written::Commit(transaction) = written {
+            self.note_schema(transaction)?;
+        }
+        Ok(written)
+    }
+
+    fn note_schema(&mut self, transaction: Transaction) -> Result<()> {
+        let last =
+            (transaction.first..transaction.end).rev().find(|number| self.frames[*number].page_number == 1);
+        if let Some(number) = last {
+            let mut cookie = [0; 4];
+            self.memory.read(&mut cookie, self.offset_of(number) + FRAME_HEADER_BYTES + SCHEMA_COOKIE)?;
+            self.schema = u32::from_be_bytes(cookie);
+        }
+        Ok(())
+    }
+
+    /// The schema cookie, as the newest page 1 in the log has it.
+    pub fn schema(&self) -> u32 {
+        self.schema
     }
 
     /// A frame's page has arrived whole.

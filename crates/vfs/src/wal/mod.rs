@@ -9,63 +9,81 @@
 //! | file | holds |
 //! |---|---|
 //! | `frames` | SQLite's log in it, and where transactions end |
+//! | `commit` | the queue of commits: as statements, or as pages |
 //! | `file` | the handle that SQLite has on it |
-//! | `mod` | what goes to the medium, and when |
+//! | `mod` | what all of them share |
 //!
 //! # What it promises
-//! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable before SQLite publishes it; an error there
-//!    fails the commit, and it was never there.
+//! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before
+//!    anybody else sees what it changed.
 //! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
-//!    commit returns.
-//! 3. The database file is written in place only with pages that are in the redo log, which is synced
-//!    first whenever SQLite asks for a sync.
+//!    commit returns. At `synchronous=NORMAL` it is durable soon after.
+//! 3. The database file is written in place only with pages that are in the redo log.
+//! 4. A commit that fails for want of space has not happened, and the database can go on.
 //!
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
-//!    or in the database file and synced.
+//!    or in the database file and synced. Frames behind them belong to transactions in the statement log or
+//!    in the queue.
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
-//! 3. The lock of `commit` is taken before that of `frames`.
 
+mod commit;
 mod file;
 mod frames;
 
 pub(crate) use file::WalFile;
 
+use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
 use crate::memory::{MakeSpill, MemoryFile};
+use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
+use crate::vfs::session::Session;
+use commit::Commits;
 pub use frames::Transaction;
 use frames::{Frames, Written};
-use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{self, Durability};
-use litefoot_engine::sync::{Mutex, RwLock};
+use litefoot_engine::log::redo::Durability;
+use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_engine::sync::RwLock;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Percent of a budget at which the log is written to the database file.
+const FILL_PERCENT: usize = 75;
 
 /// The log of one database.
 pub struct Wal {
     path: PathBuf,
     frames: RwLock<Frames>,
-    commit: Mutex<Commit>,
-}
-
-/// What is on the medium.
-struct Commit {
-    redo: RedoLog,
-    /// Frames whose pages have reached the redo log.
-    logged: usize,
+    commits: Commits,
+    /// Whether commits must not reach the medium: they are being replayed from it.
+    replaying: AtomicBool,
+    /// Whether somebody will make durable soon what was committed at `synchronous=NORMAL`.
+    flushing: AtomicBool,
 }
 
 impl Wal {
     /// The log of a database, with what is on the medium.
     pub fn open(database: &Database, make_spill: MakeSpill) -> Result<Wal> {
         let path = database.companion_path(Companion::Wal);
-        let redo = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+        let latch = database.latch();
+        let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
+        let statements =
+            StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let memory = MemoryFile::new(database.options().wal_memory, make_spill);
         let frames = Frames::load(memory, &redo.read_all()?)?;
-        let commit = Commit { redo, logged: frames.committed() };
-        Ok(Wal { path, frames: RwLock::new(frames), commit: Mutex::new(commit) })
+        let commits =
+            Commits::new(redo, statements, frames.committed(), database.options().sla_size, latch.clone());
+        Ok(Wal {
+            path,
+            frames: RwLock::new(frames),
+            commits,
+            replaying: AtomicBool::new(false),
+            flushing: AtomicBool::new(false),
+        })
     }
 
     /// Where it lies on the medium.
@@ -85,7 +103,12 @@ impl Wal {
 
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.frames.read().memory_bytes()
+        self.frames.read().memory_bytes() + self.commits.memory_bytes()
+    }
+
+    /// What changes whenever the schema does.
+    pub(crate) fn schema(&self) -> u64 {
+        u64::from(self.frames.read().schema())
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
@@ -101,32 +124,106 @@ impl Wal {
         }
     }
 
-    /// Brings everything committed to the medium, and waits for it if it must be durable.
+    /// Brings everything committed into the redo log.
     pub fn log(&self, durability: Durability) -> Result<()> {
-        let mut commit = self.commit.lock();
-        let frames = self.frames.read();
-        let newest = frames.newest(commit.logged);
-        let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
-        let transaction = redo::Transaction {
-            slots: &[],
-            page_numbers: &page_numbers,
-            page_bytes: frames.page_bytes() as u32,
-            database_pages: frames.database_pages(),
-        };
-        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(places[index], page);
-        commit.redo.append(&transaction, &mut copy, durability)?;
-        commit.logged = frames.committed();
-        Ok(())
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.commits.fold(&self.frames, durability, false)
     }
 
-    /// Makes a commit durable; if that fails, it has not happened.
-    pub fn log_commit(&self, transaction: Transaction) -> Result<()> {
-        self.log(Durability::Durable).inspect_err(|_| {
-            let commit = self.commit.lock();
-            if commit.logged <= transaction.first {
+    /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
+    /// be waited for; else it must be written as pages. `promise` says that it will be durable.
+    pub(crate) fn queue(&self, session: &Session, transaction: Transaction, promise: bool) -> Option<u64> {
+        let database = &session.database;
+        if self.replaying.load(Ordering::Acquire) || database.options().sla_size == 0 {
+            return None;
+        }
+        let queued = match session.capture() {
+            Some(capture) => capture.take(self.commits.next()),
+            None => Err(Cause::NotSeen),
+        };
+        let page_bytes = self.frames.read().page_bytes();
+        let queued =
+            queued.and_then(|captured| self.commits.enqueue(captured, transaction, page_bytes, promise));
+        match queued {
+            Ok(number) => {
+                Stats::add(&database.counters().commits_statements, 1);
+                Some(number)
+            }
+            Err(cause) => {
+                if !matches!(cause, Cause::Mixed | Cause::LogFull) {
+                    self.commits.meet_pages();
+                }
+                database.counters().add_fallback(cause);
+                None
+            }
+        }
+    }
+
+    /// Writes a commit as pages, durably; if that fails, it has not happened.
+    pub fn log_commit(&self, database: &Database, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&database.counters().commits_pages, 1);
+        self.commits.fold(&self.frames, Durability::Durable, true).inspect_err(|_| {
+            if self.commits.logged() <= transaction.first {
                 self.frames.write().revoke(transaction);
             }
         })
+    }
+
+    /// Waits until a queued transaction is durable.
+    pub fn wait(&self, number: u64) -> Result<()> {
+        self.commits.wait(number)
+    }
+
+    /// Sees to it that a queued transaction survives the process, and is durable soon after.
+    pub fn write_out(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
+        self.commits.write_out(number)?;
+        if self.flushing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let (wal, window) = (self.clone(), database.options().normal_window);
+        let flush = move || {
+            std::thread::sleep(window);
+            wal.flushing.store(false, Ordering::Release);
+            // A failure has latched the database, and is met there.
+            let _ = wal.commits.wait(wal.commits.next() - 1);
+        };
+        if std::thread::Builder::new().name("litefoot-flush".to_owned()).spawn(flush).is_err() {
+            self.flushing.store(false, Ordering::Release);
+            return self.commits.wait(number);
+        }
+        Ok(())
+    }
+
+    /// The commit that a reader who starts now must wait for.
+    pub fn owed(&self) -> Option<u64> {
+        self.commits.owed()
+    }
+
+    /// Whether it should be written to the database file.
+    pub fn wants_checkpoint(&self, database: &Database) -> bool {
+        let budget = database.options().wal_memory / 100 * FILL_PERCENT;
+        self.frames.read().len() > budget.max(64 << 10) || self.commits.fill() > FILL_PERCENT as u64
+    }
+
+    /// The database file is about to be written in place: what is committed must be in the redo log first.
+    pub fn before_in_place(&self) -> Result<()> {
+        let unlogged = self.commits.logged() < self.frames.read().committed();
+        if unlogged { self.log(Durability::Durable) } else { Ok(()) }
+    }
+
+    /// Begins to replay, or ends it: then everything replayed is written to the redo log at once.
+    pub(crate) fn set_replaying(&self, replaying: bool) -> Result<()> {
+        self.replaying.store(replaying, Ordering::Release);
+        if replaying {
+            return Ok(());
+        }
+        self.commits.make_spare_room()?;
+        self.log(Durability::Durable)
     }
 
     /// Cuts the log, as SQLite asks.
@@ -140,22 +237,22 @@ impl Wal {
     /// Removes the log: everything is in the database file.
     pub fn delete(&self, database: &Database) -> Result<()> {
         database.sync_if_written()?;
-        let mut commit = self.commit.lock();
-        commit.redo.delete()?;
-        commit.logged = 0;
+        self.commits.delete()?;
         Ok(self.frames.write().set_len(0)?)
     }
 
     /// SQLite begins its log anew: what the redo log holds is in the database file.
     fn void(&self, database: &Database) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            // The redo log was void already, and what waits for the end of the replay must stay.
+            return Ok(());
+        }
+        self.before_in_place()?;
         database.sync_if_written()?;
-        let mut commit = self.commit.lock();
-        commit.redo.reset();
-        commit.logged = 0;
-        Ok(())
+        self.commits.void()
     }
 
-    /// A transaction that could not be published, for want of memory, is in the redo log already. Nothing may
+    /// A transaction that could not be published, for want of memory, is in a log already. Nothing may
     /// be built on top of it until the database is opened again, and then it is there.
     fn taken_back(&self, database: &Database) -> Error {
         let reason = format!(

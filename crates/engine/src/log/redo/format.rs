@@ -24,6 +24,9 @@ pub const HEADER_BYTES: usize = 32;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 24;
 
+/// Where a frame's header has the checksum.
+pub const CHECKSUM_AT: usize = 16;
+
 const MAGIC: u32 = 0x377f_0682;
 const FORMAT: u32 = 3_007_000;
 
@@ -41,6 +44,11 @@ impl Checksum {
             b = b.wrapping_add(word([pair[4], pair[5], pair[6], pair[7]])).wrapping_add(a);
         }
         Checksum(a, b)
+    }
+
+    /// Its two words, as they stand in the file.
+    pub fn words(self) -> [u32; 2] {
+        [self.0, self.1]
     }
 
     fn read(bytes: &[u8], at: usize) -> Checksum {

@@ -260,6 +260,35 @@ impl RedoLog {
         Ok(())
     }
 
+    /// What the log will be after [`RedoLog::append`] of this transaction, which has no slots: its frames, and
+    /// the checksum of the last of them.
+    pub fn predict(
+        &mut self,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<(u32, [u32; 2])> {
+        let header = self.begin(transaction.page_bytes)?;
+        let mut checksum = self.checksum;
+        let numbers = transaction.page_numbers.len();
+        for first in (0..numbers).step_by(PAGES_PER_WRITE) {
+            let part = first..numbers.min(first + PAGES_PER_WRITE);
+            self.fill(&header, transaction, part, &mut checksum, copy)?;
+        }
+        Ok((self.frames + numbers as u32, checksum.words()))
+    }
+
+    /// The checksum of the last of the first `frames` frames; `None` where there are not so many.
+    pub fn checksum_after(&self, frames: u32) -> Result<Option<[u32; 2]>> {
+        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(None) };
+        if frames == 0 || frames > self.frames {
+            return Ok(None);
+        }
+        let mut words = [0; 8];
+        let read = file.read_at(&mut words, header.frame_offset(frames - 1) + format::CHECKSUM_AT as u64)?;
+        let word = |at: usize| u32::from_be_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+        Ok((read == words.len()).then(|| [word(0), word(4)]))
+    }
+
     /// Room for page number `slot`, from 0, of a transaction that is not finished: it may be written, and
     /// written again, ahead of [`RedoLog::append`], and does not count before.
     pub fn reserve_slot(&mut self, page_bytes: u32, slot: u32) -> Result<Slot> {

@@ -40,6 +40,26 @@ fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
 }
 
 #[test]
+fn an_append_can_be_foretold() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    append(&mut log, &[3], 1, Durability::Durable).unwrap();
+    let numbers: Vec<u32> = (1..=600).collect();
+    let transaction =
+        Transaction { slots: &[], page_numbers: &numbers, page_bytes: PAGE as u32, database_pages: 102 };
+    let mut copy = |index: usize, out: &mut [u8]| {
+        out.copy_from_slice(&page(numbers[index], 2));
+        Ok(())
+    };
+    let (frames, checksum) = log.predict(&transaction, &mut copy).unwrap();
+    assert_eq!((log.frames(), log.checksum_after(frames).unwrap()), (1, None));
+    append(&mut log, &numbers, 2, Durability::Durable).unwrap();
+    for log in [&log, &open(&medium)] {
+        assert_eq!((log.frames(), log.checksum_after(frames).unwrap()), (frames, Some(checksum)));
+    }
+}
+
+#[test]
 fn what_was_appended_is_there_after_reopening() {
     let medium = SimMedium::default();
     let mut log = open(&medium);

@@ -1,0 +1,180 @@
+//! Commits as statements: what is captured, what is not, and what a crash leaves.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::{Connection, ffi, params};
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::{Medium, SimMedium};
+use std::path::Path;
+use std::sync::Arc;
+
+fn vfs(name: &str, medium: &SimMedium) -> Vfs {
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(Options::default()).register().unwrap()
+}
+
+/// A figure of `PRAGMA litefoot_stats`; 0 where it is not shown.
+fn stat(db: &Connection, name: &str) -> i64 {
+    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
+    let medium = SimMedium::new();
+    let vfs = vfs(name, &medium);
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(
+        "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE INDEX i ON t(v);",
+    )
+    .unwrap();
+    (medium, vfs, db)
+}
+
+/// The rows of `t`, as text.
+fn rows(db: &Connection) -> Vec<String> {
+    let mut statement =
+        db.prepare("SELECT id || '|' || quote(v) || '|' || quote(w) FROM t ORDER BY id").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// What a database holds after a power cut now, reopened with litefoot.
+fn after_cut(name: &str, medium: &SimMedium) -> Vec<String> {
+    let image = medium.cut(&mut Random::new(1));
+    let vfs = vfs(name, &image);
+    let db = vfs.open("/app.db").unwrap();
+    let found = rows(&db);
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
+    // Once more: what was replayed is there without replaying.
+    drop(db);
+    assert!(image.info(Path::new("/app.db-sla")).unwrap().is_none());
+    assert_eq!(rows(&vfs.open("/app.db").unwrap()), found);
+    found
+}
+
+#[test]
+fn values_are_logged_and_replayed_bit_for_bit() {
+    let (medium, _vfs, db) = prepared("sla-values");
+    for index in 0..20i64 {
+        let real = f64::from_bits(0x3ff0_0000_0000_0001 + index as u64 * 77_777);
+        db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", params![real, vec![index as u8; 40]]).unwrap();
+        db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", params![i64::MIN + index, format!("a\0b{index}")])
+            .unwrap();
+    }
+    db.execute_batch(
+        "BEGIN; UPDATE t SET w = NULL WHERE id % 3 = 0; SAVEPOINT a; DELETE FROM t WHERE id > 30",
+    )
+    .unwrap();
+    db.execute_batch("ROLLBACK TO a; RELEASE a; DELETE FROM t WHERE id > 38; COMMIT").unwrap();
+    assert_eq!((stat(&db, "commits_statements"), stat(&db, "fallback.not_seen")), (41, 0));
+    assert_eq!(after_cut("sla-values-2", &medium), rows(&db));
+}
+
+#[test]
+fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
+    let cases = [
+        ("random", "INSERT INTO t(v) VALUES(random())", "fallback.function"),
+        ("clock", "INSERT INTO t(v) VALUES(datetime('now'))", "fallback.clock"),
+        ("schema", "CREATE TABLE u(a)", "fallback.schema"),
+        ("order", "INSERT INTO t(v) SELECT v FROM t", "fallback.row_order"),
+        (
+            "temporary",
+            "CREATE TEMP TABLE x(a); INSERT INTO t(v) SELECT count(*) FROM x",
+            "fallback.other_database",
+        ),
+        ("fts", "CREATE VIRTUAL TABLE f USING fts5(a); INSERT INTO f VALUES('b')", "fallback.virtual_table"),
+        (
+            "pragma",
+            "BEGIN; PRAGMA defer_foreign_keys=1; INSERT INTO t(v) VALUES(1); COMMIT",
+            "fallback.pragma",
+        ),
+    ];
+    for (name, sql, cause) in cases {
+        let (medium, _vfs, db) = prepared(&format!("sla-{name}"));
+        db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
+        let before = stat(&db, cause);
+        db.execute_batch(sql).unwrap();
+
+        assert!(stat(&db, cause) > before, "{sql}");
+        db.execute_batch("INSERT INTO t(v) VALUES(3)").unwrap();
+        assert_eq!(after_cut(&format!("sla-{name}-2"), &medium), rows(&db), "{sql}");
+    }
+}
+
+/// Writes into the column `w` of row 1, past SQL.
+fn write_blob(db: &Connection, bytes: &[u8]) {
+    let mut blob = std::ptr::null_mut();
+    // SAFETY: the connection is alive; the handle is closed before it is.
+    unsafe {
+        let opened = ffi::sqlite3_blob_open(
+            db.handle(),
+            c"main".as_ptr(),
+            c"t".as_ptr(),
+            c"w".as_ptr(),
+            1,
+            1,
+            &raw mut blob,
+        );
+        assert_eq!(opened, ffi::SQLITE_OK);
+        let written = ffi::sqlite3_blob_write(blob, bytes.as_ptr().cast(), bytes.len() as i32, 0);
+        assert_eq!(written, ffi::SQLITE_OK);
+        assert_eq!(ffi::sqlite3_blob_close(blob), ffi::SQLITE_OK);
+    }
+}
+
+#[test]
+fn a_blob_handle_and_an_open_cursor_are_noticed() {
+    let (medium, _vfs, db) = prepared("sla-blob");
+    db.execute_batch("INSERT INTO t(v, w) VALUES(1, zeroblob(100)); INSERT INTO t(v) VALUES(2)").unwrap();
+    db.execute_batch("BEGIN; INSERT INTO t(v) VALUES(3)").unwrap();
+    write_blob(&db, b"hello");
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(stat(&db, "fallback.not_seen"), 1);
+    {
+        let mut cursor = db.prepare("SELECT id FROM t").unwrap();
+        let mut cursor = cursor.query([]).unwrap();
+        cursor.next().unwrap();
+        db.execute("INSERT INTO t(v) VALUES(4)", []).unwrap();
+    }
+    assert_eq!(stat(&db, "fallback.interleaved"), 1);
+    assert_eq!(after_cut("sla-blob-2", &medium), rows(&db));
+}
+
+#[test]
+fn a_log_beside_a_database_that_somebody_else_changed_is_refused_and_kept() {
+    let (medium, vfs, db) = prepared("sla-foreign");
+    db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
+    let image = medium.cut(&mut Random::new(1));
+    drop((db, vfs));
+    let stock = Vfs::builder("sla-foreign-stock")
+        .medium(Arc::new(image.clone()))
+        .pass_through(true)
+        .register()
+        .unwrap();
+    let db = stock.open("/app.db").unwrap();
+    assert!(rows(&db).len() < 2, "stock SQLite reads the state before");
+    db.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
+    drop((db, stock));
+    let vfs = self::vfs("sla-foreign-2", &image);
+    let error = vfs.open("/app.db").unwrap().query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap_err();
+    let reason = litefoot::last_error().unwrap();
+    assert!(reason.contains("/app.db-sla holds 2 committed transactions"), "{error}: {reason}");
+    assert!(image.info(Path::new("/app.db-sla")).unwrap().is_some());
+}
+
+#[test]
+fn an_application_that_takes_the_trace_hook_closes_its_connection() {
+    let (medium, vfs, db) = prepared("sla-hook");
+    db.execute_batch("BEGIN").unwrap();
+    db.execute("INSERT INTO t(v) VALUES(?1)", [1]).unwrap();
+    // SAFETY: the connection is alive; no callback is set.
+    unsafe { ffi::sqlite3_trace_v2(db.handle(), 0, None, std::ptr::null_mut()) };
+    db.execute_batch("COMMIT").unwrap();
+    db.execute("INSERT INTO t(v) VALUES(?1)", [2]).unwrap();
+    assert_eq!(stat(&db, "fallback.not_seen"), 2);
+    assert_eq!(after_cut("sla-hook-2", &medium), rows(&db));
+    db.close().unwrap();
+    assert!(vfs.open_databases().is_empty());
+    assert_eq!(medium.files().len(), 1, "only the database is left");
+}

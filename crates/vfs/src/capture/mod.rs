@@ -1,0 +1,519 @@
+//! Which statements made a transaction, exactly.
+//!
+//! # Why
+//! A transaction can be logged as its statements only if they are known to the last bit and do the same when
+//! they are run again. SQLite tells of each statement as it starts and as it ends (`sqlite3_trace_v2`); what
+//! it was given is read out of its bindings; what it will do is read from its program.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | one connection's open transaction |
+//! | `verdict` | whether a statement can be replayed |
+//! | `record` | the bytes of a captured transaction |
+//! | `cause` | why a transaction is written as pages |
+//!
+//! # What it promises
+//! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in
+//!    it: between them the connection has not asked its cache for a single page, and no other statement was
+//!    open.
+//! 2. What cannot be vouched for is a [`Cause`], never a guess. Each is counted by name.
+//!
+//! # Invariants
+//! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
+//!    the connection (`EXPLAIN`, reading bindings) calls them again; those calls return at once.
+//! 2. No statement of ours outlives a transaction: an application can close its connection at any moment that
+//!    it could without us.
+
+pub(crate) mod cause;
+pub(crate) mod record;
+mod verdict;
+
+use crate::abi::api::Api;
+use crate::abi::statement::{Db, Running, Statement, Value};
+use crate::vfs::database::Database;
+use crate::vfs::writers::WriterId;
+use cause::Cause;
+use litefoot_engine::sync::Mutex;
+use record::{Captured, Checks, Settings, Text, put_value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use verdict::{Verdict, examine};
+
+/// Verdicts that are kept.
+const VERDICTS: usize = 512;
+/// Times that a difference is taken for one that passes.
+const DIFFERENCES: u32 = 8;
+/// Bytes of statements beyond which pages are written.
+const MOST_BYTES: usize = 256 << 10;
+
+/// What one connection has done in its open transaction.
+pub(crate) struct Capture {
+    api: &'static Api,
+    db: Db,
+    database: Arc<Database>,
+    writer: WriterId,
+    state: Mutex<State>,
+    /// Whether a callback is at work.
+    busy: AtomicBool,
+    /// Whether the statement that runs writes and returns no rows, so that nothing it reads is seen before its
+    /// own commit.
+    shows_nothing: AtomicBool,
+    /// The commit that must be durable before the application sees what was read.
+    owes: AtomicU64,
+    /// Whether a lock or a failure was met below.
+    disturbed: AtomicBool,
+    /// Whether the connection must not be captured any more.
+    barred: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Statements that have started and not ended.
+    open: Vec<usize>,
+    /// What the statement that started last is.
+    kind: Kind,
+    captured: Captured,
+    cause: Option<Cause>,
+    /// Changes and rowid when the transaction began.
+    changes_before: i32,
+    rowid_before: i64,
+    /// Changes after the last statement.
+    changes_after: i32,
+    /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
+    idle: Option<usize>,
+    /// Verdicts that the two programs differ.
+    differences: u32,
+    /// Page accesses when the last statement ended.
+    accesses: i64,
+    /// The transaction logged last, while its number of changes is not known to the log.
+    unchecked: Option<u64>,
+    verdicts: HashMap<Box<str>, (Verdict, Arc<Text>)>,
+    /// The schema that the verdicts are for.
+    schema: u64,
+    settings: Option<Settings>,
+    /// Whether text is UTF-8; unknown at first.
+    utf8: Option<bool>,
+    /// Selects as many parameters as it was made for.
+    helper: Option<(usize, Statement)>,
+}
+
+/// What a statement means for the transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// Writes nothing.
+    #[default]
+    Read,
+    /// BEGIN, COMMIT, ROLLBACK.
+    Boundary,
+    /// SAVEPOINT, RELEASE, ROLLBACK TO.
+    Savepoint,
+    /// Changes rows.
+    Write,
+}
+
+impl Capture {
+    /// Watches a connection whose main database is `database`.
+    pub fn new(api: &'static Api, db: Db, database: Arc<Database>, writer: WriterId) -> Capture {
+        Capture {
+            api,
+            db,
+            database,
+            writer,
+            state: Mutex::default(),
+            busy: AtomicBool::new(false),
+            shows_nothing: AtomicBool::new(false),
+            owes: AtomicU64::new(0),
+            disturbed: AtomicBool::new(false),
+            barred: AtomicBool::new(false),
+        }
+    }
+
+    /// The functions of the connection's SQLite.
+    pub fn api(&self) -> &'static Api {
+        self.api
+    }
+
+    /// A lock or a failure was met: what the statement made of it cannot be replayed.
+    pub fn disturb(&self) {
+        self.disturbed.store(true, Ordering::Relaxed);
+    }
+
+    /// The connection has a setting that no replay knows of.
+    pub fn bar(&self) {
+        self.barred.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the statement that runs shows nothing of what it reads before it has committed. If so, `commit`
+    /// is what it must wait for before it does.
+    pub fn shows_nothing(&self, commit: u64) -> bool {
+        let nothing = self.shows_nothing.load(Ordering::Relaxed);
+        if nothing {
+            self.owes.fetch_max(commit, Ordering::Relaxed);
+        }
+        nothing
+    }
+
+    /// A statement starts.
+    pub fn started(&self, statement: Running, sql: &[u8]) {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.start(statement, sql);
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// A statement has ended.
+    pub fn ended(&self, statement: Running) {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.end(statement);
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
+    pub fn take(&self, number: u64) -> Result<Captured, Cause> {
+        let Some(mut state) = self.state.try_lock() else { return Err(Cause::NotSeen) };
+        let state = &mut *state;
+        // The hook was taken by the application; then nothing of ours may be left in its connection.
+        if state.open.is_empty() {
+            state.helper = None;
+            state.cause = Some(Cause::NotSeen);
+        }
+        if state.open.len() > 1 {
+            state.cause.get_or_insert(Cause::Interleaved);
+        }
+        if self.disturbed.load(Ordering::Relaxed) {
+            state.cause.get_or_insert(Cause::Disturbed);
+        }
+        if state.captured.statements.is_empty() {
+            state.cause.get_or_insert(Cause::NotSeen);
+        }
+        if let Some(cause) = state.cause {
+            return Err(cause);
+        }
+        let rowid = self.db.last_insert_rowid();
+        let mut captured = std::mem::take(&mut state.captured);
+        captured.checks.rowid = (rowid != state.rowid_before).then_some(rowid);
+        // A statement that commits by itself is counted only when it has ended.
+        captured.checks.changes =
+            (state.kind != Kind::Write).then(|| self.db.total_changes().wrapping_sub(state.changes_before));
+        state.unchecked = captured.checks.changes.is_none().then_some(number);
+        Ok(captured)
+    }
+
+    fn start(&self, statement: Running, sql: &[u8]) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.open.last() == Some(&statement.id()) && sql.starts_with(b"--") {
+            // A trigger of the statement.
+            return;
+        }
+        if self.database.wal().is_none() {
+            self.begin(state);
+            state.cause = Some(Cause::Opening);
+            state.open.push(statement.id());
+            return;
+        }
+        let outermost = state.open.is_empty();
+        let autocommit = self.db.is_autocommit();
+        let fresh = autocommit && outermost;
+        if fresh {
+            self.begin(state);
+        } else if !autocommit
+            && outermost
+            && state.cause.is_none()
+            && self.db.page_accesses() != state.accesses
+        {
+            state.cause = Some(Cause::NotSeen);
+        }
+        if !outermost {
+            state.cause.get_or_insert(Cause::Interleaved);
+        }
+        if !autocommit && state.idle.take() == Some(statement.id()) {
+            state.cause.get_or_insert(Cause::NotSeen);
+        }
+        if !state.open.contains(&statement.id()) {
+            state.open.push(statement.id());
+        }
+        let Ok(sql) = std::str::from_utf8(sql) else {
+            state.kind = Kind::Write;
+            state.cause.get_or_insert(Cause::Encoding);
+            return;
+        };
+        let read_only = statement.is_read_only();
+        state.kind = kind_of(sql, read_only, &mut state.settings, &mut state.verdicts);
+        let shows_nothing = outermost && !statement.has_columns() && (state.kind != Kind::Read || !read_only);
+        self.shows_nothing.store(shows_nothing, Ordering::Relaxed);
+        if !shows_nothing {
+            self.settle();
+        }
+        if is_pragma(sql) && !autocommit {
+            state.cause.get_or_insert(Cause::Pragma);
+        }
+        // Where a read has fixed what the transaction sees, waiting would only make it stale.
+        if !read_only && outermost && (fresh || !self.is_reading()) {
+            self.database.writers().enter(self.writer, self.database.options().busy_wait);
+        }
+        if state.cause.is_none() && matches!(state.kind, Kind::Write | Kind::Savepoint) {
+            self.add(state, statement, sql);
+        }
+    }
+
+    fn end(&self, statement: Running) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.open.retain(|open| *open != statement.id());
+        if !state.open.is_empty() {
+            return;
+        }
+        state.accesses = self.db.page_accesses();
+        let changes = self.db.total_changes();
+        // A statement that changed nothing may have told so by an error, of what it found.
+        let silent = state.kind == Kind::Write && changes == state.changes_after;
+        state.changes_after = changes;
+        state.idle = silent.then(|| statement.id());
+        let over = self.db.is_autocommit();
+        if over {
+            state.helper = None;
+        }
+        if silent || over {
+            self.settle();
+        }
+        self.shows_nothing.store(false, Ordering::Relaxed);
+        self.database.writers().leave_unless_writing(self.writer);
+    }
+
+    /// A transaction begins.
+    fn begin(&self, state: &mut State) {
+        let changes = self.db.total_changes();
+        let earlier =
+            state.unchecked.take().map(|number| (number, changes.wrapping_sub(state.changes_before)));
+        state.captured.statements.clear();
+        state.captured.values.clear();
+        state.captured.checks = Checks { earlier, ..Checks::default() };
+        state.cause = self.barred.load(Ordering::Relaxed).then_some(Cause::Settings);
+        state.changes_before = changes;
+        state.changes_after = changes;
+        state.rowid_before = self.db.last_insert_rowid();
+        self.disturbed.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until what was read and is about to be shown is durable. A failure latches the database; whoever
+    /// reads on meets it there.
+    fn settle(&self) {
+        let owed = self.owes.swap(0, Ordering::Relaxed);
+        if let Some(wal) = self.database.wal().filter(|_| owed > 0) {
+            let _ = wal.wait(owed);
+        }
+    }
+
+    /// Whether the connection has a snapshot that it read from.
+    fn is_reading(&self) -> bool {
+        self.db.is_in_transaction()
+    }
+
+    /// Adds a statement to the transaction.
+    fn add(&self, state: &mut State, statement: Running, sql: &str) {
+        let text = match self.judge(state, sql) {
+            (Verdict::Replayable, text) => text,
+            (Verdict::Pages(cause), _) => {
+                state.cause = Some(cause);
+                return;
+            }
+        };
+        let parameters = statement.parameters();
+        state.captured.begin_statement(text, parameters);
+        if parameters > 0 && !self.add_values(state, statement, parameters) {
+            state.cause = Some(Cause::Unavailable);
+        }
+        if state.captured.values.len() > MOST_BYTES {
+            state.cause = Some(Cause::Size);
+        }
+    }
+
+    fn add_values(&self, state: &mut State, statement: Running, parameters: usize) -> bool {
+        if state.helper.as_ref().is_none_or(|(count, _)| *count != parameters) {
+            state.helper = None;
+            let list: Vec<String> = (1..=parameters).map(|number| format!("?{number}")).collect();
+            match self.db.prepare(&format!("SELECT {}", list.join(","))) {
+                Ok(helper) => state.helper = Some((parameters, helper)),
+                Err(_) => return false,
+            }
+        }
+        let Some((_, helper)) = &mut state.helper else { return false };
+        let values = &mut state.captured.values;
+        statement.read_bindings(helper, |row| {
+            for column in 0..row.columns() {
+                put_value(values, row.value(column));
+            }
+        })
+    }
+
+    /// The verdict on a text.
+    fn judge(&self, state: &mut State, sql: &str) -> (Verdict, Arc<Text>) {
+        let schema = self.database.wal().map_or(0, |wal| wal.schema());
+        if state.schema != schema {
+            state.schema = schema;
+            state.verdicts.clear();
+        }
+        if let Some((verdict, text)) = state.verdicts.get(sql) {
+            return (*verdict, text.clone());
+        }
+        let settings = match state.settings {
+            Some(settings) => settings,
+            None => *state.settings.insert(self.read_settings()),
+        };
+        let text = Arc::new(Text { sql: sql.to_owned(), settings });
+        let verdict = self.examine_twice(state, &text);
+        if verdict == Verdict::Pages(Cause::Settings) {
+            // A schema that the connection has not loaded yet passes; anything else stays.
+            state.differences += 1;
+            if state.differences < DIFFERENCES {
+                return (verdict, text);
+            }
+        }
+        if state.verdicts.len() >= VERDICTS {
+            state.verdicts.clear();
+        }
+        state.verdicts.insert(sql.into(), (verdict, text.clone()));
+        (verdict, text)
+    }
+
+    /// Compiles a text on the application's connection, and on one of ours.
+    fn examine_twice(&self, state: &mut State, text: &Text) -> Verdict {
+        let db = self.db;
+        if !*state.utf8.get_or_insert_with(|| first_text(db, "PRAGMA encoding").as_deref() == Some("UTF-8")) {
+            return Verdict::Pages(Cause::Encoding);
+        }
+        if state.kind == Kind::Savepoint {
+            return Verdict::Replayable;
+        }
+        let Some(program) = examine(db, &text.sql) else { return Verdict::Pages(Cause::Unavailable) };
+        if program.verdict != Verdict::Replayable {
+            return program.verdict;
+        }
+        match self.database.examine_plainly(&text.sql, text.settings) {
+            Some(plain) if plain == program.fingerprint => Verdict::Replayable,
+            _ => Verdict::Pages(Cause::Settings),
+        }
+    }
+
+    fn read_settings(&self) -> Settings {
+        let is_on = |sql| first_text(self.db, sql).as_deref() == Some("1");
+        Settings {
+            foreign_keys: is_on("PRAGMA foreign_keys"),
+            recursive_triggers: is_on("PRAGMA recursive_triggers"),
+        }
+    }
+}
+
+/// The program's fingerprint on a connection that has nothing but these settings.
+pub(crate) fn plain_fingerprint(db: Db, sql: &str, settings: Settings) -> Option<u64> {
+    apply(db, settings)?;
+    examine(db, sql).map(|program| program.fingerprint)
+}
+
+/// Gives a connection of ours these settings.
+pub(crate) fn apply(db: Db, settings: Settings) -> Option<()> {
+    db.execute(&format!("PRAGMA foreign_keys={}", u8::from(settings.foreign_keys))).ok()?;
+    db.execute(&format!("PRAGMA recursive_triggers={}", u8::from(settings.recursive_triggers))).ok()
+}
+
+fn first_text(db: Db, sql: &str) -> Option<String> {
+    let mut statement = db.prepare(sql).ok()?;
+    (statement.step() == crate::abi::codes::SQLITE_ROW).then(|| match statement.value(0) {
+        Value::Integer(number) => number.to_string(),
+        _ => statement.text(0),
+    })
+}
+
+/// What a statement means. A PRAGMA may change how statements compile: what was found out before is forgotten.
+fn kind_of(
+    sql: &str,
+    read_only: bool,
+    settings: &mut Option<Settings>,
+    verdicts: &mut HashMap<Box<str>, (Verdict, Arc<Text>)>,
+) -> Kind {
+    let word = first_word(sql);
+    let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+    if is("BEGIN") || is("COMMIT") || is("END") || is("ROLLBACK") && !rolls_back_to(sql) {
+        return Kind::Boundary;
+    }
+    if is("SAVEPOINT") || is("RELEASE") || is("ROLLBACK") {
+        return Kind::Savepoint;
+    }
+    if is("PRAGMA") || is("ATTACH") || is("DETACH") {
+        *settings = None;
+        verdicts.clear();
+    }
+    if read_only { Kind::Read } else { Kind::Write }
+}
+
+fn is_pragma(sql: &str) -> bool {
+    first_word(sql).eq_ignore_ascii_case("PRAGMA")
+}
+
+/// `ROLLBACK [TRANSACTION] TO …`
+fn rolls_back_to(sql: &str) -> bool {
+    let mut words = words(sql).skip(1);
+    match words.next() {
+        Some(word) if word.eq_ignore_ascii_case("TRANSACTION") => {
+            words.next().is_some_and(|word| word.eq_ignore_ascii_case("TO"))
+        }
+        Some(word) => word.eq_ignore_ascii_case("TO"),
+        None => false,
+    }
+}
+
+fn first_word(sql: &str) -> &str {
+    words(sql).next().unwrap_or_default()
+}
+
+/// The words of a statement, without its comments.
+fn words(sql: &str) -> impl Iterator<Item = &str> {
+    let mut rest = sql;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ';');
+            if let Some(comment) = rest.strip_prefix("--") {
+                rest = comment.split_once('\n').map_or("", |(_, behind)| behind);
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+            } else {
+                break;
+            }
+        }
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (word, behind) =
+            rest.split_at(end.max(usize::from(!rest.is_empty() && rest.is_char_boundary(1))));
+        rest = behind;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_told_apart_by_their_words() {
+        let cases = [
+            ("BEGIN IMMEDIATE", false, Kind::Boundary),
+            (" /* a */ -- b\n commit;", true, Kind::Boundary),
+            ("ROLLBACK", true, Kind::Boundary),
+            ("ROLLBACK TRANSACTION TO SAVEPOINT x", true, Kind::Savepoint),
+            ("rollback to x", true, Kind::Savepoint),
+            ("RELEASE x", true, Kind::Savepoint),
+            ("SELECT 1", true, Kind::Read),
+            ("", true, Kind::Read),
+            ("é", true, Kind::Read),
+            ("INSERT INTO t VALUES(1)", false, Kind::Write),
+            ("WITH a AS (SELECT 1) DELETE FROM t", false, Kind::Write),
+        ];
+        for (sql, read_only, kind) in cases {
+            assert_eq!(kind_of(sql, read_only, &mut None, &mut HashMap::new()), kind, "{sql}");
+        }
+    }
+}

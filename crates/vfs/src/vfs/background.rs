@@ -1,0 +1,74 @@
+//! Writing the log to the database file while commits go on.
+//!
+//! A thread of its own folds the statement log, lets SQLite checkpoint through a connection of our own, and
+//! then does the little that came meanwhile while writers wait for their turn: so the next one finds the log
+//! empty and begins it anew.
+
+use super::database::Database;
+use crate::abi::codes::SQLITE_CHECKPOINT_PASSIVE;
+use litefoot_engine::log::redo::Durability;
+use litefoot_engine::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nobody's number: handles count from 1.
+const NOBODY: u64 = 0;
+/// How long writers are asked for a moment of quiet.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether the thread is at work.
+#[derive(Default)]
+pub struct Background {
+    running: Mutex<bool>,
+    idle: Condvar,
+}
+
+impl Background {
+    /// Waits until the thread has ended; whether there was one.
+    pub fn wait(&self) -> bool {
+        let mut running = self.running.lock();
+        let waits = *running;
+        self.idle.wait_while(&mut running, |running| *running);
+        waits
+    }
+
+    fn end(&self) {
+        *self.running.lock() = false;
+        self.idle.notify_all();
+    }
+}
+
+/// Starts the thread unless there is one.
+pub fn checkpoint(database: &Arc<Database>) {
+    {
+        let mut running = database.background().running.lock();
+        if *running {
+            return;
+        }
+        *running = true;
+    }
+    let worker = database.clone();
+    let spawned = std::thread::Builder::new().name("litefoot-checkpoint".to_owned()).spawn(move || {
+        let background = worker.background().clone();
+        run(&worker);
+        drop(worker);
+        background.end();
+    });
+    if spawned.is_err() {
+        // No thread to be had: SQLite's own checkpoints have to do.
+        database.background().end();
+    }
+}
+
+/// A failure is met again by whoever needs the log written next.
+fn run(database: &Database) {
+    let Some(wal) = database.wal() else { return };
+    if wal.log(Durability::Durable).is_err() {
+        return;
+    }
+    let Ok(connection) = database.own_connection() else { return };
+    connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+    database.writers().enter(NOBODY, PATIENCE);
+    connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+    database.writers().leave(NOBODY);
+}

@@ -1,0 +1,424 @@
+//! Commits: how they reach the medium, several at a time.
+//!
+//! # A commit's way
+//! A writer that holds SQLite's write lock puts its transaction into the queue, as statements, and goes on: the
+//! lock is dropped, and the next writer begins. Only then does it wait until its transaction is durable. The
+//! first who waits writes everything that is in the queue, with one sync; those who come meanwhile find it
+//! done, or do the same for the next lot. A transaction that cannot be logged as statements is written as
+//! pages while the lock is held, with all pages that statements before it have changed: it is *folded*.
+//!
+//! # Folding
+//! ```text
+//! statement log:  announces the fold: frames and checksum that the redo log will have       synced
+//! redo log:       the newest version of each page, as one transaction                       synced
+//! statement log:  its header says that it is of no more use          synced before it is used again, and
+//!                                                                    before the redo log is voided
+//! ```
+//! Whatever is found after a crash is therefore one of three things: the redo log as the statements build upon
+//! it; the redo log with the fold that was announced; or a database that somebody else has changed.
+//!
+//! # Invariants
+//! 1. Transactions are numbered in the order of their commits. `written` and `durable` only grow.
+//! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
+//! 3. A failure to write what SQLite has published latches the database.
+
+use super::frames::{Frames, Transaction};
+use crate::capture::cause::Cause;
+use crate::capture::record::{self, Captured, Text};
+use crate::error::Result;
+use litefoot_engine::device::SyncLatch;
+use litefoot_engine::log::redo::{self, Durability};
+use litefoot_engine::log::statement::{Base, Record};
+use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_engine::sync::{Condvar, Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
+const SPARE_BYTES: u64 = 128;
+/// Most transactions that are written as pages although they could be replayed, after others that could not.
+const MOST_MIXED: u32 = 256;
+/// Transactions logged as statements after which the mixture is forgotten.
+const CALM: u32 = 64;
+
+/// Commits of one database.
+pub(super) struct Commits {
+    media: Mutex<Media>,
+    queue: Mutex<Queue>,
+    moved: Condvar,
+    /// The newest transaction that somebody was promised, and the newest that is durable.
+    promised: AtomicU64,
+    durable: AtomicU64,
+    statement_bytes: u64,
+    latch: Arc<SyncLatch>,
+}
+
+/// What is on the medium.
+pub(super) struct Media {
+    pub redo: RedoLog,
+    pub statements: StatementLog,
+    /// Frames whose pages have reached the redo log.
+    pub logged: usize,
+    /// Counts how often SQLite began its log anew.
+    generation: u64,
+    /// The texts in the statement log, numbered.
+    texts: HashMap<Arc<Text>, u64>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Number of the last transaction that was queued or written.
+    published: u64,
+    pending: Vec<Pending>,
+    /// Whether somebody is writing.
+    leading: bool,
+    /// As in `Media`.
+    logged: usize,
+    generation: u64,
+    /// Whether the statement log is ready for records, and up to where.
+    ready: bool,
+    room: u64,
+    /// Where the records in it and in the queue end, at most.
+    used: u64,
+    mixture: Mixture,
+}
+
+/// A transaction that waits to be written.
+struct Pending {
+    number: u64,
+    generation: u64,
+    end: usize,
+    captured: Captured,
+}
+
+/// Whether statements pay: each switch between statements and pages costs two syncs.
+#[derive(Default)]
+struct Mixture {
+    /// Transactions to be written as pages after the next that must be.
+    penalty: u32,
+    /// Those still to come.
+    left: u32,
+    /// Transactions logged as statements since.
+    calm: u32,
+}
+
+impl Mixture {
+    /// A transaction had to be written as pages while statements were in the log.
+    fn meet_pages(&mut self) {
+        self.left = self.penalty;
+        self.penalty = (self.penalty * 2).clamp(1, MOST_MIXED);
+        self.calm = 0;
+    }
+
+    /// Whether one that could be replayed is better written as pages.
+    fn prefers_pages(&mut self) -> bool {
+        let pages = self.left > 0;
+        self.left -= u32::from(pages);
+        self.calm += u32::from(!pages);
+        if self.calm > CALM {
+            self.penalty = 0;
+        }
+        pages
+    }
+}
+
+impl Commits {
+    pub fn new(
+        redo: RedoLog,
+        statements: StatementLog,
+        logged: usize,
+        statement_bytes: usize,
+        latch: Arc<SyncLatch>,
+    ) -> Commits {
+        let media = Media { redo, statements, logged, generation: 0, texts: HashMap::new() };
+        Commits {
+            media: Mutex::new(media),
+            queue: Mutex::new(Queue { logged, ..Queue::default() }),
+            moved: Condvar::new(),
+            promised: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            statement_bytes: statement_bytes as u64,
+            latch,
+        }
+    }
+
+    /// The number that the next transaction will have.
+    pub fn next(&self) -> u64 {
+        self.queue.lock().published + 1
+    }
+
+    /// The newest transaction that was promised to be durable and is not yet.
+    pub fn owed(&self) -> Option<u64> {
+        let promised = self.promised.load(Ordering::Acquire);
+        (promised > self.durable.load(Ordering::Acquire)).then_some(promised)
+    }
+
+    /// How full the statement log is, in percent.
+    pub fn fill(&self) -> u64 {
+        self.queue.lock().used * 100 / self.statement_bytes.max(1)
+    }
+
+    /// Bytes of memory it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        let media = self.media.lock();
+        let texts: usize = media.texts.keys().map(|text| text.sql.len() + 64).sum();
+        texts + media.redo.memory_bytes() + media.statements.memory_bytes()
+    }
+
+    /// Queues a transaction whose frames are `frames` and whose pages take `page_bytes` each. The caller holds
+    /// the write lock.
+    pub fn enqueue(
+        &self,
+        captured: Captured,
+        transaction: Transaction,
+        page_bytes: usize,
+        promise: bool,
+    ) -> std::result::Result<u64, Cause> {
+        let bytes = captured.bytes();
+        if bytes > (transaction.end - transaction.first) * page_bytes {
+            return Err(Cause::Size);
+        }
+        let mut queue = self.queue.lock();
+        if queue.mixture.prefers_pages() {
+            return Err(Cause::Mixed);
+        }
+        let needed = bytes as u64 + SPARE_BYTES;
+        if !queue.ready || queue.used + needed > queue.room {
+            drop(queue);
+            self.prepare(page_bytes, needed)?;
+            queue = self.queue.lock();
+        }
+        queue.published += 1;
+        let number = queue.published;
+        // Where a fold has taken the frames already, they are in the redo log.
+        if transaction.end > queue.logged {
+            queue.used += bytes as u64;
+            let generation = queue.generation;
+            queue.pending.push(Pending { number, generation, end: transaction.end, captured });
+        }
+        if promise {
+            self.promised.fetch_max(number, Ordering::AcqRel);
+        }
+        Ok(number)
+    }
+
+    /// Makes the statement log ready for `needed` more bytes.
+    fn prepare(&self, page_bytes: usize, needed: u64) -> std::result::Result<(), Cause> {
+        let mut media = self.media.lock();
+        let used = self.queue.lock().used.max(media.statements.bytes());
+        if used + needed > self.statement_bytes {
+            return Err(Cause::LogFull);
+        }
+        let room = (used + needed).max(media.statements.room());
+        media.ready(page_bytes, room).map_err(|_| Cause::Unavailable)?;
+        let mut queue = self.queue.lock();
+        queue.ready = true;
+        queue.room = media.statements.room().min(self.statement_bytes);
+        queue.used = queue.used.max(media.statements.bytes());
+        Ok(())
+    }
+
+    /// Waits until a transaction is durable; the first who waits sees to it.
+    pub fn wait(&self, number: u64) -> Result<()> {
+        self.settle(number, Durability::Durable)
+    }
+
+    /// Sees to it that transactions survive the process.
+    pub fn write_out(&self, number: u64) -> Result<()> {
+        self.settle(number, Durability::Buffered)
+    }
+
+    fn settle(&self, number: u64, durability: Durability) -> Result<()> {
+        let mut queue = self.queue.lock();
+        loop {
+            if self.durable.load(Ordering::Acquire) >= number {
+                return Ok(());
+            }
+            if queue.leading {
+                self.moved.wait(&mut queue);
+                continue;
+            }
+            if durability == Durability::Buffered
+                && queue.pending.first().is_none_or(|first| first.number > number)
+            {
+                return Ok(());
+            }
+            queue.leading = true;
+            let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.published);
+            drop(queue);
+            let result = self.write(batch, durability);
+            queue = self.queue.lock();
+            queue.leading = false;
+            if result.is_ok() && durability == Durability::Durable {
+                self.durable.fetch_max(up_to, Ordering::AcqRel);
+            }
+            self.moved.notify_all();
+            result?;
+        }
+    }
+
+    /// Writes transactions of the queue.
+    fn write(&self, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
+        let mut media = self.media.lock();
+        let media = &mut *media;
+        // Whoever failed before took transactions along that others wait for.
+        self.latch.check(media.statements.path())?;
+        // What a fold has taken meanwhile is in the redo log.
+        batch.retain(|pending| pending.generation == media.generation && pending.end > media.logged);
+        let result = media.append(&batch).and_then(|records| match durability {
+            _ if !records.is_empty() => media.statements.append(&records, durability),
+            Durability::Durable => media.statements.sync(),
+            Durability::Buffered => Ok(()),
+        });
+        let result = match durability {
+            Durability::Durable => result.and_then(|()| media.redo.sync()),
+            Durability::Buffered => result,
+        };
+        Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
+    }
+
+    /// Writes all that is committed as pages. Numbers a transaction if one is `counted`.
+    pub fn fold(&self, frames: &RwLock<Frames>, durability: Durability, counted: bool) -> Result<()> {
+        let mut media = self.media.lock();
+        let published = self.queue.lock().published;
+        let end = media.fold(&frames.read(), durability)?;
+        let mut queue = self.queue.lock();
+        queue.pending.retain(|pending| pending.end > end);
+        queue.logged = end;
+        queue.published += u64::from(counted);
+        if durability == Durability::Durable {
+            self.durable.fetch_max(published + u64::from(counted), Ordering::AcqRel);
+        }
+        queue.begin_log(&media);
+        drop(queue);
+        self.moved.notify_all();
+        Ok(())
+    }
+
+    /// A transaction had to be written as pages.
+    pub fn meet_pages(&self) {
+        let mut queue = self.queue.lock();
+        if queue.ready {
+            queue.mixture.meet_pages();
+        }
+    }
+
+    /// SQLite begins its log anew; everything is in the database file, and that is synced.
+    pub fn void(&self) -> Result<()> {
+        self.leave(|media| {
+            media.statements.retire()?;
+            media.statements.sync()?;
+            media.redo.reset();
+            Ok(())
+        })
+    }
+
+    /// Everything is in the database file, and that is synced: removes both logs.
+    pub fn delete(&self) -> Result<()> {
+        self.leave(|media| {
+            media.statements.delete()?;
+            media.redo.delete()
+        })
+    }
+
+    fn leave(&self, end: impl FnOnce(&mut Media) -> litefoot_engine::device::Result<()>) -> Result<()> {
+        let mut media = self.media.lock();
+        end(&mut media)?;
+        media.logged = 0;
+        media.generation += 1;
+        media.texts.clear();
+        let mut queue = self.queue.lock();
+        queue.pending.clear();
+        (queue.logged, queue.generation) = (0, media.generation);
+        self.durable.fetch_max(queue.published, Ordering::AcqRel);
+        queue.begin_log(&media);
+        drop(queue);
+        self.moved.notify_all();
+        Ok(())
+    }
+
+    /// Makes room in a statement log that was replayed, for what announces the fold.
+    pub fn make_spare_room(&self) -> Result<()> {
+        let statements = &mut self.media.lock().statements;
+        let end = statements.bytes() + SPARE_BYTES;
+        Ok(statements.reserve(end)?)
+    }
+
+    /// Frames whose pages are in the redo log.
+    pub fn logged(&self) -> usize {
+        self.queue.lock().logged
+    }
+}
+
+impl Queue {
+    /// The statement log is empty but for what waits in the queue.
+    fn begin_log(&mut self, media: &Media) {
+        let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
+        self.used = media.statements.bytes() + pending;
+        self.ready = false;
+    }
+}
+
+impl Media {
+    /// Makes the statement log ready for records up to `room` bytes.
+    fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_engine::device::Result<()> {
+        self.statements.reserve(room)?;
+        if self.statements.base().is_some() {
+            return Ok(());
+        }
+        let header = self.redo.begin(page_bytes as u32)?;
+        self.redo.sync()?;
+        self.statements.begin(Base { salts: header.salts, frames: self.redo.frames() });
+        self.texts.clear();
+        Ok(())
+    }
+
+    /// The records of transactions, and of the texts that are new.
+    fn append(&mut self, batch: &[Pending]) -> litefoot_engine::device::Result<Vec<Record>> {
+        let Some(page_bytes) = (!batch.is_empty()).then(|| self.redo.page_bytes()) else {
+            return Ok(Vec::new());
+        };
+        // After a fold, what was queued meanwhile begins the next generation.
+        self.ready(page_bytes as usize, 0)?;
+        let mut records = Vec::with_capacity(batch.len() + 1);
+        for pending in batch {
+            let payload = pending.captured.encode(pending.number, |text| {
+                let next = self.texts.len() as u64;
+                *self.texts.entry(text.clone()).or_insert_with(|| {
+                    records.push(Record { kind: record::TEXT, payload: text.encode(next) });
+                    next
+                })
+            });
+            records.push(Record { kind: record::TRANSACTION, payload });
+        }
+        Ok(records)
+    }
+
+    /// Brings all committed frames into the redo log; answers how many there are.
+    fn fold(&mut self, frames: &Frames, durability: Durability) -> Result<usize> {
+        let newest = frames.newest(self.logged);
+        let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
+        let transaction = redo::Transaction {
+            slots: &[],
+            page_numbers: &page_numbers,
+            page_bytes: frames.page_bytes() as u32,
+            database_pages: frames.database_pages(),
+        };
+        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(places[index], page);
+        let has_records = !self.statements.is_empty() && !page_numbers.is_empty();
+        // The records are given up for what must then be there for good.
+        let durability = if has_records { Durability::Durable } else { durability };
+        if has_records {
+            let (frames, checksum) = self.redo.predict(&transaction, &mut copy)?;
+            let payload = record::encode_fold(frames, checksum);
+            self.statements.append(&[Record { kind: record::FOLD, payload }], Durability::Durable)?;
+        }
+        self.redo.append(&transaction, &mut copy, durability)?;
+        self.logged = frames.committed();
+        if !page_numbers.is_empty() {
+            self.statements.retire()?;
+        }
+        Ok(self.logged)
+    }
+}
