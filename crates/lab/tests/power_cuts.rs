@@ -27,6 +27,7 @@ fn nothing_acknowledged_is_lost_in_either_journal_family() {
 #[test]
 fn every_sync_left_out_is_noticed() {
     let cases = [
+        (Journal::Wal, SyncSite::File(FileKind::StatementLog)),
         (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
         (Journal::Wal, SyncSite::File(FileKind::Database)),
         (Journal::Wal, SyncSite::Directory),

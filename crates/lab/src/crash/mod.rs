@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod directed;
 mod model;
+mod unusual;
 mod verify;
 mod workload;
 

@@ -1,6 +1,7 @@
 //! One recorded run: transactions of every kind, and what the database should hold after each.
 
 use super::model::{Change, Rows, SCHEMA};
+use super::unusual;
 use litefoot_engine::device::sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::path::Path;
@@ -99,9 +100,11 @@ impl RunSetup {
         let mut options = litefoot::Options::default();
         if self.has_small_log() {
             options.log_bytes = SMALL_LOG_BYTES;
+            options.sla_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
             options.wal_memory = 0;
+            options.sla_size = SMALL_LOG_BYTES / 4;
         }
         options
     }
@@ -174,7 +177,7 @@ impl Recording {
                 drop(db);
                 db = open(&vfs, setup, &mut random).map_err(fail)?;
             }
-            transaction(&db, setup, &mut random, &mut rows).map_err(fail)?;
+            transaction(&db, vfs.name(), setup, &mut random, &mut rows).map_err(fail)?;
             history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
         }
         Ok(Recording { setup: setup.clone(), medium, history })
@@ -260,6 +263,7 @@ fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite:
 /// One transaction of a random kind; `rows` is what the database holds once it returns.
 fn transaction(
     db: &Connection,
+    vfs: &str,
     setup: &RunSetup,
     random: &mut Random,
     rows: &mut Rows,
@@ -300,6 +304,7 @@ fn transaction(
         37 => failed_statement(db, rows),
         38 if rollback => other_page_size(db, random),
         39 if rollback && !setup.pass_through => without_journal(db, random, rows),
+        38..=40 if !rollback => unusual::transaction(db, vfs, random, rows),
         40 | 41 if setup.has_several_files() => two_databases(db, random, rows),
         _ => upkeep(db, setup, random),
     }
