@@ -137,7 +137,10 @@ impl Batcher {
 
     /// Begins to hold back, if a transaction of pages has begun.
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
-        if !matches!(self.batch, Batch::None) || !session.is_writing() {
+        // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
+        // otherwise tells a transaction.
+        let in_wal_mode = session.database.wal().is_some();
+        if !matches!(self.batch, Batch::None) || !session.is_writing() || in_wal_mode {
             return Ok(());
         }
         if session.has_real_journal() {

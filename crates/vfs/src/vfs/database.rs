@@ -321,6 +321,13 @@ impl Database {
         crate::capture::plain_fingerprint(connection.db(), sql, settings)
     }
 
+    /// Closes the connection of our own that statements are examined on.
+    pub(crate) fn close_plain(&self) {
+        // Closing it comes back here, so the lock is given back first.
+        let plain = self.plain.lock().take();
+        drop(plain);
+    }
+
     /// Forgets the log in memory; what is on the medium stays.
     pub(super) fn forget_wal(&self) {
         *self.wal.lock() = None;
@@ -363,9 +370,7 @@ impl Database {
     pub fn leave(&self, internal: bool) -> Result<()> {
         if !internal && self.application_handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.background.wait();
-            // Closing it comes back here.
-            let plain = self.plain.lock().take();
-            drop(plain);
+            self.close_plain();
         }
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }

@@ -264,7 +264,10 @@ impl Vfs {
         match self.databases.companion_at(path) {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {
-                    return wal.delete(&database);
+                    // The next log begins from nothing; until then the database is not in WAL mode.
+                    wal.delete(&database)?;
+                    database.forget_wal();
+                    return Ok(());
                 }
                 if database.atomic().is_live() {
                     return Ok(());

@@ -3,6 +3,7 @@
 use super::Wal;
 use crate::error::{Error, Result};
 use crate::vfs::handle::Handle;
+use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use std::sync::Arc;
@@ -62,5 +63,14 @@ impl Handle for WalFile {
 
     fn size(&mut self) -> Result<u64> {
         Ok(self.wal.bytes())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        // The database leaves WAL mode. What the connection writes next, under the lock that it has already, is
+        // a transaction.
+        if self.session.database.level(self.session.id) == Level::Exclusive {
+            self.session.begin_writing();
+        }
+        Ok(())
     }
 }

@@ -236,6 +236,8 @@ impl Wal {
 
     /// Removes the log: everything is in the database file.
     pub fn delete(&self, database: &Database) -> Result<()> {
+        // It would keep the wal-index alive, which the next log must not find.
+        database.close_plain();
         database.sync_if_written()?;
         self.commits.delete()?;
         Ok(self.frames.write().set_len(0)?)
