@@ -273,7 +273,10 @@ impl Handle for MainFile {
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
         self.admit(first, exclusive)?;
         if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
-            self.session.disturb();
+            // That a mark of readers cannot be moved is common, and SQLite uses another.
+            if first == WRITE_SLOT || !exclusive {
+                self.session.disturb();
+            }
             return Err(Error::Busy);
         }
         if first == WRITE_SLOT && exclusive && !self.session.internal {

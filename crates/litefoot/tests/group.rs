@@ -1,0 +1,186 @@
+//! Several connections at once: commits that share a sync, readers, and checkpoints in the background.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use litefoot::rusqlite::Connection;
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::{FileKind, SimMedium};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use support::HookedMedium;
+
+const SCHEMA: &str =
+    "PRAGMA journal_mode=wal; CREATE TABLE t(writer INTEGER, n INTEGER, PRIMARY KEY(writer, n));";
+
+fn stat(db: &Connection, name: &str) -> i64 {
+    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+/// Four writers, two readers and small budgets: every row is there, in order, and no reader sees a gap.
+#[test]
+fn threads_write_read_and_checkpoint() {
+    const ROWS: i64 = 250;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let mut options = Options::default();
+    options.set_list("wal_memory=128K&sla_size=32K").unwrap();
+    let vfs = Vfs::builder("group-threads").options(options).register().unwrap();
+    let db = vfs.open(&path).unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (vfs, path) = (&vfs, &path);
+                scope.spawn(move || {
+                    let db = vfs.open(path).unwrap();
+                    for n in 0..ROWS {
+                        if n % 3 == 0 {
+                            db.execute_batch("BEGIN IMMEDIATE").unwrap();
+                        }
+                        db.execute("INSERT INTO t VALUES(?1, ?2)", [writer, n]).unwrap();
+                        if n % 3 == 0 {
+                            db.execute_batch("COMMIT").unwrap();
+                        }
+                        if n % 50 == 0 {
+                            db.execute("UPDATE t SET n = n + 0 * random() WHERE writer = ?1", [writer])
+                                .unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let db = vfs.open(&path).unwrap();
+                let sql = "SELECT count(*) FROM (SELECT count(*) AS c, max(n) AS m FROM t GROUP BY writer) WHERE c != m + 1";
+                let mut gaps = db.prepare(sql).unwrap();
+                while !done.load(Ordering::Acquire) {
+                    assert_eq!(gaps.query_row([], |row| row.get::<_, i64>(0)).unwrap(), 0);
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Release);
+    });
+    let count =
+        |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count(&db), 4 * ROWS);
+    assert!(stat(&db, "commits_statements") > 0 && stat(&db, "fallback.function") > 0);
+    drop(db);
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["app.db"]);
+    let stock = Connection::open(&path).unwrap();
+    assert_eq!(count(&stock), 4 * ROWS);
+    let integrity: String = stock.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
+}
+
+/// While the first commit waits for its sync, three others queue up behind it; one more sync is enough for them.
+#[test]
+fn commits_that_wait_together_share_a_sync() {
+    let (reached, waits) = mpsc::channel::<()>();
+    let (go, gate) = mpsc::channel::<()>();
+    let (gate, syncs, armed) =
+        (std::sync::Mutex::new(gate), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, arm) = (syncs.clone(), armed.clone());
+    let hook = move |kind: FileKind, durable: bool| {
+        if kind == FileKind::StatementLog && durable {
+            count.fetch_add(1, Ordering::Relaxed);
+            if arm.swap(false, Ordering::AcqRel) {
+                reached.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            }
+        }
+    };
+    let medium = HookedMedium { medium: SimMedium::new(), hook: Arc::new(hook) };
+    let vfs = Vfs::builder("group-share").medium(Arc::new(medium)).register().unwrap();
+    let connections: Vec<Connection> = (0..4).map(|_| vfs.open("/app.db").unwrap()).collect();
+    connections[0].execute_batch(SCHEMA).unwrap();
+    for (writer, db) in connections.iter().enumerate() {
+        // Each connection is warm, and the log is begun.
+        db.execute("INSERT INTO t VALUES(?1, -1)", [writer as i64]).unwrap();
+        db.execute("INSERT INTO t VALUES(?1, -2)", [writer as i64]).unwrap();
+    }
+    syncs.store(0, Ordering::Relaxed);
+    armed.store(true, Ordering::Release);
+    let reader = vfs.open("/app.db").unwrap();
+    let seen = std::thread::scope(|scope| {
+        let insert = |writer: usize| {
+            let db = SendConnection(&connections[writer]);
+            scope.spawn(move || db.get().execute("INSERT INTO t VALUES(?1, 1)", [writer as i64]).unwrap())
+        };
+        insert(0);
+        waits.recv().unwrap();
+        let others: Vec<_> = (1..4).map(insert).collect();
+        let reader = SendConnection(&reader);
+        let (seen, shown) = mpsc::channel();
+        scope.spawn(move || {
+            let sql = "SELECT count(*) FROM t WHERE n = 1";
+            seen.send(reader.get().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()).unwrap();
+        });
+        // Long enough for the others to queue up; were it not, they would need more syncs, never fewer rows.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(others.iter().all(|other| !other.is_finished()), "a commit returned before its sync");
+        assert!(shown.try_recv().is_err(), "a reader saw what could still be lost");
+        go.send(()).unwrap();
+        shown.recv().unwrap()
+    });
+    assert!(seen >= 1, "the reader waited for the commit that it would have seen");
+    let figures: String = reader.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
+    assert_eq!(syncs.load(Ordering::Relaxed), 2, "{figures}");
+}
+
+/// A connection that another thread uses while this one does not.
+struct SendConnection<'a>(&'a Connection);
+
+// SAFETY: each connection is used by one thread at a time.
+unsafe impl Send for SendConnection<'_> {}
+
+impl<'a> SendConnection<'a> {
+    fn get(&self) -> &'a Connection {
+        self.0
+    }
+}
+
+/// What was committed at NORMAL is durable within its window, without another commit.
+#[test]
+fn normal_commits_are_durable_soon() {
+    let (synced, durable) = mpsc::channel::<()>();
+    let synced = std::sync::Mutex::new(synced);
+    let hook = move |kind: FileKind, durable: bool| {
+        if kind == FileKind::StatementLog && durable {
+            let _ = synced.lock().unwrap().send(());
+        }
+    };
+    let sim = SimMedium::new();
+    let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+    let vfs = Vfs::builder("group-normal").medium(Arc::new(medium)).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    db.execute_batch("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(1, 1); INSERT INTO t VALUES(1, 2)")
+        .unwrap();
+    durable.recv_timeout(Duration::from_secs(60)).unwrap();
+    while db.execute("INSERT INTO t VALUES(2, (SELECT count(*) FROM t))", []).is_ok() {
+        let before = sim.operations();
+        if durable.recv_timeout(Duration::from_secs(60)).is_ok() && sim.operations() > before {
+            break;
+        }
+    }
+    let rows: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert!(stat(&db, "commits_statements") >= 2);
+    let image = sim.cut(&mut Random::new(3));
+    let vfs = Vfs::builder("group-normal-2").medium(Arc::new(image)).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    let found: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert!(found >= rows - 1, "{found} of {rows} rows");
+}
