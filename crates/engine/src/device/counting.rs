@@ -17,12 +17,15 @@
 
 use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
 use crate::sync::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::{Add, Sub};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a block of a file system.
+const BLOCK_BYTES: u64 = 4096;
 
 /// Operations on the files of one kind, or of several added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Bytes of the blocks of 4 KiB that a file system hands to the device: those that were touched between two
+    /// syncs of a file, each once.
+    pub block_bytes_written: u64,
     /// Data syncs, those of durable writes among them.
     pub syncs: u64,
     /// Files cut, extended or given reserved space.
@@ -52,6 +58,7 @@ fn zip(a: Counts, b: Counts, with: fn(u64, u64) -> u64) -> Counts {
         bytes_read: with(a.bytes_read, b.bytes_read),
         writes: with(a.writes, b.writes),
         bytes_written: with(a.bytes_written, b.bytes_written),
+        block_bytes_written: with(a.block_bytes_written, b.block_bytes_written),
         syncs: with(a.syncs, b.syncs),
         length_changes: with(a.length_changes, b.length_changes),
         creations: with(a.creations, b.creations),
@@ -138,6 +145,7 @@ struct KindCounters {
     bytes_read: AtomicU64,
     writes: AtomicU64,
     bytes_written: AtomicU64,
+    block_bytes_written: AtomicU64,
     syncs: AtomicU64,
     length_changes: AtomicU64,
     creations: AtomicU64,
@@ -169,6 +177,7 @@ impl KindCounters {
             bytes_read: get(&self.bytes_read),
             writes: get(&self.writes),
             bytes_written: get(&self.bytes_written),
+            block_bytes_written: get(&self.block_bytes_written),
             syncs: get(&self.syncs),
             length_changes: get(&self.length_changes),
             creations: get(&self.creations),
@@ -221,7 +230,7 @@ impl Medium for CountingMedium {
         let inner = self.inner.open(path, kind, mode)?;
         add(&self.counters.of(kind).creations, u64::from(creates));
         self.counters.opened().insert(path.to_owned(), kind);
-        Ok(Arc::new(CountingFile { inner, kind, counters: self.counters.clone() }))
+        Ok(Arc::new(CountingFile { inner, kind, counters: self.counters.clone(), dirty: Mutex::default() }))
     }
 
     fn delete(&self, path: &Path) -> Result<()> {
@@ -270,11 +279,30 @@ struct CountingFile {
     inner: Arc<dyn File>,
     kind: FileKind,
     counters: Arc<Counters>,
+    /// Blocks touched since the last sync.
+    dirty: Mutex<HashSet<u64>>,
 }
 
 impl CountingFile {
+    fn touch(&self, bytes: u64, offset: u64) {
+        if bytes > 0 {
+            self.dirty.lock().extend(offset / BLOCK_BYTES..(offset + bytes).div_ceil(BLOCK_BYTES));
+        }
+    }
+
+    fn hand_over(&self) {
+        let blocks = std::mem::take(&mut *self.dirty.lock()).len() as u64;
+        add(&self.counters().block_bytes_written, blocks * BLOCK_BYTES);
+    }
+
     fn counters(&self) -> &KindCounters {
         self.counters.of(self.kind)
+    }
+}
+
+impl Drop for CountingFile {
+    fn drop(&mut self) {
+        self.hand_over();
     }
 }
 
@@ -294,12 +322,15 @@ impl File for CountingFile {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset)?;
         self.counters().wrote(total_bytes(bufs));
+        self.touch(total_bytes(bufs), offset);
         Ok(())
     }
 
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_durable_at(bufs, offset)?;
         self.counters().wrote(total_bytes(bufs));
+        self.touch(total_bytes(bufs), offset);
+        self.hand_over();
         add(&self.counters().syncs, 1);
         Ok(())
     }
@@ -307,12 +338,15 @@ impl File for CountingFile {
     fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.inner.write_atomic_at(bytes, offset)?;
         self.counters().wrote(bytes.len() as u64);
+        self.touch(bytes.len() as u64, offset);
+        self.hand_over();
         add(&self.counters().syncs, 1);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
         self.inner.sync()?;
+        self.hand_over();
         add(&self.counters().syncs, 1);
         Ok(())
     }
@@ -394,6 +428,7 @@ mod tests {
             bytes_read: 170,
             writes: 3,
             bytes_written: 177,
+            block_bytes_written: 4096,
             syncs: 2,
             length_changes: 2,
             ..Counts::default()

@@ -36,7 +36,7 @@ impl Cost {
     }
 
     pub fn bytes_per_txn(&self, workload: Option<Workload>) -> f64 {
-        self.per_txn(workload, |part| part.counts.total().bytes_written as f64)
+        self.per_txn(workload, |part| part.counts.total().block_bytes_written as f64)
     }
 
     pub fn syncs_per_txn(&self, workload: Option<Workload>) -> f64 {
