@@ -232,7 +232,7 @@ fn parts_may_have_parts() {
 }
 
 #[test]
-fn full_queues_hold_threads_back_and_let_fibers_help_themselves() {
+fn full_queues_hold_callers_back_and_let_fibers_help_themselves() {
     let config = Config { queue_tasks: 4, ..Config::with_threads(1) };
     let workers = Arc::new(Workers::start(config).unwrap());
     let handles: Vec<_> = (0..500).map(|task| workers.execute(Place::Any, move || task).unwrap()).collect();
