@@ -5,6 +5,7 @@
 mod atomic;
 mod commit;
 mod crash;
+mod group;
 mod smile;
 
 use crate::Result;
@@ -85,6 +86,12 @@ pub const ALL: &[Experiment] = &[
         description: "rollback-journal transactions: time, and one insert by kind of call, and memory",
         flags: &[],
         run: atomic::run,
+    },
+    Experiment {
+        name: "group",
+        description: "four threads that write one database: throughput, latency, fairness, syncs",
+        flags: &[],
+        run: group::run,
     },
     Experiment {
         name: "crash",

@@ -27,7 +27,7 @@
 //! | `transactions` | transactions of a side in each round and workload |
 //! | `txn_per_s` | transactions a second, closing included; median of the rounds |
 //! | `p50_us`, `p99_us`, `p999_us` | latency of a transaction; median of the rounds |
-//! | `bytes_per_txn` | bytes of write requests, closing included |
+//! | `bytes_per_txn` | bytes of the blocks of 4 KiB handed to the device, each once between two syncs of a file, closing included |
 //! | `syncs_per_txn` | syncs of files and directories, closing included |
 //! | `model_us.DEVICE` | time of the device in the model, closing and write-back included, without processor time |
 //! | `ratio.SIDE_over_wal_full` | `txn_per_s` of a side over that of `wal_full`; median of the rounds |
