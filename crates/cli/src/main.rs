@@ -57,6 +57,7 @@ cannot be run or found, 130 interrupted.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    progress::show_replaying();
     match commands::run(cli.command) {
         Ok(code) => code,
         Err(failure) => failure.report(),

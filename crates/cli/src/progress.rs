@@ -4,6 +4,23 @@
 //! success, on failure and on an interrupt alike.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Shows a bar while a database that is being opened replays what a crash has left.
+pub fn show_replaying() {
+    litefoot::set_progress(replaying);
+}
+
+fn replaying(path: &Path, done: usize, all: usize) {
+    static SHOWN: Mutex<Option<Bar>> = Mutex::new(None);
+    let Ok(mut shown) = SHOWN.lock() else { return };
+    let bar = shown.get_or_insert_with(|| Bar::new(&format!("replaying {}", path.display()), all as u64));
+    bar.at(done as u64);
+    if done >= all {
+        *shown = None;
+    }
+}
 
 /// One bar.
 pub struct Bar(ProgressBar);

@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod graph;
 mod pages;
+mod recover;
 mod release;
 mod run;
 mod sql;
@@ -22,6 +23,7 @@ pub enum Command {
     Run(run::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Recover(recover::Args),
     Release(release::Args),
     Graph(graph::Args),
     Pages(pages::Args),
@@ -36,6 +38,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Recover(args) => recover::run(args),
         Command::Release(args) => release::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),

@@ -22,6 +22,7 @@ pub(crate) mod session;
 pub(crate) mod shm;
 pub mod statements;
 mod temporary;
+pub mod waiting;
 pub(crate) mod writers;
 
 use crate::abi::api::Api;

@@ -1,0 +1,134 @@
+//! `litefoot recover`: the transactions that a crash has left in a statement log.
+
+use crate::failure::Failure;
+use crate::inspect::{self, Owner};
+use crate::open::path_of;
+use crate::output::{Output, grouped};
+use litefoot::waiting::{Fate, Waiting, waiting};
+use litefoot_engine::device::{Medium, OsMedium, parent_directory};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Show the committed transactions that wait in the statement log beside a database.
+///
+/// Opening a database replays them by itself, so this is needed only when that was refused: when another
+/// program has changed the database since the crash. Then they can be exported as SQL, looked at, and applied by
+/// hand as far as they still make sense.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot recover app.db                       what waits, and what becomes of it
+  litefoot recover app.db --sql -               the transactions as SQL
+  litefoot recover app.db --sql waiting.sql
+  litefoot recover app.db --discard --yes       move the log away, so that the database opens")]
+pub struct Args {
+    /// The database
+    database: String,
+
+    /// The statement log, where it does not lie beside the database (option nvram)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Write the transactions as SQL to a new file, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    sql: Option<PathBuf>,
+
+    /// Move the log out of the way; it is renamed, never deleted
+    #[arg(long, requires = "yes")]
+    discard: bool,
+
+    /// Yes, the database shall do without these transactions
+    #[arg(long, requires = "discard")]
+    yes: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let path = path_of(&args.database);
+    if let Owner::Exclusive(_) = inspect::look(&path)?.owner {
+        return Err(Failure::file(&path, "another process has this database open")
+            .advice("It replays the log, or has done so. Close it, and look again."));
+    }
+    let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
+    let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
+    let mut output = Output::new();
+    let Some(found) = found else {
+        output.line(format!("{}: no statement log, nothing waits", path.display()))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match &args.sql {
+        Some(target) if target == Path::new("-") => {
+            for line in lines(&found) {
+                output.line(line)?;
+            }
+        }
+        Some(target) => {
+            export(&found, target)?;
+            output.line(format!("{}: {} transactions", target.display(), found.transactions.len()))?;
+        }
+        None => describe(&found, &path, &mut output)?,
+    }
+    if args.discard {
+        let away = discard(&*medium, &found.path)?;
+        output.line(format!("{}: moved to {}", found.path.display(), away.display()))?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {
+    let statements: usize = found.transactions.iter().map(Vec::len).sum();
+    let fate = match found.fate {
+        Fate::Removed => "nothing waits in it; opening the database removes it",
+        Fate::Replayed => "opening the database with litefoot replays them",
+        Fate::Refused => {
+            "the database, or its -wal, was changed by another program since; opening it is refused until the \
+             log is moved away (--discard --yes); --sql shows what would be missing then"
+        }
+    };
+    output.line(format!(
+        "{}: {} committed transactions with {} statements that are not in {}",
+        found.path.display(),
+        grouped(found.transactions.len() as u64),
+        grouped(statements as u64),
+        database.display()
+    ))?;
+    output.line(format!("  {fate}"))
+}
+
+/// The transactions as SQL.
+fn lines(found: &Waiting) -> impl Iterator<Item = String> {
+    found.transactions.iter().flat_map(|statements| {
+        let body = statements.iter().map(|sql| format!("{};", sql.trim().trim_end_matches(';')));
+        std::iter::once("BEGIN;".to_owned()).chain(body).chain(std::iter::once("COMMIT;".to_owned()))
+    })
+}
+
+fn export(found: &Waiting, target: &Path) -> Result<(), Failure> {
+    let fail = |error: std::io::Error| Failure::file(target, error).advice("Name a new file to be written.");
+    let mut file = BufWriter::new(File::create_new(target).map_err(fail)?);
+    for line in lines(found) {
+        writeln!(file, "{line}").map_err(fail)?;
+    }
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(fail)
+}
+
+/// Renames the log to a name that is free.
+fn discard(medium: &dyn Medium, log: &Path) -> Result<PathBuf, Failure> {
+    let fail = |error: litefoot_engine::device::DeviceError| Failure::file(log, error);
+    for number in 1.. {
+        let mut name = log.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        let away = PathBuf::from(name);
+        if medium.info(&away).map_err(fail)?.is_none() {
+            medium.rename(log, &away).map_err(fail)?;
+            medium.sync_directory(parent_directory(&away)).map_err(fail)?;
+            return Ok(away);
+        }
+    }
+    Err(Failure::file(log, "no free name to move it to"))
+}

@@ -1,0 +1,89 @@
+//! `litefoot recover`, and what opening does with a statement log.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use support::{litefoot, run, stderr_of, succeed};
+
+/// Commits to a WAL database and dies without closing it.
+fn crashed(directory: &Path) {
+    succeed(
+        directory,
+        &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"],
+    );
+    let mut child =
+        litefoot(directory, &["sql", "a.db"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "INSERT INTO t(v) VALUES('first');").unwrap();
+    writeln!(input, "INSERT INTO t(v) VALUES('it''s the second');").unwrap();
+    writeln!(input, "BEGIN; INSERT INTO t(v) VALUES(0.1); DELETE FROM t WHERE id = 1; COMMIT;").unwrap();
+    writeln!(input, "SELECT 'done';").unwrap();
+    input.flush().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut read = Vec::new();
+    while !String::from_utf8_lossy(&read).contains("done") {
+        let mut byte = [0];
+        assert_eq!(std::io::Read::read(&mut output, &mut byte).unwrap(), 1);
+        read.push(byte[0]);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(directory.join("a.db-sla").exists());
+}
+
+#[test]
+fn what_waits_is_shown_exported_and_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed(directory);
+    let shown = succeed(directory, &["recover", "a.db"]);
+    assert!(
+        shown.contains("3 committed transactions with 4 statements") && shown.contains("replays"),
+        "{shown}"
+    );
+    let sql = succeed(directory, &["recover", "a.db", "--sql", "-"]);
+    assert!(sql.contains("INSERT INTO t(v) VALUES('it''s the second');"), "{sql}");
+    succeed(directory, &["recover", "a.db", "--sql", "out.sql"]);
+    assert_eq!(fs::read_to_string(directory.join("out.sql")).unwrap(), sql);
+    let again = run(directory, &["recover", "a.db", "--sql", "out.sql"]);
+    assert!(stderr_of(&again).contains("out.sql"));
+    assert_eq!(succeed(directory, &["sql", "a.db", "SELECT count(*), max(v) FROM t"]), "2|it's the second\n");
+    assert!(!directory.join("a.db-sla").exists());
+    assert!(succeed(directory, &["recover", "a.db"]).contains("nothing waits"));
+}
+
+#[test]
+fn a_log_that_another_program_has_overtaken_is_refused_until_it_is_moved_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed(directory);
+    let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
+    stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
+    drop(stock);
+    let before = fs::read(directory.join("a.db-sla")).unwrap();
+    let refused = run(directory, &["sql", "a.db", "SELECT * FROM t"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let message = stderr_of(&refused);
+    assert!(message.contains("a.db-sla") && message.contains("litefoot recover"), "{message}");
+    assert_eq!(fs::read(directory.join("a.db-sla")).unwrap(), before);
+    assert!(succeed(directory, &["recover", "a.db"]).contains("was changed by another program"));
+    let unsure = run(directory, &["recover", "a.db", "--discard"]);
+    assert_eq!(unsure.status.code(), Some(2));
+    succeed(directory, &["recover", "a.db", "--discard", "--yes"]);
+    assert_eq!(fs::read(directory.join("a.db-sla.1")).unwrap(), before);
+    let rows = succeed(directory, &["sql", "a.db", "SELECT v FROM t"]);
+    assert!(rows.contains("other"), "{rows}");
+}
+
+#[test]
+fn wrong_input_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = run(directory.path(), &["recover", "missing.db"]);
+    assert_ne!(missing.status.code(), Some(0));
+    assert!(stderr_of(&missing).contains("missing.db"));
+}
