@@ -52,7 +52,8 @@ fn what_waits_is_shown_exported_and_replayed() {
     assert_eq!(fs::read_to_string(directory.join("out.sql")).unwrap(), sql);
     let again = run(directory, &["recover", "a.db", "--sql", "out.sql"]);
     assert!(stderr_of(&again).contains("out.sql"));
-    assert_eq!(succeed(directory, &["sql", "a.db", "SELECT count(*), max(v) FROM t"]), "2|it's the second\n");
+    let rows = succeed(directory, &["sql", "a.db", "SELECT count(*) || '|' || max(v) AS found FROM t"]);
+    assert!(rows.contains("2|it's the second"), "{rows}");
     assert!(!directory.join("a.db-sla").exists());
     assert!(succeed(directory, &["recover", "a.db"]).contains("nothing waits"));
 }

@@ -9,6 +9,7 @@ use super::{Sqlite3, Sqlite3Stmt};
 use std::cell::Cell;
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
+use std::time::Duration;
 
 const SQLITE_OPEN_PRIVATECACHE: c_int = 0x0004_0000;
 const SQLITE_UTF8: u8 = 1;
@@ -125,6 +126,14 @@ impl Db {
     pub(crate) fn set_autocheckpoint(self, frames: c_int) {
         // SAFETY: the connection is alive.
         unsafe { (self.api.wal_autocheckpoint)(self.raw, frames) };
+    }
+
+    /// How long SQLite waits for others.
+    pub(crate) fn set_busy_timeout(self, limit: Duration) {
+        // SAFETY: the connection is alive.
+        unsafe {
+            (self.api.busy_timeout)(self.raw, c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX))
+        };
     }
 
     /// Checkpoints; answers SQLite's code.

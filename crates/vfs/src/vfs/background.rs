@@ -1,11 +1,11 @@
 //! Writing the log to the database file while commits go on.
 //!
 //! A thread of its own folds the statement log, lets SQLite checkpoint through a connection of our own, and
-//! then does the little that came meanwhile while writers wait for their turn: so the next one finds the log
-//! empty and begins it anew.
+//! then does the little that came meanwhile while writers wait for their turn, and empties the log. Where readers
+//! are in the way of that, it is tried again when the log has grown by a quarter.
 
 use super::database::Database;
-use crate::abi::codes::SQLITE_CHECKPOINT_PASSIVE;
+use crate::abi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::sync::{Condvar, Mutex};
 use std::sync::Arc;
@@ -14,7 +14,9 @@ use std::time::Duration;
 /// Nobody's number: handles count from 1.
 const NOBODY: u64 = 0;
 /// How long writers are asked for a moment of quiet.
-const PATIENCE: Duration = Duration::from_millis(500);
+const WRITERS_PATIENCE: Duration = Duration::from_millis(500);
+/// How long readers that still use the log are waited for meanwhile.
+const READERS_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Whether the thread is at work.
 #[derive(Default)]
@@ -63,12 +65,20 @@ pub fn checkpoint(database: &Arc<Database>) {
 /// A failure is met again by whoever needs the log written next.
 fn run(database: &Database) {
     let Some(wal) = database.wal() else { return };
-    if wal.log(Durability::Durable).is_err() {
+    let large = wal.is_large(database);
+    if wal.log(Durability::Durable).is_err() || !large {
         return;
     }
-    let Ok(connection) = database.own_connection() else { return };
-    connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-    database.writers().enter(NOBODY, PATIENCE);
-    connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-    database.writers().leave(NOBODY);
+    if let Ok(connection) = database.own_connection() {
+        // The bulk of it, while commits go on.
+        connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+        connection.db().set_busy_timeout(READERS_PATIENCE);
+        database.writers().enter(NOBODY, WRITERS_PATIENCE);
+        // Commits that wait for their sync still read the log.
+        if wal.wait_for_all().is_ok() {
+            connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        }
+        database.writers().leave(NOBODY);
+    }
+    wal.checkpoint_done(database);
 }

@@ -303,15 +303,26 @@ impl Database {
         }
     }
 
-    /// A new connection of our own.
+    /// A new connection of our own. Not while one of the application's has the database to itself: its index of
+    /// the log is then its own, too.
     pub(crate) fn own_connection(&self) -> Result<OwnConnection> {
+        if self.is_reserved() {
+            return Err(Error::Busy);
+        }
         let host = self.host.as_ref().ok_or_else(|| Error::Refused("no way into SQLite".to_owned()))?;
-        OwnConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)
+        let connection = OwnConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)?;
+        // SQLite opens the log with the first read, and takes a checkpoint before that for done.
+        let read = connection.db().execute("SELECT count(*) FROM sqlite_schema");
+        read.map_err(|_| Error::Refused(connection.db().message()))?;
+        Ok(connection)
     }
 
     /// What the program of a statement is on a connection that has nothing but defaults and these settings.
     pub(crate) fn examine_plainly(&self, sql: &str, settings: Settings) -> Option<u64> {
         let schema = self.wal()?.schema();
+        if self.is_reserved() {
+            return None;
+        }
         let mut plain = self.plain.lock();
         if plain.as_ref().is_none_or(|(known, _)| *known != schema) {
             *plain = None;

@@ -88,9 +88,7 @@ impl Database {
     fn replay(&self, records: &[Record]) -> Result<()> {
         let connection = self.own_connection()?;
         let db = connection.db();
-        // The first read opens the log.
         let result = execute(db, "PRAGMA synchronous=OFF")
-            .and_then(|()| execute(db, "SELECT count(*) FROM sqlite_schema"))
             .and_then(|()| self.wal().ok_or_else(|| "its -wal cannot be used".to_owned()))
             .and_then(|wal| {
                 wal.set_replaying(true).map_err(|error| error.to_string())?;

@@ -4,6 +4,9 @@
 //! first. Inside one process writers can wait in order instead, and the next one starts the moment the lock
 //! is free.
 //!
+//! Waking a thread takes longer than a small transaction. So one that comes while the first in the queue is being
+//! woken goes first, but never past one that has waited for [`FAIRNESS`]: that one is handed its turn.
+//!
 //! Invariants:
 //! 1. At most one writer is served; it is the only one that gets the write lock meanwhile.
 //! 2. Waiting is bounded, and a thread never waits for itself. Whoever gives up goes on without a turn and
@@ -14,6 +17,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+
+/// How long a writer may be overtaken.
+const FAIRNESS: Duration = Duration::from_micros(500);
 
 /// A connection that writes.
 pub type WriterId = u64;
@@ -40,7 +46,15 @@ struct Served {
 struct Waiting {
     writer: WriterId,
     thread: ThreadId,
+    since: Instant,
     turn: Arc<Condvar>,
+}
+
+impl State {
+    /// Whether a writer may be served at once, past those who wait.
+    fn is_free(&self) -> bool {
+        self.served.is_none() && self.waiting.front().is_none_or(|first| first.since.elapsed() < FAIRNESS)
+    }
 }
 
 impl Writers {
@@ -48,20 +62,28 @@ impl Writers {
     pub fn enter(&self, writer: WriterId, limit: Duration) {
         let thread = std::thread::current().id();
         let mut state = self.state.lock();
-        match &state.served {
-            None => {
-                state.served = Some(Served { writer, thread, writing: false });
+        if state.is_free() {
+            state.served = Some(Served { writer, thread, writing: false });
+            return;
+        }
+        if let Some(served) = &state.served
+            && (served.writer == writer || served.thread == thread || limit.is_zero())
+        {
+            return;
+        }
+        let (turn, since) = (Arc::new(Condvar::new()), Instant::now());
+        state.waiting.push_back(Waiting { writer, thread, since, turn: turn.clone() });
+        loop {
+            let timed_out = turn.wait_until(&mut state, since + limit).timed_out();
+            if state.served.as_ref().is_some_and(|served| served.writer == writer) {
                 return;
             }
-            Some(served) if served.writer == writer || served.thread == thread || limit.is_zero() => return,
-            Some(_) => {}
-        }
-        let turn = Arc::new(Condvar::new());
-        state.waiting.push_back(Waiting { writer, thread, turn: turn.clone() });
-        let end = Instant::now() + limit;
-        while state.served.as_ref().is_none_or(|served| served.writer != writer) {
-            if turn.wait_until(&mut state, end).timed_out() {
+            let first = state.waiting.front().is_some_and(|first| first.writer == writer);
+            if timed_out || first && state.served.is_none() {
                 state.waiting.retain(|waiting| waiting.writer != writer);
+                if state.served.is_none() {
+                    state.served = Some(Served { writer, thread, writing: false });
+                }
                 return;
             }
         }
@@ -69,8 +91,7 @@ impl Writers {
 
     /// Whether the writer may take the write lock now.
     pub fn may_write(&self, writer: WriterId) -> bool {
-        let mut state = self.state.lock();
-        match &mut state.served {
+        match &self.state.lock().served {
             Some(served) => served.writer == writer,
             None => true,
         }
@@ -89,10 +110,16 @@ impl Writers {
         if state.served.as_ref().is_none_or(|served| served.writer != writer) {
             return;
         }
-        state.served = state.waiting.pop_front().map(|next| {
-            next.turn.notify_one();
-            Served { writer: next.writer, thread: next.thread, writing: false }
-        });
+        state.served = None;
+        let Some(first) = state.waiting.front() else { return };
+        first.turn.notify_one();
+        if first.since.elapsed() >= FAIRNESS {
+            state.served = state.waiting.pop_front().map(|next| Served {
+                writer: next.writer,
+                thread: next.thread,
+                writing: false,
+            });
+        }
     }
 
     /// The writer's turn is over if it has not taken the write lock.

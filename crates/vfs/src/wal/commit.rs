@@ -30,10 +30,11 @@ use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record};
 use litefoot_engine::log::{RedoLog, StatementLog};
-use litefoot_engine::sync::{Condvar, Mutex, RwLock};
+use litefoot_engine::sync::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
 
 /// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
 const SPARE_BYTES: u64 = 128;
@@ -46,7 +47,6 @@ const CALM: u32 = 64;
 pub(super) struct Commits {
     media: Mutex<Media>,
     queue: Mutex<Queue>,
-    moved: Condvar,
     /// The newest transaction that somebody was promised, and the newest that is durable.
     promised: AtomicU64,
     durable: AtomicU64,
@@ -73,6 +73,8 @@ struct Queue {
     pending: Vec<Pending>,
     /// Whether somebody is writing.
     leading: bool,
+    /// Threads that wait for that one to end. They are woken all at once, and not one through the other.
+    waiting: Vec<Thread>,
     /// As in `Media`.
     logged: usize,
     generation: u64,
@@ -135,7 +137,6 @@ impl Commits {
         Commits {
             media: Mutex::new(media),
             queue: Mutex::new(Queue { logged, ..Queue::default() }),
-            moved: Condvar::new(),
             promised: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             statement_bytes: statement_bytes as u64,
@@ -230,13 +231,15 @@ impl Commits {
     }
 
     fn settle(&self, number: u64, durability: Durability) -> Result<()> {
-        let mut queue = self.queue.lock();
         loop {
             if self.durable.load(Ordering::Acquire) >= number {
                 return Ok(());
             }
+            let mut queue = self.queue.lock();
             if queue.leading {
-                self.moved.wait(&mut queue);
+                queue.waiting.push(std::thread::current());
+                drop(queue);
+                std::thread::park();
                 continue;
             }
             if durability == Durability::Buffered
@@ -248,12 +251,13 @@ impl Commits {
             let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.published);
             drop(queue);
             let result = self.write(batch, durability);
-            queue = self.queue.lock();
-            queue.leading = false;
             if result.is_ok() && durability == Durability::Durable {
                 self.durable.fetch_max(up_to, Ordering::AcqRel);
             }
-            self.moved.notify_all();
+            let mut queue = self.queue.lock();
+            queue.leading = false;
+            queue.wake();
+            drop(queue);
             result?;
         }
     }
@@ -291,8 +295,7 @@ impl Commits {
             self.durable.fetch_max(published + u64::from(counted), Ordering::AcqRel);
         }
         queue.begin_log(&media);
-        drop(queue);
-        self.moved.notify_all();
+        queue.wake();
         Ok(())
     }
 
@@ -333,8 +336,7 @@ impl Commits {
         (queue.logged, queue.generation) = (0, media.generation);
         self.durable.fetch_max(queue.published, Ordering::AcqRel);
         queue.begin_log(&media);
-        drop(queue);
-        self.moved.notify_all();
+        queue.wake();
         Ok(())
     }
 
@@ -352,6 +354,10 @@ impl Commits {
 }
 
 impl Queue {
+    fn wake(&mut self) {
+        self.waiting.drain(..).for_each(|thread| thread.unpark());
+    }
+
     /// The statement log is empty but for what waits in the queue.
     fn begin_log(&mut self, media: &Media) {
         let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();

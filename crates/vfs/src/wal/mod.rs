@@ -49,10 +49,12 @@ use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Percent of a budget at which the log is written to the database file.
-const FILL_PERCENT: usize = 75;
+const FILL_PERCENT: u64 = 75;
+/// Bytes of the log in memory below which it is left alone.
+const LEAST_LIMIT: usize = 64 << 10;
 
 /// The log of one database.
 pub struct Wal {
@@ -63,6 +65,8 @@ pub struct Wal {
     replaying: AtomicBool,
     /// Whether somebody will make durable soon what was committed at `synchronous=NORMAL`.
     flushing: AtomicBool,
+    /// Bytes at which the log is tried to be emptied again, after readers were in the way.
+    limit: AtomicUsize,
 }
 
 impl Wal {
@@ -83,6 +87,7 @@ impl Wal {
             commits,
             replaying: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
+            limit: AtomicUsize::new(0),
         })
     }
 
@@ -190,7 +195,7 @@ impl Wal {
             std::thread::sleep(window);
             wal.flushing.store(false, Ordering::Release);
             // A failure has latched the database, and is met there.
-            let _ = wal.commits.wait(wal.commits.next() - 1);
+            let _ = wal.wait_for_all();
         };
         if std::thread::Builder::new().name("litefoot-flush".to_owned()).spawn(flush).is_err() {
             self.flushing.store(false, Ordering::Release);
@@ -204,10 +209,27 @@ impl Wal {
         self.commits.owed()
     }
 
-    /// Whether it should be written to the database file.
+    /// Whether it should be folded or written to the database file.
     pub fn wants_checkpoint(&self, database: &Database) -> bool {
-        let budget = database.options().wal_memory / 100 * FILL_PERCENT;
-        self.frames.read().len() > budget.max(64 << 10) || self.commits.fill() > FILL_PERCENT as u64
+        self.commits.fill() > FILL_PERCENT || self.is_large(database)
+    }
+
+    /// Whether it should be written to the database file.
+    pub fn is_large(&self, database: &Database) -> bool {
+        let limit = (database.options().wal_memory / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+        self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
+    }
+
+    /// It was written to the database file, as far as readers let it.
+    pub fn checkpoint_done(&self, database: &Database) {
+        let len = self.frames.read().len();
+        let next = if len < LEAST_LIMIT { 0 } else { len + database.options().wal_memory / 4 };
+        self.limit.store(next, Ordering::Relaxed);
+    }
+
+    /// Waits until everything queued so far is durable.
+    pub fn wait_for_all(&self) -> Result<()> {
+        self.commits.wait(self.commits.next() - 1)
     }
 
     /// The database file is about to be written in place: what is committed must be in the redo log first.
