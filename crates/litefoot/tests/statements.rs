@@ -4,8 +4,8 @@
 
 use litefoot::rusqlite::{Connection, ffi, params};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::sim::Random;
-use litefoot_engine::device::{Medium, SimMedium};
+use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_engine::device::{FileKind, Medium, Operation, SimMedium};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -177,4 +177,81 @@ fn an_application_that_takes_the_trace_hook_closes_its_connection() {
     db.close().unwrap();
     assert!(vfs.open_databases().is_empty());
     assert_eq!(medium.files().len(), 1, "only the database is left");
+}
+
+/// A connection that needs no durability checkpoints what others were promised: a power cut at any point of that
+/// must not cost them anything.
+#[test]
+fn a_checkpoint_without_syncs_keeps_what_others_were_promised() {
+    for mode in ["PASSIVE", "TRUNCATE"] {
+        let (medium, vfs, db) = prepared(&format!("sla-off-{mode}"));
+        for number in 0..40 {
+            db.execute("INSERT INTO t(v, w) VALUES(?1, zeroblob(300))", [number]).unwrap();
+        }
+        let careless = vfs.open("/app.db").unwrap();
+        careless.execute_batch("PRAGMA synchronous=OFF").unwrap();
+        let promised = medium.operations();
+        let expected = rows(&db);
+        for number in 0..3 {
+            careless.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())).unwrap();
+            careless.execute("UPDATE t SET v = v + 1000 WHERE id = ?1 AND 0", [number]).unwrap();
+            careless.execute("DELETE FROM t WHERE id > 100000", []).unwrap();
+            careless
+                .execute_batch("CREATE TABLE IF NOT EXISTS u(a); INSERT INTO u VALUES(zeroblob(3000))")
+                .unwrap();
+        }
+        drop(db);
+        drop(careless);
+        let mut replay = medium.replay();
+        let mut random = Random::new(9);
+        for cut in promised..=replay.len() {
+            replay.advance(cut);
+            for _ in 0..6 {
+                let image = replay.cut(&mut random);
+                let vfs = self::vfs(&format!("sla-off-cut-{mode}"), &image);
+                let db = vfs.open("/app.db").unwrap();
+                assert_eq!(rows(&db), expected, "{mode}, cut at {cut} of {}", replay.len());
+                let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+                assert_eq!(integrity, "ok", "{mode}, cut at {cut}");
+            }
+        }
+    }
+}
+
+/// A process that dies between writing a fold and its sync leaves it with the operating system only. Whoever
+/// opens the database next must not give the statements up before it is durable.
+#[test]
+fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
+    // More pages than one write takes, and nothing folds them before.
+    let medium = SimMedium::new();
+    let mut options = Options::default();
+    options.set("wal_memory", "256M").unwrap();
+    let vfs =
+        Vfs::builder("sla-unsynced").medium(Arc::new(medium.clone())).options(options).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
+    db.execute_batch("CREATE INDEX i ON t(v)").unwrap();
+    for number in 0..400 {
+        db.execute("INSERT INTO t(v, w) VALUES(?1, zeroblob(3500))", [number]).unwrap();
+    }
+    let expected = rows(&db);
+    assert_eq!(stat(&db, "commits_statements"), 400);
+    medium.set_faults(Faults::failing(Operation::Sync, FileKind::RedoLog, 0));
+    let failed = db.query_row("PRAGMA wal_checkpoint", [], |row| row.get::<_, i64>(0));
+    assert!(failed.is_err() || failed.is_ok_and(|busy| busy != 0), "the planted fault was not met");
+    drop((db, vfs));
+    medium.set_faults(Faults::default());
+    let dead = medium.operations();
+    let vfs = self::vfs("sla-unsynced-2", &medium);
+    assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected);
+    let mut replay = medium.replay();
+    let mut random = Random::new(4);
+    for cut in dead..replay.len().min(dead + 20) {
+        replay.advance(cut);
+        for _ in 0..6 {
+            let image = replay.cut(&mut random);
+            let vfs = self::vfs("sla-unsynced-cut", &image);
+            assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected, "cut at {cut} of {}", replay.len());
+        }
+    }
 }

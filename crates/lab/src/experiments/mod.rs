@@ -7,6 +7,7 @@ mod commit;
 mod crash;
 mod group;
 mod smile;
+mod ssl;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
@@ -92,6 +93,12 @@ pub const ALL: &[Experiment] = &[
         description: "four threads that write one database: throughput, latency, fairness, syncs",
         flags: &[],
         run: group::run,
+    },
+    Experiment {
+        name: "ssl",
+        description: "mobile applications' transactions in WAL mode, and how long a crash takes to be mended",
+        flags: &[],
+        run: ssl::run,
     },
     Experiment {
         name: "crash",

@@ -67,7 +67,7 @@ impl FileObject {
         self.handle.session()
     }
 
-    /// Watches the statements of the connection whose main file this is, and leaves checkpoints to us.
+    /// Watches the statements of the connection whose main file this is.
     ///
     /// # Safety
     /// `db` is that connection.
@@ -80,8 +80,6 @@ impl FileObject {
         // SAFETY: the session, which owns the capture, ends with the main file, and that after the last
         // statement of the connection.
         let handle = unsafe { Db::new(self.api, db) };
-        let frames = database.options().wal_memory / TYPICAL_PAGE_BYTES;
-        handle.set_autocheckpoint(c_int::try_from(frames).unwrap_or(c_int::MAX).max(LEAST_AUTOCHECKPOINT));
         if database.options().sla_size == 0 {
             return;
         }
@@ -97,11 +95,6 @@ impl FileObject {
         self.handle.refusal()
     }
 }
-
-/// Pages are mostly of this size.
-const TYPICAL_PAGE_BYTES: usize = 4096;
-/// SQLite's own checkpoints come after this many frames at the earliest.
-const LEAST_AUTOCHECKPOINT: c_int = 1000;
 
 /// SQLite tells of a statement.
 unsafe extern "C" fn traced(

@@ -42,6 +42,10 @@ use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
 const VERDICTS: usize = 512;
+/// Frames after which SQLite checkpoints by itself, unless told otherwise.
+const DEFAULT_AUTOCHECKPOINT: &str = "1000";
+/// Pages are mostly of this size.
+const TYPICAL_PAGE_BYTES: usize = 4096;
 /// Times that a difference is taken for one that passes.
 const DIFFERENCES: u32 = 8;
 /// Bytes of statements beyond which pages are written.
@@ -92,6 +96,8 @@ struct State {
     /// The schema that the verdicts are for.
     schema: u64,
     settings: Option<Settings>,
+    /// Whether SQLite was told to leave checkpoints to us.
+    told: bool,
     /// Whether text is UTF-8; unknown at first.
     utf8: Option<bool>,
     /// Selects as many parameters as it was made for.
@@ -216,6 +222,9 @@ impl Capture {
             state.open.push(statement.id());
             return;
         }
+        if !std::mem::replace(&mut state.told, true) {
+            self.take_over_checkpoints();
+        }
         let outermost = state.open.is_empty();
         let autocommit = self.db.is_autocommit();
         let fresh = autocommit && outermost;
@@ -283,6 +292,15 @@ impl Capture {
         }
         self.shows_nothing.store(false, Ordering::Relaxed);
         self.database.writers().leave_unless_writing(self.writer);
+    }
+
+    /// Tells SQLite to leave checkpoints to our thread, unless the application has set something. This cannot be
+    /// done when the connection is opened: SQLite sets its default after everything else.
+    fn take_over_checkpoints(&self) {
+        if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
+            let frames = self.database.options().wal_memory / TYPICAL_PAGE_BYTES;
+            self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
+        }
     }
 
     /// A transaction begins.

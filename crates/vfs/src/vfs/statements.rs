@@ -13,12 +13,13 @@
 use super::database::Database;
 use super::registry::Companion;
 use crate::abi::codes::*;
-use crate::abi::statement::Db;
+use crate::abi::statement::{Db, Statement, Value};
 use crate::capture::record::{self, Checks, Logged, Settings, Text};
 use crate::error::{Error, Result};
 use litefoot_engine::log::statement::Record;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -122,6 +123,9 @@ impl Database {
     }
 }
 
+/// Statements that are kept prepared.
+const MOST_PREPARED: usize = 256;
+
 /// Transactions among the records.
 pub(crate) fn transactions(records: &[Record]) -> usize {
     records.iter().filter(|record| record.kind == record::TRANSACTION).count()
@@ -134,7 +138,13 @@ fn execute(db: Db, sql: &str) -> std::result::Result<(), String> {
 /// Runs all transactions again, in order.
 fn replay_records(db: Db, records: &[Record], path: &Path) -> std::result::Result<(), String> {
     let all = transactions(records);
-    let mut replay = Replay { db, texts: HashMap::new(), changes: HashMap::new(), settings: None };
+    let mut replay = Replay {
+        db,
+        texts: HashMap::new(),
+        prepared: HashMap::new(),
+        changes: HashMap::new(),
+        settings: None,
+    };
     let mut done = 0;
     for record in records {
         match record.kind {
@@ -159,6 +169,8 @@ fn replay_records(db: Db, records: &[Record], path: &Path) -> std::result::Resul
 struct Replay {
     db: Db,
     texts: HashMap<u64, Text>,
+    /// Statements that were prepared, by the number of their text.
+    prepared: HashMap<u64, Statement>,
     /// Rows changed by the transactions replayed, by number.
     changes: HashMap<u64, i32>,
     settings: Option<Settings>,
@@ -170,19 +182,49 @@ impl Replay {
         let first = logged.statements.first().and_then(|(id, _)| self.texts.get(id));
         let settings = first.map(|text| text.settings).ok_or("its text is missing")?;
         if self.settings != Some(settings) {
+            self.prepared.clear();
             crate::capture::apply(db, settings).ok_or_else(|| db.message())?;
             self.settings = Some(settings);
         }
         let before = db.total_changes();
         execute(db, "BEGIN IMMEDIATE")?;
         for (id, values) in &logged.statements {
-            let text = self.texts.get(id).ok_or("its text is missing")?;
-            run_statement(db, &text.sql, values)?;
+            self.run_statement(*id, values)?;
         }
         let changes = db.total_changes().wrapping_sub(before);
         self.check(&logged.checks, changes)?;
         self.changes.insert(logged.number, changes);
         execute(db, "COMMIT")
+    }
+
+    /// Runs one statement to its end. That it fails by a constraint is part of what is replayed.
+    fn run_statement(&mut self, id: u64, values: &[Value<'_>]) -> std::result::Result<(), String> {
+        let db = self.db;
+        let sql = &self.texts.get(&id).ok_or("its text is missing")?.sql;
+        if self.prepared.len() >= MOST_PREPARED {
+            self.prepared.clear();
+        }
+        let statement = match self.prepared.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                entry.insert(db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))?)
+            }
+        };
+        for (number, value) in (1..).zip(values) {
+            // SAFETY: the values stay where they are until the statement is run with others, or dropped.
+            unsafe { statement.bind(number, *value) };
+        }
+        let code = loop {
+            match statement.step() & 0xff {
+                SQLITE_ROW => {}
+                code => break code,
+            }
+        };
+        statement.reset();
+        match code {
+            SQLITE_DONE | SQLITE_CONSTRAINT | SQLITE_ERROR | SQLITE_MISMATCH | SQLITE_TOOBIG => Ok(()),
+            code => Err(format!("{sql}: {} ({code})", db.message())),
+        }
     }
 
     fn check(&self, checks: &Checks, changes: i32) -> std::result::Result<(), String> {
@@ -200,25 +242,5 @@ impl Replay {
             return Err(format!("an earlier one changed {found} rows and not {expected}"));
         }
         Ok(())
-    }
-}
-
-/// Runs one statement to its end. That it fails by a constraint is part of what is replayed.
-fn run_statement(
-    db: Db,
-    sql: &str,
-    values: &[crate::abi::statement::Value<'_>],
-) -> std::result::Result<(), String> {
-    let mut statement = db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))?;
-    for (index, value) in values.iter().enumerate() {
-        // SAFETY: the values outlive the statement.
-        unsafe { statement.bind(index as i32 + 1, *value) };
-    }
-    loop {
-        match statement.step() & 0xff {
-            SQLITE_ROW => {}
-            SQLITE_DONE | SQLITE_CONSTRAINT | SQLITE_ERROR | SQLITE_MISMATCH | SQLITE_TOOBIG => return Ok(()),
-            code => return Err(format!("{sql}: {} ({code})", db.message())),
-        }
     }
 }

@@ -78,6 +78,8 @@ struct Queue {
     /// As in `Media`.
     logged: usize,
     generation: u64,
+    /// Whether nothing in the redo log waits for a sync.
+    synced: bool,
     /// Whether the statement log is ready for records, and up to where.
     ready: bool,
     room: u64,
@@ -290,6 +292,7 @@ impl Commits {
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
+        queue.synced = media.redo.is_synced();
         queue.published += u64::from(counted);
         if durability == Durability::Durable {
             self.durable.fetch_max(published + u64::from(counted), Ordering::AcqRel);
@@ -334,6 +337,7 @@ impl Commits {
         let mut queue = self.queue.lock();
         queue.pending.clear();
         (queue.logged, queue.generation) = (0, media.generation);
+        queue.synced = media.redo.is_synced();
         self.durable.fetch_max(queue.published, Ordering::AcqRel);
         queue.begin_log(&media);
         queue.wake();
@@ -345,6 +349,11 @@ impl Commits {
         let statements = &mut self.media.lock().statements;
         let end = statements.bytes() + SPARE_BYTES;
         Ok(statements.reserve(end)?)
+    }
+
+    /// Whether nothing in the redo log waits for a sync.
+    pub fn is_synced(&self) -> bool {
+        self.queue.lock().synced
     }
 
     /// Frames whose pages are in the redo log.

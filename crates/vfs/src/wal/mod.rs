@@ -18,7 +18,7 @@
 //!    anybody else sees what it changed.
 //! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
 //!    commit returns. At `synchronous=NORMAL` it is durable soon after.
-//! 3. The database file is written in place only with pages that are in the redo log.
+//! 3. The database file is written in place only with pages that are in the redo log for good.
 //! 4. A commit that fails for want of space has not happened, and the database can go on.
 //!
 //! # Invariants
@@ -232,10 +232,11 @@ impl Wal {
         self.commits.wait(self.commits.next() - 1)
     }
 
-    /// The database file is about to be written in place: what is committed must be in the redo log first.
+    /// The database file is about to be written in place: what is committed must be in the redo log first, for
+    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the database.
     pub fn before_in_place(&self) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
-        if unlogged { self.log(Durability::Durable) } else { Ok(()) }
+        if unlogged || !self.commits.is_synced() { self.log(Durability::Durable) } else { Ok(()) }
     }
 
     /// Begins to replay, or ends it: then everything replayed is written to the redo log at once.

@@ -1,0 +1,347 @@
+//! `ssl`: transactions as mobile applications make them, and how long a crash takes to be mended.
+//!
+//! # Traces
+//! The table of the paper on SQLite's statement logging tells, for six mobile traces, the files, the transactions
+//! with `BEGIN` (batch) and without (auto), their statements, and the bytes of SQL in a transaction. The traces
+//! themselves are not public. [`TRACES`] has the numbers of that table; each statement here is an insert or an
+//! update of a row whose text makes up the bytes, spread over as many files and over tables with indexes, in
+//! seeded order.
+//!
+//! Stock SQLite in WAL mode at `synchronous=FULL` and litefoot take turns, at least five rounds; afterwards stock
+//! SQLite checks each database. Blocks and syncs are counted in a run of their own.
+//!
+//! # Figures
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `txn_per_s.TRACE.SIDE` | durable transactions a second, closing included; median of the rounds |
+//! | `ratio.TRACE_over_wal_full` | litefoot's over stock's; median of the rounds |
+//! | `page_writes.TRACE.SIDE` | blocks of 4 KiB handed to the device for a transaction, checkpoints included |
+//! | `checkpoints.TRACE.SIDE` | syncs of the database files in the whole trace |
+//! | `recovery_s.full_log`, `.P_percent` | seconds to open a database beside a statement log of 4 MiB, or a part of it |
+//!
+//! The paper reports 2 to 6 times WAL on its board.
+
+use super::Options;
+use super::commit::side::{Kind, LITEFOOT, Side, WAL_FULL, settings};
+use super::commit::{remove_database, work_directory};
+use crate::harness::{MIN_ROUNDS, Progress, interleave, median, median_ratio};
+use crate::report::Figures;
+use crate::{Error, Result};
+use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::{CountingMedium, FileKind, OsMedium};
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One column of the paper's table.
+struct Trace {
+    name: &'static str,
+    files: usize,
+    batch: u64,
+    auto: u64,
+    /// Statements in all batches together; an automatic transaction has one.
+    batch_statements: u64,
+    /// Bytes of SQL in a transaction.
+    bytes: u64,
+    /// Whether most statements change rows rather than add them.
+    updates: bool,
+}
+
+const TRACES: [Trace; 6] = [
+    Trace {
+        name: "androbench",
+        files: 1,
+        batch: 2,
+        auto: 3079,
+        batch_statements: 3,
+        bytes: 215,
+        updates: false,
+    },
+    Trace {
+        name: "gmail",
+        files: 1,
+        batch: 806,
+        auto: 178,
+        batch_statements: 10_419,
+        bytes: 1913,
+        updates: false,
+    },
+    Trace {
+        name: "kakaotalk",
+        files: 1,
+        batch: 432,
+        auto: 3910,
+        batch_statements: 4559,
+        bytes: 1094,
+        updates: false,
+    },
+    Trace {
+        name: "facebook",
+        files: 11,
+        batch: 262,
+        auto: 1019,
+        batch_statements: 2063,
+        bytes: 1094,
+        updates: false,
+    },
+    Trace {
+        name: "browser",
+        files: 6,
+        batch: 1439,
+        auto: 29,
+        batch_statements: 4464,
+        bytes: 8304,
+        updates: false,
+    },
+    Trace {
+        name: "twitter",
+        files: 17,
+        batch: 17,
+        auto: 2005,
+        batch_statements: 448,
+        bytes: 506,
+        updates: true,
+    },
+];
+
+const SIDES: [Side; 2] = [
+    Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
+    Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
+];
+
+/// The short form makes this part of the transactions.
+const QUICK_PART: u64 = 8;
+/// Rows that are there before a trace of updates.
+const ROWS: u64 = 500;
+const SCHEMA: &str = "CREATE TABLE item(id INTEGER PRIMARY KEY, sender INTEGER, at INTEGER, body TEXT);
+     CREATE INDEX item_at ON item(at); CREATE INDEX item_sender ON item(sender);";
+const INSERT: &str = "INSERT INTO item(sender, at, body) VALUES(?1, ?2, ?3)";
+const UPDATE: &str = "UPDATE item SET body = ?3 WHERE id = ?2 AND ?1 >= 0";
+
+/// A full statement log, and the options under which it gets full without being folded before.
+const FULL_LOG: u64 = 4 << 20;
+const RECOVERY_OPTIONS: &str = "sla_size=8M&wal_memory=1G";
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let directory = work_directory(&options.directory)?;
+    let directory = directory.path();
+    let part = if options.quick { QUICK_PART } else { 1 };
+    let mut figures = Figures::new();
+    progress.begin("mobile traces", (TRACES.len() * (MIN_ROUNDS + 1) * SIDES.len()) as u64);
+    for trace in &TRACES {
+        let rounds = interleave(&SIDES, MIN_ROUNDS, |_, side| {
+            let speed =
+                replay(trace, side, directory, part, options.seed, &mut |path| side.open_timed(path))?;
+            progress.advance(1)?;
+            Ok(speed)
+        })?;
+        for (side, speeds) in SIDES.iter().zip(&rounds) {
+            figures.set(format!("txn_per_s.{}.{}", trace.name, side.name), median(speeds.iter().copied()));
+        }
+        figures.set(format!("ratio.{}_over_wal_full", trace.name), median_ratio(&rounds[1], &rounds[0]));
+        for side in &SIDES {
+            count(trace, side, directory, part, options.seed, &mut figures)?;
+            progress.advance(1)?;
+        }
+    }
+    recovery(directory, options, progress, &mut figures)?;
+    Ok(figures)
+}
+
+impl Trace {
+    fn paths(&self, side: &Side, directory: &Path) -> Vec<PathBuf> {
+        (0..self.files).map(|file| directory.join(format!("{}-{}-{file}.db", self.name, side.name))).collect()
+    }
+}
+
+/// One round of a trace on one side; transactions a second.
+fn replay(
+    trace: &Trace,
+    side: &Side,
+    directory: &Path,
+    part: u64,
+    seed: u64,
+    open: &mut dyn FnMut(&Path) -> Result<Connection>,
+) -> Result<f64> {
+    let explain = |source| side.explain(source);
+    let paths = trace.paths(side, directory);
+    let connections = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
+    for db in &connections {
+        db.execute_batch(SCHEMA).map_err(explain)?;
+        if trace.updates {
+            let rows = "WITH n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?1)
+                        INSERT INTO item(sender, at, body) SELECT value, value, hex(zeroblob(200)) FROM n";
+            db.execute(rows, [ROWS as i64]).map_err(explain)?;
+        }
+    }
+    let mut random = Random::new(seed);
+    let (batch, auto) = (trace.batch.div_ceil(part), trace.auto.div_ceil(part));
+    let mut left = (batch, auto);
+    let begun = Instant::now();
+    let mut statements = 0;
+    while left.0 + left.1 > 0 {
+        let db = &connections[random.below(connections.len() as u64) as usize];
+        let is_batch = random.below(left.0 + left.1) < left.0;
+        if is_batch {
+            left.0 -= 1;
+            let count = trace.batch_statements.div_ceil(trace.batch).max(1);
+            db.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map_err(explain)?;
+            for _ in 0..count {
+                statement(trace, db, count, &mut random).map_err(explain)?;
+            }
+            db.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])).map_err(explain)?;
+            statements += count;
+        } else {
+            left.1 -= 1;
+            statement(trace, db, 1, &mut random).map_err(explain)?;
+            statements += 1;
+        }
+    }
+    for db in connections {
+        db.close().map_err(|(_, error)| explain(error))?;
+    }
+    let elapsed = begun.elapsed();
+    verify(trace, side, &paths, statements)?;
+    paths.iter().try_for_each(|path| remove_database(path))?;
+    Ok((batch + auto) as f64 / elapsed.as_secs_f64().max(1e-9))
+}
+
+/// One statement; `of` share the bytes of the transaction.
+fn statement(trace: &Trace, db: &Connection, of: u64, random: &mut Random) -> rusqlite::Result<()> {
+    let text: String =
+        (0..(trace.bytes / of).max(20)).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
+    let (sql, number) =
+        if trace.updates { (UPDATE, 1 + random.below(ROWS)) } else { (INSERT, random.below(1 << 30)) };
+    let changed = db.prepare_cached(sql)?.execute((random.below(50) as i64, number as i64, text))?;
+    debug_assert_eq!(changed, 1);
+    Ok(())
+}
+
+/// Every statement's row must be there, as stock SQLite reads it.
+fn verify(trace: &Trace, side: &Side, paths: &[PathBuf], statements: u64) -> Result<()> {
+    let mut rows = 0;
+    for path in paths {
+        let db = Connection::open(path).map_err(|error| side.explain(error))?;
+        let found = || -> rusqlite::Result<(i64, String)> {
+            let rows = db.query_row("SELECT count(*) FROM item", [], |row| row.get(0))?;
+            Ok((rows, db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?))
+        };
+        let (count, integrity) = found().map_err(|error| side.explain(error))?;
+        if integrity != "ok" {
+            return Err(Error::Wrong(format!("side {}, {}: {integrity}", side.name, trace.name)));
+        }
+        rows += count as u64;
+    }
+    let expected = if trace.updates { ROWS * paths.len() as u64 } else { statements };
+    if rows == expected {
+        return Ok(());
+    }
+    Err(Error::Wrong(format!("side {}, {}: {rows} rows and not {expected}", side.name, trace.name)))
+}
+
+/// Blocks and checkpoints of a trace, by a counting medium.
+fn count(
+    trace: &Trace,
+    side: &Side,
+    directory: &Path,
+    part: u64,
+    seed: u64,
+    figures: &mut Figures,
+) -> Result<()> {
+    let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+    let vfs = litefoot::Vfs::builder(format!("ssl-{}-{}", trace.name, side.name))
+        .medium(Arc::new(medium.clone()))
+        .pass_through(!side.is_litefoot())
+        .register()?;
+    let before = medium.snapshot();
+    replay(trace, side, directory, part, seed, &mut |path| side.open_through(&vfs, path))?;
+    let spent = medium.snapshot() - before;
+    let transactions = (trace.batch.div_ceil(part) + trace.auto.div_ceil(part)) as f64;
+    let name = format!("{}.{}", trace.name, side.name);
+    figures
+        .set(format!("page_writes.{name}"), spent.total().block_bytes_written as f64 / 4096.0 / transactions);
+    figures.set(format!("checkpoints.{name}"), spent.of(FileKind::Database).syncs as f64);
+    Ok(())
+}
+
+/// How long opening takes after a crash, by how full the statement log is.
+fn recovery(
+    directory: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+    figures: &mut Figures,
+) -> Result<()> {
+    progress.begin("recovery", 4);
+    for percent in [25, 50, 75, 100u64] {
+        let name = if percent == 100 { "full_log".to_owned() } else { format!("{percent}_percent") };
+        figures
+            .set(format!("recovery_s.{name}"), recover(directory, FULL_LOG * percent / 100, options.seed)?);
+        progress.advance(1)?;
+    }
+    Ok(())
+}
+
+/// Fills a statement log, takes the files away from under it as a crash would, and opens them.
+fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
+    let explain = |source| SIDES[1].explain(source);
+    let wrong = |what: String| Error::Wrong(what);
+    let mut litefoot_options = litefoot::Options::default();
+    litefoot_options.set_list(RECOVERY_OPTIONS).map_err(wrong)?;
+    let vfs = litefoot::Vfs::builder(format!("recovery-{bytes}")).options(litefoot_options).register()?;
+    let (path, copy) = (directory.join("running.db"), directory.join("crashed.db"));
+    let db = vfs.open(&path)?;
+    db.execute_batch("PRAGMA journal_mode=wal").map_err(explain)?;
+    db.execute_batch(SCHEMA).map_err(explain)?;
+    let trace = &TRACES[0];
+    let mut random = Random::new(seed);
+    let mut rows = 0u64;
+    let log = PathBuf::from(format!("{}-sla", path.display()));
+    // The file is filled with zeros ahead: what is in use follows from the transactions.
+    while rows * (trace.bytes + 60) < bytes {
+        statement(trace, &db, 1, &mut random).map_err(explain)?;
+        rows += 1;
+    }
+    let io = |error: std::io::Error| Error::Wrong(format!("{}: {error}", log.display()));
+    for suffix in ["", "-wal", "-sla"] {
+        std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display()))
+            .map_err(io)?;
+    }
+    let begun = Instant::now();
+    let crashed = litefoot::Connection::open(&copy)?;
+    let found: i64 = crashed.query_row("SELECT count(*) FROM item", [], |row| row.get(0)).map_err(explain)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if found as u64 != rows {
+        return Err(Error::Wrong(format!("{found} rows after recovery, {rows} were committed")));
+    }
+    drop((crashed, db));
+    remove_database(&path)?;
+    remove_database(&copy)?;
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_trace_runs_on_both_sides_and_is_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut figures = Figures::new();
+        for trace in &TRACES {
+            for side in &SIDES {
+                count(trace, side, directory.path(), 200, 1, &mut figures).unwrap();
+            }
+        }
+        assert!(figures.get("page_writes.gmail.litefoot").unwrap() > 0.0);
+        assert!(figures.get("checkpoints.gmail.wal_full").unwrap() > 0.0);
+    }
+
+    #[test]
+    fn a_crash_is_mended() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(recover(directory.path(), 20_000, 1).unwrap() > 0.0);
+    }
+}
