@@ -91,6 +91,13 @@ fn describe(files: &Files) -> Vec<(String, String)> {
             Some(bytes) => format!("{} bytes", grouped(bytes)),
         },
     );
+    add(
+        "atomic writes",
+        match files.atomic_write_bytes {
+            0 => "none that this device and file system guarantee; option atomic".to_owned(),
+            bytes => format!("up to {} bytes, guaranteed by the device", grouped(u64::from(bytes))),
+        },
+    );
     add("owner", owner(files.owner));
     rows
 }
@@ -186,6 +193,7 @@ fn as_json(files: &Files, stats: Vec<(String, String)>) -> Value {
         "journal": journal,
         "wal": wal,
         "statement_log": files.statement_log_bytes.map(|bytes| json!({"bytes": bytes})),
+        "atomic_write_bytes": files.atomic_write_bytes,
         "owner": {"state": state, "process": pid},
         "litefoot_stats": stats,
     })

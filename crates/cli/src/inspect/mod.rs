@@ -38,6 +38,8 @@ pub struct Files {
     pub wal: Option<Wal>,
     /// Length of the statement log beside it.
     pub statement_log_bytes: Option<u64>,
+    /// Bytes of a write in place that the device never tears, as it says itself; 0 where it says nothing.
+    pub atomic_write_bytes: u32,
     /// Who uses it.
     pub owner: Owner,
 }
@@ -78,6 +80,7 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         journal: beside(&medium, path, "-journal", FileKind::Journal, Journal::read)?,
         wal: beside(&medium, path, "-wal", FileKind::RedoLog, Wal::read)?,
         statement_log_bytes: beside(&medium, path, "-sla", FileKind::StatementLog, |file| file.len())?,
+        atomic_write_bytes: file.guarantees().atomic_write_bytes,
         owner: owner(&*file, info.writable).map_err(describe)?,
     })
 }

@@ -107,6 +107,7 @@ mod tests {
             journal: Some(Journal { bytes: 0, content: Content::Finished }),
             wal: Some(wal),
             statement_log_bytes: None,
+            atomic_write_bytes: 0,
             owner: Owner::Nobody,
         }
     }

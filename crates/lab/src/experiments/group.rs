@@ -147,9 +147,6 @@ fn work(
         threads.into_iter().map(ended).collect::<Result<Vec<Latencies>>>()
     })?;
     let elapsed = begun.elapsed();
-    if let Ok(s) = keeper.query_row("PRAGMA litefoot_stats", [], |r| r.get::<_, String>(0)) {
-        eprintln!("{}", s.replace("\n", " "));
-    }
     keeper.close().map_err(|(_, error)| explain(error))?;
     let mut latencies = Latencies::new()?;
     parts.iter().try_for_each(|part| latencies.add(part))?;
