@@ -189,3 +189,57 @@ fn a_program_that_is_missing_or_cannot_run_is_named() {
     assert_eq!(output.status.code(), Some(127));
     assert!(stderr_of(&output).contains("/nowhere/liblitefoot.so"), "{}", stderr_of(&output));
 }
+
+/// The source of the SQLite that the Rust front bundles.
+fn bundled_sqlite() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let metadata: serde_json::Value =
+        serde_json::from_str(&stdout_of(output_of(cargo), "cargo metadata")).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|package| package["name"] == "libsqlite3-sys").unwrap();
+    Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("sqlite3")
+}
+
+/// Builds of SQLite that could use the atomic writes of a file system are offered none: they take the same way as
+/// all others, with the same guarantees.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn builds_with_atomic_writes_take_the_same_way() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let source = bundled_sqlite();
+    let mut compile = Command::new("cc");
+    compile.args([
+        "-O0",
+        "-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE",
+        "-DSQLITE_ENABLE_ATOMIC_WRITE",
+        "-DSQLITE_THREADSAFE=1",
+    ]);
+    compile.arg("-I").arg(&source).arg("-o").arg(directory.join("inserts"));
+    compile.arg(script("inserts.c")).arg(source.join("sqlite3.c")).args(["-lpthread", "-ldl", "-lm"]);
+    stdout_of(output_of(compile), "cc");
+    let library = library();
+    for mode in ["delete", "truncate", "persist", "memory", "off", "wal"] {
+        let name = format!("{mode}.db");
+        let mut program = Command::new(directory.join("inserts"));
+        program.arg(&library).args([&name, mode, "200"]).current_dir(directory);
+        let output = stdout_of(output_of(program), mode);
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!(lines[..2], ["11", "200"], "{mode}: {output}");
+        let commits: i64 = ["commits_pages|", "commits_statements|"]
+            .iter()
+            .filter_map(|name| lines.iter().find_map(|line| line.strip_prefix(name)?.parse::<i64>().ok()))
+            .sum();
+        assert!(commits >= 200, "{mode}: {output}");
+        // The program died without closing the database.
+        let found = succeed(directory, &["sql", &name, "SELECT 'rows:' || count(*) AS r FROM t"]);
+        assert!(found.contains("rows:200"), "{mode}: {found}");
+        let check = stock(directory, "sqlite3", &[&name, "PRAGMA integrity_check"]);
+        assert_eq!(stdout_of(check, &name), "ok\n");
+    }
+}

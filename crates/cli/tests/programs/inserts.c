@@ -1,0 +1,40 @@
+/* Inserts rows into a database on litefoot, by whatever SQLite it is linked with, and dies without closing it.
+   Usage: inserts LIBRARY DATABASE JOURNAL_MODE ROWS */
+#include "sqlite3.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void check(sqlite3 *db, int code, int wanted) {
+  if (code == wanted) return;
+  fprintf(stderr, "error %d: %s\n", code, db ? sqlite3_errmsg(db) : "?");
+  exit(1);
+}
+
+static int print(void *unused, int columns, char **values, char **names) {
+  (void)unused; (void)names;
+  for (int i = 0; i < columns; i++) printf("%s\n", values[i] ? values[i] : "NULL");
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  sqlite3 *loader, *db;
+  char sql[200];
+  if (argc != 5) return 2;
+  check(0, sqlite3_open(":memory:", &loader), SQLITE_OK);
+  sqlite3_enable_load_extension(loader, 1);
+  check(loader, sqlite3_load_extension(loader, argv[1], 0, 0), SQLITE_OK);
+  check(0, sqlite3_open_v2(argv[2], &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "litefoot"), SQLITE_OK);
+  snprintf(sql, sizeof sql, "PRAGMA journal_mode=%s; CREATE TABLE IF NOT EXISTS t(a, b);", argv[3]);
+  check(db, sqlite3_exec(db, sql, 0, 0, 0), SQLITE_OK);
+  for (int i = 0; i < atoi(argv[4]); i++) {
+    snprintf(sql, sizeof sql, "BEGIN; INSERT INTO t VALUES(%d, zeroblob(900)); UPDATE t SET b = zeroblob(%d) WHERE a = %d; COMMIT",
+             i, i % 700, i / 2);
+    check(db, sqlite3_exec(db, sql, 0, 0, 0), SQLITE_OK);
+  }
+  const char *ask = "SELECT sqlite_compileoption_used('ENABLE_BATCH_ATOMIC_WRITE') || sqlite_compileoption_used('ENABLE_ATOMIC_WRITE');"
+                    "SELECT count(*) FROM t; PRAGMA litefoot_stats";
+  check(db, sqlite3_exec(db, ask, print, 0, 0), SQLITE_OK);
+  fflush(stdout);
+  _exit(0);
+}
