@@ -41,3 +41,63 @@ fn a_log_that_was_removed_does_not_come_back() {
         }
     }
 }
+
+/// The first transaction of a new database is there for stock SQLite as well, which takes an empty file with a log
+/// beside it for a new database, and removes the log.
+#[test]
+fn the_first_transaction_is_there_for_everybody() {
+    let medium = SimMedium::new();
+    let litefoot = Vfs::builder("leaving-first").medium(Arc::new(medium.clone())).register().unwrap();
+    let db = litefoot.open("/app.db").unwrap();
+    db.execute_batch("BEGIN; CREATE TABLE t(v); INSERT INTO t VALUES(7); COMMIT").unwrap();
+    let mut random = Random::new(3);
+    for _ in 0..40 {
+        let image = medium.cut(&mut random);
+        let stock = Vfs::builder("leaving-first-stock").medium(Arc::new(image)).pass_through(true).register();
+        let stock = stock.unwrap();
+        let found: i64 =
+            stock.open("/app.db").unwrap().query_row("SELECT v FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, 7);
+    }
+}
+
+/// One connection commits without syncs; when the log is written to the database file, what another one was
+/// promised must outlive a power cut at any point.
+#[test]
+fn careless_commits_cost_nobody_else_anything() {
+    let medium = SimMedium::new();
+    let litefoot = Vfs::builder("leaving-off").medium(Arc::new(medium.clone())).register().unwrap();
+    let db = litefoot.open("/app.db").unwrap();
+    db.execute_batch(
+        "CREATE TABLE t(v, w); CREATE TABLE u(a); CREATE INDEX i ON u(a);
+         WITH n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 100) INSERT INTO u SELECT randomblob(200) FROM n",
+    )
+    .unwrap();
+    // What is changed below is in the database file now, and in no log.
+    drop(db);
+    let db = litefoot.open("/app.db").unwrap();
+    for number in 0..30 {
+        db.execute("INSERT INTO t VALUES(?1, zeroblob(300))", [number]).unwrap();
+    }
+    let promised = medium.operations();
+    let careless = litefoot.open("/app.db").unwrap();
+    careless.execute_batch("PRAGMA synchronous=OFF").unwrap();
+    careless.execute_batch("UPDATE u SET a = randomblob(200) WHERE rowid % 3 = 0").unwrap();
+    drop(db);
+    drop(careless);
+    let mut replay = medium.replay();
+    let mut random = Random::new(5);
+    for cut in promised..=replay.len() {
+        replay.advance(cut);
+        for _ in 0..10 {
+            let image = replay.cut(&mut random);
+            let litefoot = Vfs::builder("leaving-off-cut").medium(Arc::new(image)).register().unwrap();
+            let db = litefoot.open("/app.db").unwrap();
+            let sum = "SELECT sum(v) FROM t";
+            let found = db.query_row(sum, [], |row| row.get::<_, i64>(0));
+            assert_eq!(found, Ok(435), "cut at {cut} of {}", replay.len());
+            let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(integrity, "ok", "cut at {cut} of {}", replay.len());
+        }
+    }
+}
