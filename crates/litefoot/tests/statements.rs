@@ -255,3 +255,27 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
         }
     }
 }
+
+/// The statement log may lie on another device, and is found there after a crash.
+#[test]
+fn the_log_may_lie_elsewhere() {
+    let medium = SimMedium::new();
+    let mut options = Options::default();
+    options.set("nvram", "/fast/app.log").unwrap();
+    let open = |name: &str, medium: &SimMedium| {
+        let vfs =
+            Vfs::builder(name).medium(Arc::new(medium.clone())).options(options.clone()).register().unwrap();
+        let db = vfs.open("/app.db").unwrap();
+        (vfs, db)
+    };
+    let (_vfs, db) = open("sla-nvram", &medium);
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
+    db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
+    let there = |medium: &SimMedium, path: &str| medium.info(Path::new(path)).unwrap().is_some();
+    assert!(there(&medium, "/fast/app.log") && !there(&medium, "/app.db-sla"));
+    let image = medium.cut(&mut Random::new(1));
+    let (_vfs, recovered) = open("sla-nvram-2", &image);
+    assert_eq!(rows(&recovered), rows(&db));
+    drop(recovered);
+    assert!(!there(&image, "/fast/app.log"));
+}

@@ -18,6 +18,7 @@
 //! | `ratio.TRACE_over_wal_full` | litefoot's over stock's; median of the rounds |
 //! | `page_writes.TRACE.SIDE` | blocks of 4 KiB handed to the device for a transaction, checkpoints included |
 //! | `checkpoints.TRACE.SIDE` | syncs of the database files in the whole trace |
+//! | `capture_ns` | processor time that watching a statement with three values costs, in a transaction of many; median |
 //! | `recovery_s.full_log`, `.P_percent` | seconds to open a database beside a statement log of 4 MiB, or a part of it |
 //!
 //! The paper reports 2 to 6 times WAL on its board.
@@ -120,6 +121,11 @@ const SCHEMA: &str = "CREATE TABLE item(id INTEGER PRIMARY KEY, sender INTEGER, 
 const INSERT: &str = "INSERT INTO item(sender, at, body) VALUES(?1, ?2, ?3)";
 const UPDATE: &str = "UPDATE item SET body = ?3 WHERE id = ?2 AND ?1 >= 0";
 
+/// Rounds, transactions of each, and statements of each.
+const CAPTURE_ROUNDS: usize = 7;
+const CAPTURE_TRANSACTIONS: usize = 40;
+const CAPTURE_STATEMENTS: usize = 1000;
+
 /// A full statement log, and the options under which it gets full without being folded before.
 const FULL_LOG: u64 = 4 << 20;
 const RECOVERY_OPTIONS: &str = "sla_size=8M&wal_memory=1G";
@@ -147,6 +153,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
             progress.advance(1)?;
         }
     }
+    figures.set("capture_ns", capture(directory, progress)?);
     recovery(directory, options, progress, &mut figures)?;
     Ok(figures)
 }
@@ -265,6 +272,44 @@ fn count(
         .set(format!("page_writes.{name}"), spent.total().block_bytes_written as f64 / 4096.0 / transactions);
     figures.set(format!("checkpoints.{name}"), spent.of(FileKind::Database).syncs as f64);
     Ok(())
+}
+
+/// What watching a statement costs: transactions that are rolled back, with and without a statement log.
+fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
+    let explain = |source| SIDES[1].explain(source);
+    let sides = [("sla_size=0", 0), ("sla_size=4M", 1)];
+    progress.begin("watching statements", (CAPTURE_ROUNDS * sides.len()) as u64);
+    let times = interleave(&sides, CAPTURE_ROUNDS, |round, (list, number)| {
+        let mut side_options = litefoot::Options::default();
+        side_options.set_list(list).map_err(Error::Wrong)?;
+        let vfs =
+            litefoot::Vfs::builder(format!("capture-{number}-{round}")).options(side_options).register()?;
+        let path = directory.join(format!("capture-{number}.db"));
+        let db = vfs.open(&path)?;
+        db.execute_batch("PRAGMA journal_mode=wal").map_err(explain)?;
+        db.execute_batch(SCHEMA).map_err(explain)?;
+        let time = || -> rusqlite::Result<f64> {
+            let mut insert = db.prepare(INSERT)?;
+            insert.execute((1, 1, "a text"))?;
+            let mut elapsed = 0.0;
+            for _ in 0..CAPTURE_TRANSACTIONS {
+                db.execute_batch("BEGIN")?;
+                let begun = Instant::now();
+                for statement in 0..CAPTURE_STATEMENTS {
+                    insert.execute((statement as i64, 0.5, "a text"))?;
+                }
+                elapsed += begun.elapsed().as_secs_f64();
+                db.execute_batch("ROLLBACK")?;
+            }
+            Ok(elapsed * 1e9 / (CAPTURE_TRANSACTIONS * CAPTURE_STATEMENTS) as f64)
+        };
+        let each = time().map_err(explain)?;
+        db.close().map_err(|(_, error)| explain(error))?;
+        remove_database(&path)?;
+        progress.advance(1)?;
+        Ok(each)
+    })?;
+    Ok(median(times[1].iter().zip(&times[0]).map(|(with, without)| with - without)))
 }
 
 /// How long opening takes after a crash, by how full the statement log is.

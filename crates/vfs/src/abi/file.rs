@@ -105,6 +105,9 @@ unsafe extern "C" fn traced(
 ) -> c_int {
     // SAFETY: `watch` has passed a capture that is alive.
     let capture = unsafe { &*context.cast::<Capture>() };
+    if capture.is_busy() {
+        return 0;
+    }
     let call = || {
         // SAFETY: SQLite passes the statement that it is about to run, or has run.
         let running = unsafe { Running::new(capture.api(), statement) };

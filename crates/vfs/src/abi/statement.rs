@@ -35,6 +35,16 @@ pub(crate) enum Value<'a> {
     Blob(&'a [u8]),
 }
 
+/// How far a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransactionState {
+    None,
+    /// It has a snapshot.
+    Reading,
+    /// It has the write lock.
+    Writing,
+}
+
 /// A connection that somebody keeps alive.
 #[derive(Clone, Copy)]
 pub(crate) struct Db {
@@ -61,10 +71,14 @@ impl Db {
         unsafe { (self.api.get_autocommit)(self.raw) != 0 }
     }
 
-    /// Whether the main database is being read or written in a transaction.
-    pub(crate) fn is_in_transaction(self) -> bool {
+    /// How far the transaction on the main database is.
+    pub(crate) fn transaction(self) -> TransactionState {
         // SAFETY: the connection is alive.
-        unsafe { (self.api.txn_state)(self.raw, c"main".as_ptr()) > 0 }
+        match unsafe { (self.api.txn_state)(self.raw, c"main".as_ptr()) } {
+            1 => TransactionState::Reading,
+            2 => TransactionState::Writing,
+            _ => TransactionState::None,
+        }
     }
 
     /// Rows changed since the connection was opened; wraps.

@@ -29,7 +29,7 @@ pub(crate) mod record;
 mod verdict;
 
 use crate::abi::api::Api;
-use crate::abi::statement::{Db, Running, Statement, Value};
+use crate::abi::statement::{Db, Running, Statement, TransactionState, Value};
 use crate::vfs::database::Database;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
@@ -77,6 +77,8 @@ struct State {
     open: Vec<usize>,
     /// What the statement that started last is.
     kind: Kind,
+    /// Whether the write lock was held when it started.
+    writing: bool,
     captured: Captured,
     cause: Option<Cause>,
     /// Changes and rowid when the transaction began.
@@ -92,9 +94,9 @@ struct State {
     accesses: i64,
     /// The transaction logged last, while its number of changes is not known to the log.
     unchecked: Option<u64>,
-    verdicts: HashMap<Box<str>, (Verdict, Arc<Text>)>,
+    verdicts: Verdicts,
     /// The schema that the verdicts are for.
-    schema: u64,
+    schema: u32,
     settings: Option<Settings>,
     /// Whether SQLite was told to leave checkpoints to us.
     told: bool,
@@ -102,6 +104,26 @@ struct State {
     utf8: Option<bool>,
     /// Selects as many parameters as it was made for.
     helper: Option<(usize, Statement)>,
+}
+
+/// What was found out about texts.
+#[derive(Default)]
+struct Verdicts {
+    known: HashMap<Box<str>, (Verdict, Arc<Text>)>,
+    /// The one that was asked for last, mostly asked for again.
+    last: Option<(Kind, Verdict, Arc<Text>)>,
+}
+
+impl Verdicts {
+    fn clear(&mut self) {
+        self.known.clear();
+        self.last = None;
+    }
+
+    /// What the text asked for last means, if it is this one.
+    fn last_kind(&self, sql: &str) -> Option<Kind> {
+        self.last.as_ref().filter(|(_, _, text)| text.sql == sql).map(|(kind, ..)| *kind)
+    }
 }
 
 /// What a statement means for the transaction.
@@ -133,6 +155,11 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a callback is at work: what it does itself is not watched.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// The functions of the connection's SQLite.
@@ -216,12 +243,12 @@ impl Capture {
             // A trigger of the statement.
             return;
         }
-        if self.database.wal().is_none() {
+        let Some(wal) = self.database.wal() else {
             self.begin(state);
             state.cause = Some(Cause::Opening);
             state.open.push(statement.id());
             return;
-        }
+        };
         if !std::mem::replace(&mut state.told, true) {
             self.take_over_checkpoints();
         }
@@ -252,7 +279,14 @@ impl Capture {
             return;
         };
         let read_only = statement.is_read_only();
-        state.kind = kind_of(sql, read_only, &mut state.settings, &mut state.verdicts);
+        if state.schema != wal.schema() {
+            state.schema = wal.schema();
+            state.verdicts.clear();
+        }
+        state.kind = match state.verdicts.last_kind(sql) {
+            Some(kind) => kind,
+            None => kind_of(sql, read_only, &mut state.settings, &mut state.verdicts),
+        };
         let shows_nothing = outermost && !statement.has_columns() && (state.kind != Kind::Read || !read_only);
         self.shows_nothing.store(shows_nothing, Ordering::Relaxed);
         if !shows_nothing {
@@ -261,9 +295,13 @@ impl Capture {
         if is_pragma(sql) && !autocommit {
             state.cause.get_or_insert(Cause::Pragma);
         }
-        // Where a read has fixed what the transaction sees, waiting would only make it stale.
-        if !read_only && outermost && (fresh || !self.is_reading()) {
-            self.database.writers().enter(self.writer, self.database.options().busy_wait);
+        if !read_only && outermost {
+            // Where a read has fixed what the transaction sees, waiting would only make it stale.
+            let transaction = if fresh { TransactionState::None } else { self.db.transaction() };
+            state.writing = transaction == TransactionState::Writing;
+            if transaction == TransactionState::None {
+                self.database.writers().enter(self.writer, self.database.options().busy_wait);
+            }
         }
         if state.cause.is_none() && matches!(state.kind, Kind::Write | Kind::Savepoint) {
             self.add(state, statement, sql);
@@ -291,7 +329,9 @@ impl Capture {
             self.settle();
         }
         self.shows_nothing.store(false, Ordering::Relaxed);
-        self.database.writers().leave_unless_writing(self.writer);
+        if over || !state.writing {
+            self.database.writers().leave_unless_writing(self.writer);
+        }
     }
 
     /// Tells SQLite to leave checkpoints to our thread, unless the application has set something. This cannot be
@@ -325,11 +365,6 @@ impl Capture {
         if let Some(wal) = self.database.wal().filter(|_| owed > 0) {
             let _ = wal.wait(owed);
         }
-    }
-
-    /// Whether the connection has a snapshot that it read from.
-    fn is_reading(&self) -> bool {
-        self.db.is_in_transaction()
     }
 
     /// Adds a statement to the transaction.
@@ -371,13 +406,14 @@ impl Capture {
 
     /// The verdict on a text.
     fn judge(&self, state: &mut State, sql: &str) -> (Verdict, Arc<Text>) {
-        let schema = self.database.wal().map_or(0, |wal| wal.schema());
-        if state.schema != schema {
-            state.schema = schema;
-            state.verdicts.clear();
-        }
-        if let Some((verdict, text)) = state.verdicts.get(sql) {
+        if let Some((_, verdict, text)) = state.verdicts.last.as_ref().filter(|(_, _, text)| text.sql == sql)
+        {
             return (*verdict, text.clone());
+        }
+        if let Some((verdict, text)) = state.verdicts.known.get(sql) {
+            let found = (*verdict, text.clone());
+            state.verdicts.last = Some((state.kind, found.0, found.1.clone()));
+            return found;
         }
         let settings = match state.settings {
             Some(settings) => settings,
@@ -392,10 +428,10 @@ impl Capture {
                 return (verdict, text);
             }
         }
-        if state.verdicts.len() >= VERDICTS {
+        if state.verdicts.known.len() >= VERDICTS {
             state.verdicts.clear();
         }
-        state.verdicts.insert(sql.into(), (verdict, text.clone()));
+        state.verdicts.known.insert(sql.into(), (verdict, text.clone()));
         (verdict, text)
     }
 
@@ -448,12 +484,7 @@ fn first_text(db: Db, sql: &str) -> Option<String> {
 }
 
 /// What a statement means. A PRAGMA may change how statements compile: what was found out before is forgotten.
-fn kind_of(
-    sql: &str,
-    read_only: bool,
-    settings: &mut Option<Settings>,
-    verdicts: &mut HashMap<Box<str>, (Verdict, Arc<Text>)>,
-) -> Kind {
+fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts: &mut Verdicts) -> Kind {
     let word = first_word(sql);
     let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
     if is("BEGIN") || is("COMMIT") || is("END") || is("ROLLBACK") && !rolls_back_to(sql) {
@@ -531,7 +562,7 @@ mod tests {
             ("WITH a AS (SELECT 1) DELETE FROM t", false, Kind::Write),
         ];
         for (sql, read_only, kind) in cases {
-            assert_eq!(kind_of(sql, read_only, &mut None, &mut HashMap::new()), kind, "{sql}");
+            assert_eq!(kind_of(sql, read_only, &mut None, &mut Verdicts::default()), kind, "{sql}");
         }
     }
 }

@@ -78,7 +78,7 @@ pub struct Database {
     replay_waits: AtomicBool,
     replaying: Mutex<()>,
     /// A connection of our own that has nothing but defaults, and the schema that it knows.
-    plain: Mutex<Option<(u64, OwnConnection)>>,
+    plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
     /// Memory that the connections keep for their transactions.
@@ -379,7 +379,9 @@ impl Database {
 
     /// A handle is closed; the last one leaves the database file alone and complete.
     pub fn leave(&self, internal: bool) -> Result<()> {
-        if !internal && self.application_handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let last_of_application = !internal && self.application_handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        // In a forked child neither the thread nor its connection is there.
+        if last_of_application && self.is_of_this_process() {
             self.background.wait();
             self.close_plain();
         }

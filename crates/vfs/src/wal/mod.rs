@@ -49,7 +49,7 @@ use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// Percent of a budget at which the log is written to the database file.
 const FILL_PERCENT: u64 = 75;
@@ -61,6 +61,8 @@ pub struct Wal {
     path: PathBuf,
     frames: RwLock<Frames>,
     commits: Commits,
+    /// The schema cookie of the newest page 1 that was committed.
+    schema: AtomicU32,
     /// Whether commits must not reach the medium: they are being replayed from it.
     replaying: AtomicBool,
     /// Whether somebody will make durable soon what was committed at `synchronous=NORMAL`.
@@ -85,6 +87,7 @@ impl Wal {
             path,
             frames: RwLock::new(frames),
             commits,
+            schema: AtomicU32::new(0),
             replaying: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             limit: AtomicUsize::new(0),
@@ -112,8 +115,8 @@ impl Wal {
     }
 
     /// What changes whenever the schema does.
-    pub(crate) fn schema(&self) -> u64 {
-        u64::from(self.frames.read().schema())
+    pub(crate) fn schema(&self) -> u32 {
+        self.schema.load(Ordering::Acquire)
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
@@ -121,7 +124,12 @@ impl Wal {
         if offset == 0 {
             self.void(database)?;
         }
-        let written = self.frames.write().write(buf, offset as usize)?;
+        let mut frames = self.frames.write();
+        let written = frames.write(buf, offset as usize)?;
+        if let Written::Commit(_) = written {
+            self.schema.store(frames.schema(), Ordering::Release);
+        }
+        drop(frames);
         match written {
             Written::Commit(transaction) => Ok(Some(transaction)),
             Written::TakenBack => Err(self.taken_back(database)),
