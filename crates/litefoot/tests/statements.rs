@@ -68,6 +68,8 @@ fn values_are_logged_and_replayed_bit_for_bit() {
     .unwrap();
     db.execute_batch("ROLLBACK TO a; RELEASE a; DELETE FROM t WHERE id > 38; COMMIT").unwrap();
     assert_eq!((stat(&db, "commits_statements"), stat(&db, "fallback.not_seen")), (41, 0));
+    let sql = "SELECT value FROM litefoot_stats WHERE name = 'commits_statements'";
+    assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0)), Ok(41));
     assert_eq!(after_cut("sla-values-2", &medium), rows(&db));
 }
 

@@ -4,10 +4,10 @@
 //! the table-valued functions. On ours it
 //! reports a refused open with its full message, which becomes the message of the failed open.
 
+use crate::abi::Sqlite3;
 use crate::abi::api::Api;
 use crate::abi::codes::*;
-use crate::abi::file::FileObject;
-use crate::abi::{Sqlite3, Sqlite3File};
+use crate::abi::file::main_file;
 use std::ffi::{c_char, c_int, c_void};
 
 /// The automatic extension.
@@ -23,16 +23,8 @@ pub unsafe extern "C" fn on_new_connection(
     let Some(api) = (unsafe { functions(table) }) else { return SQLITE_OK };
     // SAFETY: by contract. A connection without the functions is still a good connection.
     let _ = unsafe { crate::tables::register_all(&api, db) };
-    let mut file: *mut Sqlite3File = std::ptr::null_mut();
-    // SAFETY: FILE_POINTER stores one pointer; the connection is valid.
-    let code = unsafe {
-        (api.file_control)(db, c"main".as_ptr(), SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast())
-    };
-    if code != SQLITE_OK {
-        return SQLITE_OK;
-    }
-    // SAFETY: SQLite returned the connection's main file.
-    let Some(object) = (unsafe { FileObject::of(file) }) else { return SQLITE_OK };
+    // SAFETY: by contract; SQLite is opening the connection, and nobody uses it yet.
+    let Some(object) = (unsafe { main_file(&api, db) }) else { return SQLITE_OK };
     match object.refusal() {
         None => {
             // SAFETY: the connection is alive as long as its main file, which owns what is made here.

@@ -45,6 +45,7 @@ impl Stats {
             ("commits_in_place", &self.commits_in_place),
             ("database_writes", &self.database_writes),
             ("database_syncs", &self.database_syncs),
+            ("checkpoint_waits", &self.checkpoint_waits),
         ]
         .into_iter()
         .map(|(name, counter)| (name.to_owned(), number(counter)))

@@ -96,6 +96,29 @@ impl FileObject {
     }
 }
 
+/// The session behind a connection's main database, where that is ours.
+///
+/// # Safety
+/// `db` is a connection of the library behind `api`.
+pub(crate) unsafe fn session_of(api: &Api, db: *mut Sqlite3) -> Option<Arc<Session>> {
+    // SAFETY: by contract.
+    unsafe { main_file(api, db) }?.session().cloned()
+}
+
+/// A connection's main database file, where that is ours.
+///
+/// # Safety
+/// As for [`session_of`]; the file is used by nobody else meanwhile.
+pub(crate) unsafe fn main_file<'a>(api: &Api, db: *mut Sqlite3) -> Option<&'a mut FileObject> {
+    let mut file: *mut Sqlite3File = std::ptr::null_mut();
+    // SAFETY: FILE_POINTER stores one pointer; SQLite returns the connection's main file.
+    unsafe {
+        let code =
+            (api.file_control)(db, c"main".as_ptr(), SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast());
+        if code == SQLITE_OK { FileObject::of(file) } else { None }
+    }
+}
+
 /// SQLite tells of a statement.
 unsafe extern "C" fn traced(
     event: c_uint,

@@ -10,22 +10,25 @@
 
 use super::api::{Api, SQLITE_TRANSIENT};
 use super::codes::*;
+use super::file::session_of;
 use super::{Sqlite3, Sqlite3Context, Sqlite3Value};
+use crate::vfs::session::Session;
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Most columns that are no parameters.
 pub(crate) const MOST_COLUMNS: usize = 2;
 
 /// The result columns of a row; those beyond the function's own count for nothing.
-pub(crate) type Row = [i64; MOST_COLUMNS];
+pub(crate) type Row = [Cell; MOST_COLUMNS];
 
 /// Rows, one after the other; an error is the message of the statement that failed.
 pub(crate) type Rows = Box<dyn FnMut() -> Result<Option<Row>, String>>;
 
-/// What a parameter was given.
+/// What a parameter was given, or a column holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Argument {
+pub(crate) enum Cell {
     Null,
     Integer(i64),
     Text(String),
@@ -36,13 +39,30 @@ pub(crate) enum Argument {
 /// A function that answers with rows. There is one for each connection.
 pub(crate) trait TableFunction: Default {
     const NAME: &'static CStr;
-    /// The result columns, at most [`MOST_COLUMNS`].
+    /// The result columns with their types, at most [`MOST_COLUMNS`].
     const COLUMNS: &'static [&'static str];
     /// The parameters: hidden columns.
     const PARAMETERS: &'static [&'static str];
 
+    /// The connection that it belongs to; called once, before everything else.
+    fn connect(&mut self, _connection: Connection) {}
+
     /// Begins to answer; there is an argument for each parameter.
-    fn call(&mut self, arguments: &[Argument]) -> Result<Rows, String>;
+    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String>;
+}
+
+/// The connection that a function belongs to.
+pub(crate) struct Connection {
+    api: Api,
+    db: *mut Sqlite3,
+}
+
+impl Connection {
+    /// The connection's main database, where it is ours.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        // SAFETY: the function does not outlive its connection.
+        unsafe { session_of(&self.api, self.db) }
+    }
 }
 
 /// Makes a function known to a connection.
@@ -155,7 +175,7 @@ struct CursorObject {
     rows: Option<Rows>,
     row: Option<Row>,
     rowid: i64,
-    arguments: Vec<Argument>,
+    arguments: Vec<Cell>,
 }
 
 struct Methods<F>(std::marker::PhantomData<F>);
@@ -207,8 +227,7 @@ unsafe extern "C" fn connect<F: TableFunction>(
     // SAFETY: what `register` passed.
     let api = unsafe { *api.cast::<Api>() };
     let hidden = F::PARAMETERS.iter().map(|name| format!("{name} HIDDEN"));
-    let columns: Vec<String> =
-        F::COLUMNS.iter().map(|name| format!("{name} INTEGER")).chain(hidden).collect();
+    let columns: Vec<String> = F::COLUMNS.iter().map(|column| (*column).to_owned()).chain(hidden).collect();
     let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", columns.join(", "))) else {
         return SQLITE_INTERNAL;
     };
@@ -222,7 +241,9 @@ unsafe extern "C" fn connect<F: TableFunction>(
         }
     }
     let header = Vtab { module: std::ptr::null(), references: 0, message: std::ptr::null_mut() };
-    let object = Box::new(TableObject { header, api, function: F::default() });
+    let mut function = F::default();
+    function.connect(Connection { api, db });
+    let object = Box::new(TableObject { header, api, function });
     // SAFETY: SQLite provides room for the pointer.
     unsafe { *table = Box::into_raw(object).cast() };
     SQLITE_OK
@@ -327,22 +348,22 @@ unsafe extern "C" fn filter<F: TableFunction>(
 
 /// # Safety
 /// `value` is a value that SQLite passed for the duration of the call.
-unsafe fn argument(api: &Api, value: *mut Sqlite3Value) -> Argument {
+unsafe fn argument(api: &Api, value: *mut Sqlite3Value) -> Cell {
     // SAFETY: by contract; the text is asked for before its length, as SQLite demands.
     unsafe {
         match (api.value_type)(value) {
-            SQLITE_INTEGER => Argument::Integer((api.value_int64)(value)),
-            SQLITE_NULL => Argument::Null,
+            SQLITE_INTEGER => Cell::Integer((api.value_int64)(value)),
+            SQLITE_NULL => Cell::Null,
             SQLITE_TEXT => {
                 let text = (api.value_text)(value);
                 let bytes = (api.value_bytes)(value) as usize;
                 if text.is_null() {
-                    return Argument::Null;
+                    return Cell::Null;
                 }
                 let bytes = std::slice::from_raw_parts(text.cast::<u8>(), bytes);
-                Argument::Text(String::from_utf8_lossy(bytes).into_owned())
+                Cell::Text(String::from_utf8_lossy(bytes).into_owned())
             }
-            _ => Argument::Other,
+            _ => Cell::Other,
         }
     }
 }
@@ -379,17 +400,17 @@ unsafe extern "C" fn column<F: TableFunction>(
     let (cursor, table) = unsafe { objects::<F>(cursor) };
     let (api, column) = (&table.api, column as usize);
     let value = match column.checked_sub(F::COLUMNS.len()) {
-        None => cursor.row.map_or(Argument::Null, |row| Argument::Integer(row[column])),
-        Some(parameter) => cursor.arguments.get(parameter).cloned().unwrap_or(Argument::Null),
+        None => cursor.row.as_ref().map_or(Cell::Null, |row| row[column].clone()),
+        Some(parameter) => cursor.arguments.get(parameter).cloned().unwrap_or(Cell::Null),
     };
     // SAFETY: the context is valid for the call; the text is copied before it returns.
     unsafe {
         match value {
-            Argument::Integer(number) => (api.result_int64)(context, number),
-            Argument::Text(text) => {
+            Cell::Integer(number) => (api.result_int64)(context, number),
+            Cell::Text(text) => {
                 (api.result_text)(context, text.as_ptr().cast(), text.len() as c_int, SQLITE_TRANSIENT);
             }
-            Argument::Null | Argument::Other => (api.result_null)(context),
+            Cell::Null | Cell::Other => (api.result_null)(context),
         }
     }
     SQLITE_OK

@@ -1,6 +1,6 @@
 //! `litefoot_bfs` and `litefoot_neighbors`.
 
-use crate::abi::table::{Argument, Row, Rows, TableFunction};
+use crate::abi::table::{Cell, Row, Rows, TableFunction};
 use litefoot_engine::device::{FileId, Medium, OsMedium};
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph, Search};
 use litefoot_engine::pagefile::{Options, PageFile};
@@ -61,15 +61,15 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// The two arguments of both functions.
-fn graph_and_node(arguments: &[Argument], what: &str) -> Result<Option<(String, u64)>, String> {
+fn graph_and_node(arguments: &[Cell], what: &str) -> Result<Option<(String, u64)>, String> {
     match arguments {
         // As SQLite's own functions: nothing is known of nothing.
-        [Argument::Null, _] | [_, Argument::Null] => Ok(None),
-        [Argument::Text(graph), Argument::Integer(node)] => match u64::try_from(*node) {
+        [Cell::Null, _] | [_, Cell::Null] => Ok(None),
+        [Cell::Text(graph), Cell::Integer(node)] => match u64::try_from(*node) {
             Ok(node) => Ok(Some((graph.clone(), node))),
             Err(_) => Err(format!("{what} is {node}; nodes are numbered from 0")),
         },
-        [Argument::Text(_), _] => Err(format!("{what} must be an integer")),
+        [Cell::Text(_), _] => Err(format!("{what} must be an integer")),
         _ => Err("graph must be a text: the path of a file made by `litefoot graph load`".to_owned()),
     }
 }
@@ -93,10 +93,10 @@ pub(super) struct Bfs {
 
 impl TableFunction for Bfs {
     const NAME: &'static CStr = c"litefoot_bfs";
-    const COLUMNS: &'static [&'static str] = &["node", "depth"];
+    const COLUMNS: &'static [&'static str] = &["node INTEGER", "depth INTEGER"];
     const PARAMETERS: &'static [&'static str] = &["graph", "start"];
 
-    fn call(&mut self, arguments: &[Argument]) -> Result<Rows, String> {
+    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String> {
         let Some((path, start)) = graph_and_node(arguments, "start")? else { return Ok(nothing()) };
         let file = self.opened.get(&path)?;
         let workers = match &self.workers {
@@ -110,7 +110,7 @@ impl TableFunction for Bfs {
         Ok(Box::new(move || {
             loop {
                 if let Some(node) = level.next() {
-                    return Ok(Some([integer(node), integer(depth)]));
+                    return Ok(Some([Cell::Integer(integer(node)), Cell::Integer(integer(depth))]));
                 }
                 let graph = Graph::open(&*file, GRAPH_PAGE).map_err(&named)?;
                 let Some(next) = search.next_level(&workers, &graph).map_err(&named)? else {
@@ -132,17 +132,19 @@ pub(super) struct Neighbors {
 
 impl TableFunction for Neighbors {
     const NAME: &'static CStr = c"litefoot_neighbors";
-    const COLUMNS: &'static [&'static str] = &["neighbor", "place"];
+    const COLUMNS: &'static [&'static str] = &["neighbor INTEGER", "place INTEGER"];
     const PARAMETERS: &'static [&'static str] = &["graph", "node"];
 
-    fn call(&mut self, arguments: &[Argument]) -> Result<Rows, String> {
+    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String> {
         let Some((path, node)) = graph_and_node(arguments, "node")? else { return Ok(nothing()) };
         let file = self.opened.get(&path)?;
         let neighbors = Graph::open(&*file, GRAPH_PAGE).and_then(|graph| graph.neighbors(node));
         let mut neighbors = neighbors.map_err(|error| format!("{path}: {error}"))?.into_iter().zip(0..);
         Ok(Box::new(move || {
             let next = neighbors.next();
-            Ok(next.map(|(neighbor, place): (u64, i64)| -> Row { [integer(neighbor), place] }))
+            Ok(next.map(|(neighbor, place): (u64, i64)| -> Row {
+                [Cell::Integer(integer(neighbor)), Cell::Integer(place)]
+            }))
         }))
     }
 }
