@@ -257,3 +257,47 @@ fn a_full_disk_costs_the_transaction_and_nothing_else() {
     assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
     assert!(message.contains("a.db: the disk is full") && message.contains("Make room"), "{message}");
 }
+
+const FULL_DISK_WAL: &str = r#"
+    set -e
+    mount -t tmpfs -o size=700k none disk
+    cd disk
+    "$PROGRAM" sql a.db "PRAGMA journal_mode=wal; CREATE TABLE t(a)"
+    set +e
+    "$PROGRAM" sql a.db < ../inserts.sql 2> ../message
+    echo "$?" > ../code
+    set -e
+    "$PROGRAM" check a.db
+    "$PROGRAM" sql a.db "SELECT 'rows:' || count(*) AS r FROM t"
+    "$PROGRAM" sql a.db "DELETE FROM t WHERE rowid > 5; SELECT 'left:' || count(*) AS r FROM t"
+"#;
+
+/// Transactions that are logged as statements need space for their pages later: a full disk is met by a commit, and
+/// what was committed before can be read and changed.
+#[test]
+fn a_full_disk_is_met_by_a_commit_in_wal_mode_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::create_dir(directory.join("disk")).unwrap();
+    fs::write(directory.join("inserts.sql"), "INSERT INTO t VALUES(zeroblob(3000));\n".repeat(400)).unwrap();
+    let namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
+        command.current_dir(directory).output()
+    };
+    if !namespace("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this system lets nobody make a mount namespace");
+        return;
+    }
+    let output = stdout_of(namespace(FULL_DISK_WAL).unwrap(), "the script");
+    let message = fs::read_to_string(directory.join("message")).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
+    assert!(message.contains("the disk is full") && message.contains("Make room"), "{message}");
+    let failed: u64 =
+        message.split("line ").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap();
+    assert!(
+        output.contains("in order") && output.contains(&format!("rows:{}", failed - 1)),
+        "{message}{output}"
+    );
+    assert!(output.contains("left:5"), "{output}");
+}

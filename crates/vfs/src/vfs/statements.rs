@@ -102,8 +102,8 @@ impl Database {
             // What was replayed so far is in memory only.
             self.forget_wal();
             Error::Refused(format!(
-                "{}: the transactions in {} cannot be replayed: {what}; nothing was changed; \
-                 `litefoot recover` shows them",
+                "{}: the transactions in {} cannot be replayed: {what}; nothing was changed. Where the disk is \
+                 full, make room and open the database again; `litefoot recover` shows the transactions",
                 self.path().display(),
                 self.statement_path().display(),
             ))

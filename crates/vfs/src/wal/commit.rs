@@ -38,6 +38,8 @@ use std::thread::Thread;
 
 /// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
 const SPARE_BYTES: u64 = 128;
+/// Frames for which space is claimed at a time.
+const FRAMES_CLAIMED: usize = 256;
 /// Most transactions that are written as pages although they could be replayed, after others that could not.
 const MOST_MIXED: u32 = 256;
 /// Transactions logged as statements after which the mixture is forgotten.
@@ -85,6 +87,8 @@ struct Queue {
     room: u64,
     /// Where the records in it and in the queue end, at most.
     used: u64,
+    /// Frames of SQLite's log for which there is space in the redo log, should they be folded.
+    claimed: usize,
     mixture: Mixture,
 }
 
@@ -187,9 +191,9 @@ impl Commits {
             return Err(Cause::Mixed);
         }
         let needed = bytes as u64 + SPARE_BYTES;
-        if !queue.ready || queue.used + needed > queue.room {
+        if !queue.ready || queue.used + needed > queue.room || transaction.end > queue.claimed {
             drop(queue);
-            self.prepare(page_bytes, needed)?;
+            self.prepare(page_bytes, needed, transaction.end)?;
             queue = self.queue.lock();
         }
         queue.published += 1;
@@ -206,16 +210,22 @@ impl Commits {
         Ok(number)
     }
 
-    /// Makes the statement log ready for `needed` more bytes.
-    fn prepare(&self, page_bytes: usize, needed: u64) -> std::result::Result<(), Cause> {
+    /// Makes the statement log ready for `needed` more bytes, and sees to it that a full disk is met by a commit and
+    /// not by the fold that comes after it: there is space for all frames up to `end`.
+    fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), Cause> {
         let mut media = self.media.lock();
         let used = self.queue.lock().used.max(media.statements.bytes());
         if used + needed > self.statement_bytes {
             return Err(Cause::LogFull);
         }
         let room = (used + needed).max(media.statements.room());
-        media.ready(page_bytes, room).map_err(|_| Cause::Unavailable)?;
+        let ahead = (end.saturating_sub(media.logged) + FRAMES_CLAIMED) as u32;
+        media
+            .ready(page_bytes, room)
+            .and_then(|()| media.redo.claim(page_bytes as u32, ahead))
+            .map_err(|_| Cause::Unavailable)?;
         let mut queue = self.queue.lock();
+        queue.claimed = end + FRAMES_CLAIMED;
         queue.ready = true;
         queue.room = media.statements.room().min(self.statement_bytes);
         queue.used = queue.used.max(media.statements.bytes());
@@ -372,6 +382,7 @@ impl Queue {
         let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
         self.used = media.statements.bytes() + pending;
         self.ready = false;
+        self.claimed = 0;
     }
 }
 

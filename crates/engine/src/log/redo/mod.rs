@@ -100,6 +100,8 @@ pub struct RedoLog {
     database_pages: u32,
     /// Bytes of the file that were written at least once.
     allocated: u64,
+    /// Bytes of the file that there is space for.
+    claimed: u64,
     /// Frames on their way to the medium.
     buffer: Vec<u8>,
 }
@@ -126,6 +128,7 @@ impl RedoLog {
             newest: BTreeMap::new(),
             database_pages: 0,
             allocated: 0,
+            claimed: 0,
             buffer: Vec::new(),
         };
         if log.medium.info(path)?.is_some_and(|info| info.is_file) {
@@ -257,6 +260,19 @@ impl RedoLog {
         self.checksum = checksum;
         self.database_pages = transaction.database_pages;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// Makes sure that `frames` more frames will not run out of space, without writing them.
+    pub fn claim(&mut self, page_bytes: u32, frames: u32) -> Result<()> {
+        let header = self.begin(page_bytes)?;
+        let end = header.frame_offset(self.frames + frames);
+        let Some(file) = self.file.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
+            return Ok(());
+        };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.claimed = end;
         Ok(())
     }
 
@@ -395,7 +411,7 @@ impl RedoLog {
     pub fn delete(&mut self) -> Result<()> {
         self.reset();
         self.last = None;
-        self.allocated = 0;
+        (self.allocated, self.claimed) = (0, 0);
         self.unsynced = false;
         self.name_unsynced = false;
         if self.file.take().is_some() {
