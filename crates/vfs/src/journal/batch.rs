@@ -109,7 +109,7 @@ impl Batcher {
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
-        let Batch::Held(held) = &self.batch else {
+        let Batch::Held(held) = &mut self.batch else {
             self.finish(session, Batch::None);
             return Ok(());
         };

@@ -110,6 +110,24 @@ impl Held {
         self.slots.iter().map(|page| (page.number, page.sum)).collect()
     }
 
+    /// Takes the pages in slots of the log back into memory, whatever its budget: the log is about to be written
+    /// over them.
+    pub fn leave_slots(&mut self) -> Result<()> {
+        let mut page = vec![0; self.page_bytes];
+        for (index, SlotPage { number, slot, .. }) in std::mem::take(&mut self.slots).into_iter().enumerate()
+        {
+            // Pages that were cut off again have left their slots behind.
+            if !matches!(self.places.get(&number), Some(Place::Slot(place)) if *place == index) {
+                continue;
+            }
+            slot.file.read_at(&mut page, slot.offset)?;
+            self.memory.write(&page, self.used * self.page_bytes)?;
+            self.places.insert(number, Place::Memory(self.used));
+            self.used += 1;
+        }
+        Ok(())
+    }
+
     /// The numbers of all pages written, in order.
     pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
         self.places.keys().copied()

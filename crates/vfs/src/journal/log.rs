@@ -119,21 +119,24 @@ impl AtomicLog {
     }
 
     /// Commits what is held.
-    pub fn commit(&self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
+    pub fn commit(&self, database: &Database, held: &mut Held, durability: Durability) -> Result<()> {
         let mut state = self.state.write();
         self.open(&mut state, database)?;
         // So that writing in place, later, cannot fail for want of space.
         if held.len() > held.base_len() && held.base_len() > 0 {
             database.reserve(held.len())?;
         }
-        // Pages that are in the file already must be there for good before the commit says that they count.
-        if durability == Durability::Durable && held.has_pages_in_file() {
+        // Pages that are in the file already must be there for good before the commit says that they count. Also
+        // where nobody waits for this commit: the next sync of the log makes it count.
+        if held.has_pages_in_file() {
             database.sync()?;
         }
         let page_bytes = held.new_page_bytes()?;
         if page_bytes == held.page_bytes() {
             state.log(database, held, durability)?;
         } else {
+            // The log begins anew in pages of another size, over the slots.
+            held.leave_slots()?;
             state.log_whole(database, held, page_bytes)?;
         }
         database.set_committed_len(held.len());
