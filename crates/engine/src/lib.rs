@@ -4,11 +4,9 @@
 //!
 //! ```text
 //! ops       operators on pages
-//! pool      buffer pool
-//! pagefile  page files that are written once
+//! pagefile  page files that are written once, and the cache over them
 //! prefetch  which pages will be wanted next
 //! log       redo log, statement log
-//! store     page file, allocation table, hot-chunk tier
 //! task      fibers on worker threads, I/O queue
 //! device    files on real, simulated, counted and modelled media: every byte passes here
 //! ```
