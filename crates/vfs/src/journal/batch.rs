@@ -137,6 +137,11 @@ impl Batcher {
 
     /// Begins to hold back, if a transaction of pages has begun.
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
+        // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
+        // its journal.
+        if matches!(self.batch, Batch::Classic) && !session.has_real_journal() {
+            self.finish(session, Batch::None);
+        }
         // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
         // otherwise tells a transaction.
         let in_wal_mode = session.database.wal().is_some();

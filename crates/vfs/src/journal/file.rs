@@ -20,17 +20,20 @@ pub struct Journal {
     real: Option<Arc<dyn File>>,
     /// Whether the real file was changed since its last sync.
     unsynced: bool,
+    /// Whether the real file has a header, so that a transaction is in it. A connection that keeps the file open
+    /// can go on without a journal.
+    has_header: bool,
 }
 
 impl Journal {
     /// An empty journal in memory.
     pub fn new(memory: MemoryFile) -> Journal {
-        Journal { memory, real: None, unsynced: false }
+        Journal { memory, real: None, unsynced: false, has_header: false }
     }
 
-    /// Whether it has become a real file.
-    pub fn is_real(&self) -> bool {
-        self.real.is_some()
+    /// Whether it has become a real file, and a transaction is in it.
+    pub fn is_in_use(&self) -> bool {
+        self.real.is_some() && self.has_header
     }
 
     /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
@@ -73,6 +76,7 @@ impl Journal {
         latch.watch(database.medium().sync_directory(parent_directory(&path)))?;
         self.memory.set_len(0)?;
         self.real = Some(file);
+        self.has_header = true;
         self.unsynced = false;
         Ok(())
     }
@@ -119,6 +123,9 @@ impl Handle for JournalFile {
         self.check()?;
         let mut journal = self.journal.lock();
         journal.unsynced = true;
+        if let (0, Some(first)) = (offset, buf.first()) {
+            journal.has_header = *first != 0;
+        }
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
             None => Ok(journal.memory.write(buf, offset as usize)?),
@@ -129,6 +136,7 @@ impl Handle for JournalFile {
         self.check()?;
         let mut journal = self.journal.lock();
         journal.unsynced = true;
+        journal.has_header &= len > 0;
         match &journal.real {
             Some(real) => Ok(real.set_len(len)?),
             None => Ok(journal.memory.set_len(len as usize)?),

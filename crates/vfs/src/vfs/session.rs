@@ -84,9 +84,9 @@ impl Session {
         }
     }
 
-    /// Whether the journal that is open is a real file, which the connection keeps in exclusive mode.
+    /// Whether the transaction is in a real journal, which a connection in exclusive mode keeps open.
     pub fn has_real_journal(&self) -> bool {
-        self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_real())
+        self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_in_use())
     }
 
     /// Whether a transaction of pages has begun.
