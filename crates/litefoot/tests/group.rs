@@ -184,3 +184,24 @@ fn normal_commits_are_durable_soon() {
     let found: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
     assert!(found >= rows - 1, "{found} of {rows} rows");
 }
+
+/// A transaction that has read, and then writes, is not told that somebody else wrote when only the log was emptied
+/// in the background.
+#[test]
+fn emptying_the_log_does_not_disturb_a_transaction() {
+    let mut options = Options::default();
+    options.set_list("wal_memory=0&sla_size=8K").unwrap();
+    let vfs =
+        Vfs::builder("group-empty").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    for n in 0..400 {
+        // The commit starts the thread; the next transaction reads while it is at work, and then writes.
+        db.execute_batch("INSERT OR REPLACE INTO t VALUES(1, 1); INSERT OR REPLACE INTO t VALUES(2, 1)")
+            .unwrap();
+        db.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        std::thread::sleep(Duration::from_micros(20 * (n % 40)));
+        db.execute("INSERT INTO t VALUES(3, ?1)", [n as i64]).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+    }
+}

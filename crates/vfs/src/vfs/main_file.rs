@@ -6,7 +6,7 @@ use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
 use super::shm::HeldSlots;
-use crate::abi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
 use crate::memory::MakeMemory;
@@ -119,6 +119,15 @@ impl MainFile {
         Ok(())
     }
 
+    /// The slots that are really taken. When our checkpoint begins the log anew, SQLite locks out the readers of the
+    /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
+    /// for no reason of the application's making. We lock them out as well.
+    fn widen(&self, first: usize, count: usize) -> (usize, usize) {
+        let begins_anew =
+            self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
+        if begins_anew { (READ_SLOTS, count + 1) } else { (first, count) }
+    }
+
     /// Whether a slot of the wal-index may be taken now.
     fn admit(&self, first: usize, exclusive: bool) -> Result<()> {
         if self.session.internal {
@@ -126,17 +135,27 @@ impl MainFile {
         }
         match (first, exclusive) {
             (WRITE_SLOT, true) if !self.database.writers().may_write(self.id) => {
+                // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
+                // be what is in its way.
+                self.await_background();
+                if self.database.writers().may_write(self.id) {
+                    return Ok(());
+                }
                 self.session.disturb();
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
-                if self.database.background().wait() {
-                    Stats::add(&self.database.counters().checkpoint_waits, 1);
-                }
+                self.await_background();
                 Ok(())
             }
             (READ_SLOTS.., false) => self.await_durable(),
             _ => Ok(()),
+        }
+    }
+
+    fn await_background(&self) {
+        if self.database.background().wait() {
+            Stats::add(&self.database.counters().checkpoint_waits, 1);
         }
     }
 
@@ -272,6 +291,7 @@ impl Handle for MainFile {
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
         self.admit(first, exclusive)?;
+        let (first, count) = self.widen(first, count);
         if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
             // That a mark of readers cannot be moved is common, and SQLite uses another.
             if first == WRITE_SLOT || !exclusive {
@@ -294,6 +314,7 @@ impl Handle for MainFile {
             self.database.writers().leave(self.id);
             return Ok(());
         }
+        let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
         Ok(())
     }
