@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {
-    let statements: usize = found.transactions.iter().map(Vec::len).sum();
+    let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
     let fate = match found.fate {
         Fate::Removed => "nothing waits in it; opening the database removes it",
         Fate::Replayed => "opening the database with litefoot replays them",
@@ -100,11 +100,21 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
     output.line(format!("  {fate}"))
 }
 
-/// The transactions as SQL.
+/// The transactions as SQL, with the settings under which they ran.
 fn lines(found: &Waiting) -> impl Iterator<Item = String> {
-    found.transactions.iter().flat_map(|statements| {
-        let body = statements.iter().map(|sql| format!("{};", sql.trim().trim_end_matches(';')));
-        std::iter::once("BEGIN;".to_owned()).chain(body).chain(std::iter::once("COMMIT;".to_owned()))
+    let mut current = None;
+    found.transactions.iter().flat_map(move |transaction| {
+        let wanted = (transaction.foreign_keys, transaction.recursive_triggers);
+        let settings = (current.replace(wanted) != Some(wanted)).then(|| {
+            let [keys, triggers] = [wanted.0, wanted.1].map(|on| if on { "ON" } else { "OFF" });
+            format!("PRAGMA foreign_keys={keys}; PRAGMA recursive_triggers={triggers};")
+        });
+        let body = transaction.statements.iter().map(|sql| format!("{};", sql.trim_start()));
+        settings
+            .into_iter()
+            .chain(std::iter::once("BEGIN;".to_owned()))
+            .chain(body)
+            .chain(std::iter::once("COMMIT;".to_owned()))
     })
 }
 

@@ -20,6 +20,7 @@ mod refused_file;
 pub mod registry;
 pub(crate) mod session;
 pub(crate) mod shm;
+mod sql;
 pub mod statements;
 mod temporary;
 pub mod waiting;
