@@ -21,6 +21,7 @@
 mod counting;
 mod error;
 mod latch;
+mod mapped;
 mod modelled;
 mod os;
 pub mod sim;

@@ -6,6 +6,7 @@
 //!
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
+use super::mapped::{Kind, Mapping};
 use super::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
     Result, parent_directory,
@@ -40,6 +41,8 @@ struct OsFile {
     durable_write_unsupported: AtomicBool,
     /// The file once more, opened past the kernel's cache: atomic writes take that.
     direct: OnceLock<fs::File>,
+    /// The file as memory, where it is worth to ask whether it is.
+    mapping: Option<Mapping>,
 }
 
 /// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
@@ -142,6 +145,11 @@ impl File for OsFile {
     }
 
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        if let Some(mapping) = &self.mapping
+            && mapping.write(&self.file, bufs, offset).map_err(|error| self.error(Operation::Write, error))?
+        {
+            return Ok(());
+        }
         #[cfg(target_os = "linux")]
         if !self.durable_write_unsupported.load(Ordering::Relaxed) {
             match self.write_all(bufs, offset, libc::RWF_DSYNC) {
@@ -182,6 +190,7 @@ impl File for OsFile {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
+        self.mapping.iter().for_each(Mapping::forget);
         self.file.set_len(len).map_err(|error| self.error(Operation::SetLength, error))
     }
 
@@ -275,6 +284,11 @@ impl OsFile {
     }
 }
 
+/// Whether a file may lie on a device that is memory, and takes small durable writes.
+fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
+    matches!(kind, FileKind::StatementLog | FileKind::Tier) && mode != OpenMode::ReadOnly
+}
+
 fn write_call(
     descriptor: libc::c_int,
     bufs: *const IoSlice<'_>,
@@ -354,7 +368,7 @@ fn may(path: &Path, mode: libc::c_int) -> bool {
 }
 
 impl Medium for OsMedium {
-    fn open(&self, path: &Path, _kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let fail = |error| DeviceError::new(Operation::Open, path, error);
         let mut options = fs::OpenOptions::new();
         options.read(true).write(mode != OpenMode::ReadOnly).mode(0o644);
@@ -374,6 +388,7 @@ impl Medium for OsMedium {
             path: path.to_owned(),
             id,
             direct: OnceLock::new(),
+            mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
             durable_write_unsupported: AtomicBool::new(false),
         }))
     }
