@@ -12,10 +12,16 @@
 //! |---|---|
 //! | `txn_per_s` | durable transactions a second, all threads together; median of the rounds |
 //! | `p50_us`, `p99_us`, `p999_us` | latency of a transaction, waiting for the lock included; median |
+//! | `worst_p999_us` | the same as the thread sees it that is served worst; median |
 //! | `least_share` | transactions of the thread that made fewest, over the mean; median |
 //! | `syncs_per_txn` | syncs of a transaction, closing included, on a counting medium |
 //! | `ratio.litefoot_over_wal_full` | `txn_per_s`; median of the rounds |
-//! | `ratio.p999_wal_full_over_litefoot` | `p999_us`; median of the rounds |
+//! | `ratio.p999_wal_full_over_litefoot` | `worst_p999_us`; median of the rounds |
+//! | `ratio.pooled_p999_wal_full_over_litefoot` | `p999_us`; median of the rounds |
+//!
+//! Why the thread that is served worst: with stock SQLite one thread makes nearly all transactions while the
+//! others sleep and try again. Of all transactions together theirs are too few to show in a percentile, however
+//! long they take: the more a thread starves, the better the pooled figure looks (*coordinated omission*).
 
 use super::Options;
 use super::commit::side::Kind;
@@ -52,6 +58,8 @@ const SCHEMA: &str = "CREATE TABLE r(id INTEGER PRIMARY KEY, writer INTEGER, n I
 struct Round {
     latencies: Latencies,
     elapsed: Duration,
+    /// The 99.9th percentile of the thread that was served worst.
+    worst_p999_us: f64,
     /// Transactions of each thread.
     counts: Vec<u64>,
 }
@@ -88,6 +96,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         set("p50_us", &|round| round.latencies.percentile_us(0.5));
         set("p99_us", &|round| round.latencies.percentile_us(0.99));
         set("p999_us", &|round| round.latencies.percentile_us(0.999));
+        set("worst_p999_us", &|round| round.worst_p999_us);
         set("least_share", &Round::least_share);
     }
     let each =
@@ -95,7 +104,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let speed = |side: usize| each(side, &Round::txn_per_s);
     let slowest = |side: usize| each(side, &|round: &Round| round.latencies.percentile_us(0.999));
     figures.set("ratio.litefoot_over_wal_full", median_ratio(&speed(1), &speed(0)));
-    figures.set("ratio.p999_wal_full_over_litefoot", median_ratio(&slowest(0), &slowest(1)));
+    let worst = |side: usize| each(side, &|round: &Round| round.worst_p999_us);
+    figures.set("ratio.p999_wal_full_over_litefoot", median_ratio(&worst(0), &worst(1)));
+    figures.set("ratio.pooled_p999_wal_full_over_litefoot", median_ratio(&slowest(0), &slowest(1)));
     for side in &SIDES {
         let path = directory.path().join(format!("counted-{}.db", side.name));
         figures.set(format!("syncs_per_txn.{}", side.name), count(side, &path, time)?);
@@ -151,8 +162,9 @@ fn work(
     let mut latencies = Latencies::new()?;
     parts.iter().try_for_each(|part| latencies.add(part))?;
     let counts: Vec<u64> = parts.iter().map(Latencies::count).collect();
+    let worst_p999_us = parts.iter().map(|part| part.percentile_us(0.999)).fold(0.0, f64::max);
     verify(side, path, &counts)?;
-    Ok(Round { latencies, elapsed, counts })
+    Ok(Round { latencies, elapsed, worst_p999_us, counts })
 }
 
 /// Writes until it is told to stop.

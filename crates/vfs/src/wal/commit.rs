@@ -4,7 +4,8 @@
 //! A writer that holds SQLite's write lock puts its transaction into the queue, as statements, and goes on: the
 //! lock is dropped, and the next writer begins. Only then does it wait until its transaction is durable. The
 //! first who waits writes everything that is in the queue, with one sync; those who come meanwhile find it
-//! done, or do the same for the next lot. A transaction that cannot be logged as statements is written as
+//! done, or do the same for the next lot. Where several have committed during the last sync, the one who is to
+//! write waits a moment for all of them to come again ([`Company`]). A transaction that cannot be logged as statements is written as
 //! pages while the lock is held, with all pages that statements before it have changed: it is *folded*.
 //!
 //! # Folding
@@ -30,11 +31,12 @@ use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record};
 use litefoot_engine::log::{RedoLog, StatementLog};
-use litefoot_engine::sync::{Mutex, RwLock};
+use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 /// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
 const SPARE_BYTES: u64 = 128;
@@ -44,6 +46,12 @@ const FRAMES_CLAIMED: usize = 256;
 const MOST_MIXED: u32 = 256;
 /// Transactions logged as statements after which the mixture is forgotten.
 const CALM: u32 = 64;
+
+/// Longest time for which a commit waits for others to come along, and of the time a sync takes.
+const MOST_COMPANY: Duration = Duration::from_micros(100);
+const COMPANY_SHARE: u32 = 2;
+/// Commits that do not wait after one has waited in vain.
+const MOST_ALONE: u32 = 16;
 
 /// Commits of one database.
 pub(super) struct Commits {
@@ -90,6 +98,7 @@ struct Queue {
     /// Frames of SQLite's log for which there is space in the redo log, should they be folded.
     claimed: usize,
     mixture: Mixture,
+    company: Company,
 }
 
 /// A transaction that waits to be written.
@@ -98,6 +107,36 @@ struct Pending {
     generation: u64,
     end: usize,
     captured: Captured,
+}
+
+/// How many commits are worth waiting for before a sync, which then serves them all.
+#[derive(Default)]
+struct Company {
+    /// Transactions that were written by the last sync or came during it.
+    expected: usize,
+    /// How long that took.
+    sync: Duration,
+    /// Commits that are not to wait.
+    alone: u32,
+}
+
+impl Company {
+    /// How long the next sync may be put off for more than `pending` transactions.
+    fn patience(&mut self, pending: usize) -> Option<Duration> {
+        if pending >= self.expected {
+            return None;
+        }
+        if self.alone > 0 {
+            self.alone -= 1;
+            return None;
+        }
+        Some((self.sync / COMPANY_SHARE).min(MOST_COMPANY))
+    }
+
+    /// Nobody came.
+    fn miss(&mut self) {
+        self.alone = MOST_ALONE;
+    }
 }
 
 /// Whether statements pay: each switch between statements and pages costs two syncs.
@@ -260,18 +299,45 @@ impl Commits {
                 return Ok(());
             }
             queue.leading = true;
+            if durability == Durability::Durable {
+                queue = self.await_company(queue);
+            }
             let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.published);
             drop(queue);
+            let (written, begun) = (batch.len(), Instant::now());
             let result = self.write(batch, durability);
             if result.is_ok() && durability == Durability::Durable {
                 self.durable.fetch_max(up_to, Ordering::AcqRel);
             }
             let mut queue = self.queue.lock();
+            if durability == Durability::Durable {
+                queue.company.expected = written + queue.pending.len();
+                queue.company.sync = begun.elapsed();
+            }
             queue.leading = false;
             queue.wake();
             drop(queue);
             result?;
         }
+    }
+
+    /// Lets those come who committed during the last sync, too.
+    fn await_company<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let pending = queue.pending.len();
+        let Some(patience) = queue.company.patience(pending) else { return queue };
+        let begun = Instant::now();
+        while queue.pending.len() < queue.company.expected {
+            if begun.elapsed() >= patience {
+                if queue.pending.len() == pending {
+                    queue.company.miss();
+                }
+                break;
+            }
+            drop(queue);
+            std::thread::yield_now();
+            queue = self.queue.lock();
+        }
+        queue
     }
 
     /// Writes transactions of the queue.
