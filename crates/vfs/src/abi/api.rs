@@ -31,6 +31,9 @@ pub type EntryPoint =
 /// The callback of `sqlite3_trace_v2`.
 pub type TraceCallback = unsafe extern "C" fn(c_uint, *mut c_void, *mut c_void, *mut c_void) -> c_int;
 
+/// The callback of `sqlite3_busy_handler`.
+pub type BusyHandler = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
 macro_rules! api {
     ($($position:literal $name:ident: $type:ty,)*) => {
         /// The SQLite functions that litefoot calls.
@@ -94,7 +97,7 @@ api! {
     5 bind_int64: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int, i64) -> c_int,
     6 bind_null: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int) -> c_int,
     7 bind_parameter_count: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
-    14 busy_timeout: unsafe extern "C" fn(*mut Sqlite3, c_int) -> c_int,
+    13 busy_handler: unsafe extern "C" fn(*mut Sqlite3, Option<BusyHandler>, *mut c_void) -> c_int,
     16 close: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     19 column_blob: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int) -> *const c_void,
     20 column_bytes: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int) -> c_int,

@@ -16,6 +16,18 @@ const SQLITE_UTF8: u8 = 1;
 /// "The destructor is null": SQLite does not copy, and does not free.
 const SQLITE_STATIC: *const c_void = std::ptr::null();
 
+/// How long a connection of our own sleeps before it tries a lock again.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Sleeps, unless that was done as often as `most` says; SQLite tries again then.
+unsafe extern "C" fn nap(most: *mut c_void, times: c_int) -> c_int {
+    let again = usize::try_from(times).is_ok_and(|times| times < most.addr());
+    if again {
+        std::thread::sleep(NAP);
+    }
+    c_int::from(again)
+}
+
 thread_local! {
     static INTERNAL: Cell<bool> = const { Cell::new(false) };
 }
@@ -142,11 +154,12 @@ impl Db {
         unsafe { (self.api.wal_autocheckpoint)(self.raw, frames) };
     }
 
-    /// How long SQLite waits for others.
-    pub(crate) fn set_busy_timeout(self, limit: Duration) {
-        // SAFETY: the connection is alive.
+    /// How long SQLite waits for others, trying again in shorter steps than its own of a millisecond and more.
+    pub(crate) fn set_patience(self, limit: Duration) {
+        let naps = limit.as_micros() / NAP.as_micros();
+        // SAFETY: the connection is alive, and the handler takes its argument for a number.
         unsafe {
-            (self.api.busy_timeout)(self.raw, c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX))
+            (self.api.busy_handler)(self.raw, Some(nap), std::ptr::without_provenance_mut(naps as usize))
         };
     }
 

@@ -72,10 +72,10 @@ fn run(database: &Database) {
     if let Ok(connection) = database.own_connection() {
         // The bulk of it, while commits go on.
         connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-        connection.db().set_busy_timeout(READERS_PATIENCE);
+        connection.db().set_patience(READERS_PATIENCE);
         database.writers().enter(NOBODY, WRITERS_PATIENCE);
         // Commits that wait for their sync still read the log.
-        if wal.wait_for_all().is_ok() {
+        if wal.log(Durability::Durable).is_ok() {
             connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
         database.writers().leave(NOBODY);

@@ -31,6 +31,22 @@ pub struct MainFile {
     powersafe_overwrite: bool,
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
     unlogged: bool,
+    checkpoint: Checkpoint,
+}
+
+/// How far a checkpoint of this connection is.
+///
+/// SQLite settles which frames a checkpoint takes once it holds the checkpointer's lock, and before it writes the
+/// first page. What is committed by then must be in the redo log before that page; what is committed later is
+/// not written, and need not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checkpoint {
+    /// The lock is not held. In exclusive mode SQLite checkpoints like that.
+    None,
+    /// It is, and nothing was written.
+    Begun,
+    /// Everything it takes is in the redo log, durably.
+    Logged,
 }
 
 impl MainFile {
@@ -54,11 +70,24 @@ impl MainFile {
             persist_wal: false,
             powersafe_overwrite,
             unlogged: false,
+            checkpoint: Checkpoint::None,
         }
     }
 
     fn check_writable(&self) -> Result<()> {
         if self.read_only { Err(Error::ReadOnly { path: self.database.path().to_owned() }) } else { Ok(()) }
+    }
+
+    /// The database file is about to be written in place: what was committed must be in the redo log.
+    fn before_in_place(&mut self) -> Result<()> {
+        let Some(wal) = self.database.wal() else { return Ok(()) };
+        if self.checkpoint != Checkpoint::Logged {
+            wal.before_in_place()?;
+        }
+        if self.checkpoint == Checkpoint::Begun {
+            self.checkpoint = Checkpoint::Logged;
+        }
+        Ok(())
     }
 
     fn pragma(&mut self, call: PragmaCall<'_>) -> Result<Handled> {
@@ -193,17 +222,13 @@ impl Handle for MainFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        if let Some(wal) = self.database.wal() {
-            wal.before_in_place()?;
-        }
+        self.before_in_place()?;
         self.batcher.write(&self.session, buf, offset)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
-        if let Some(wal) = self.database.wal() {
-            wal.before_in_place()?;
-        }
+        self.before_in_place()?;
         self.batcher.set_len(&self.session, len)
     }
 
@@ -302,6 +327,9 @@ impl Handle for MainFile {
         if first == WRITE_SLOT && exclusive && !self.session.internal {
             self.database.writers().writes(self.id);
         }
+        if first == CHECKPOINT_SLOT && exclusive {
+            self.checkpoint = Checkpoint::Begun;
+        }
         Ok(())
     }
 
@@ -313,6 +341,9 @@ impl Handle for MainFile {
             self.database.shm().unlock(&mut self.slots, first, count);
             self.database.writers().leave(self.id);
             return Ok(());
+        }
+        if first == CHECKPOINT_SLOT {
+            self.checkpoint = Checkpoint::None;
         }
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
