@@ -46,6 +46,8 @@ fn what_waits_is_shown_exported_and_replayed() {
         shown.contains("3 committed transactions with 4 statements") && shown.contains("replays"),
         "{shown}"
     );
+    assert!(shown.contains("first: INSERT INTO t(v) VALUES('first')"), "{shown}");
+    assert!(shown.contains("last:  INSERT INTO t(v) VALUES(0.1) (and 1 more)"), "{shown}");
     let sql = succeed(directory, &["recover", "a.db", "--sql", "-"]);
     assert!(sql.contains("INSERT INTO t(v) VALUES('it''s the second');"), "{sql}");
     succeed(directory, &["recover", "a.db", "--sql", "out.sql"]);
@@ -79,6 +81,55 @@ fn a_log_that_another_program_has_overtaken_is_refused_until_it_is_moved_away() 
     assert_eq!(fs::read(directory.join("a.db-sla.1")).unwrap(), before);
     let rows = succeed(directory, &["sql", "a.db", "SELECT v FROM t"]);
     assert!(rows.contains("other"), "{rows}");
+}
+
+#[test]
+fn a_file_that_is_no_statement_log_is_never_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed(directory);
+    let log = fs::read(directory.join("a.db-sla")).unwrap();
+    // One of a later version, with transactions in it, and a file of somebody's.
+    let mut later = log.clone();
+    later[8] += 1;
+    for (name, content) in [("later.sla", later), ("thesis.txt", b"chapter one".to_vec())] {
+        fs::write(directory.join(name), &content).unwrap();
+        let uri = format!("file:a.db?nvram={}", directory.join(name).display());
+        let refused = run(directory, &["sql", &uri, "SELECT * FROM t"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr_of(&refused).contains(name), "{}", stderr_of(&refused));
+        let kept = run(directory, &["recover", "a.db", "--log", name, "--discard", "--yes"]);
+        assert_eq!(kept.status.code(), Some(1));
+        assert!(stderr_of(&kept).contains("not a statement log"), "{}", stderr_of(&kept));
+        assert_eq!(fs::read(directory.join(name)).unwrap(), content);
+        // Beside the database it can be moved away.
+        fs::write(directory.join("a.db-sla"), &content).unwrap();
+        assert!(succeed(directory, &["recover", "a.db"]).contains("no statement log that"));
+        assert_eq!(run(directory, &["sql", "a.db", "SELECT * FROM t"]).status.code(), Some(1));
+        succeed(directory, &["recover", "a.db", "--discard", "--yes"]);
+    }
+    assert_eq!(fs::read(directory.join("a.db-sla.2")).unwrap(), b"chapter one");
+    fs::write(directory.join("a.db-sla"), log).unwrap();
+    succeed(directory, &["sql", "a.db", "SELECT * FROM t"]);
+}
+
+#[test]
+fn nothing_is_moved_while_the_database_is_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(v)"]);
+    let mut child =
+        litefoot(directory, &["sql", "a.db"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "INSERT INTO t VALUES(1); SELECT 'done';").unwrap();
+    input.flush().unwrap();
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 4]).unwrap();
+    let refused = run(directory, &["recover", "a.db", "--discard", "--yes"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("open"), "{}", stderr_of(&refused));
+    assert!(directory.join("a.db-sla").exists() && !directory.join("a.db-sla.1").exists());
+    drop(input);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

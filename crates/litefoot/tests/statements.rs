@@ -281,3 +281,35 @@ fn the_log_may_lie_elsewhere() {
     drop(recovered);
     assert!(!there(&image, "/fast/app.log"));
 }
+
+/// Two databases under one name of a log: the second does without it, and nothing is lost.
+#[test]
+fn a_log_elsewhere_belongs_to_one_database() {
+    let medium = SimMedium::new();
+    let mut options = Options::default();
+    options.set("nvram", "/fast/app.log").unwrap();
+    let vfs = |name: &str, medium: &SimMedium| {
+        Vfs::builder(name).medium(Arc::new(medium.clone())).options(options.clone()).register().unwrap()
+    };
+    let running = vfs("sla-shared", &medium);
+    let dbs = ["/one.db", "/two.db"].map(|path| running.open(path).unwrap());
+    for db in &dbs {
+        db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
+    }
+    for number in 0..20 {
+        for db in &dbs {
+            db.execute("INSERT INTO t(v) VALUES(?1)", [number]).unwrap();
+        }
+    }
+    assert_eq!(stat(&dbs[0], "commits_statements"), 20);
+    assert_eq!((stat(&dbs[1], "commits_statements"), stat(&dbs[1], "fallback.unavailable")), (0, 20));
+    let refused = running.open("/three.db").unwrap();
+    let error = refused.execute_batch("CREATE TABLE t(v)").unwrap_err().to_string();
+    assert!(!error.is_empty());
+    let image = medium.cut(&mut Random::new(1));
+    let recovering = vfs("sla-shared-2", &image);
+    let recovered = recovering.open("/one.db").unwrap();
+    assert_eq!(rows(&recovered), rows(&dbs[0]));
+    drop(recovered);
+    assert_eq!(rows(&recovering.open("/two.db").unwrap()), rows(&dbs[1]));
+}

@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::inspect::{self, Owner};
 use crate::open::path_of;
 use crate::output::{Output, grouped};
-use litefoot::waiting::{Fate, Waiting, waiting};
-use litefoot_engine::device::{Medium, OsMedium, parent_directory};
+use litefoot::waiting::{Fate, Transaction, Waiting, move_away, waiting};
+use litefoot_engine::device::{Medium, OsMedium};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         None => describe(&found, &path, &mut output)?,
     }
     if args.discard {
-        let away = discard(&*medium, &found.path)?;
+        if found.fate == Fate::Unknown && args.log.is_some() {
+            return Err(Failure::file(&found.path, "this is not a statement log that can be understood")
+                .advice("Nothing was moved. Name the statement log of the database."));
+        }
+        let away = move_away(&medium, &path, &found).map_err(|error| Failure::file(&found.path, error))?;
         output.line(format!("{}: moved to {}", found.path.display(), away.display()))?;
     }
     output.flush()?;
@@ -83,6 +87,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {
     let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
     let fate = match found.fate {
+        Fate::Unknown => {
+            return Ok(output.line(format!(
+                "{}: no statement log that this version of litefoot understands; opening the database is \
+                 refused until it is moved away (--discard --yes)",
+                found.path.display()
+            ))?);
+        }
         Fate::Removed => "nothing waits in it; opening the database removes it",
         Fate::Replayed => "opening the database with litefoot replays them",
         Fate::Refused => {
@@ -97,7 +108,30 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
         grouped(statements as u64),
         database.display()
     ))?;
-    output.line(format!("  {fate}"))
+    output.line(format!("  {fate}"))?;
+    let [first, .., last] = found.transactions.as_slice() else {
+        return found
+            .transactions
+            .iter()
+            .try_for_each(|only| output.line(format!("  it is: {}", brief(only))));
+    };
+    output.line(format!("  the first: {}", brief(first)))?;
+    output.line(format!("  the last:  {}", brief(last)))
+}
+
+/// The first statement of a transaction, on one line that fits a terminal.
+fn brief(transaction: &Transaction) -> String {
+    const MOST_CHARACTERS: usize = 100;
+    let first = transaction.statements.first().map_or("", String::as_str);
+    let mut words = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(MOST_CHARACTERS) {
+        words.truncate(end);
+        words.push('…');
+    }
+    match transaction.statements.len() {
+        0 | 1 => words,
+        count => format!("{words} (and {} more)", count - 1),
+    }
 }
 
 /// The transactions as SQL, with the settings under which they ran.
@@ -125,20 +159,4 @@ fn export(found: &Waiting, target: &Path) -> Result<(), Failure> {
         writeln!(file, "{line}").map_err(fail)?;
     }
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(fail)
-}
-
-/// Renames the log to a name that is free.
-fn discard(medium: &dyn Medium, log: &Path) -> Result<PathBuf, Failure> {
-    let fail = |error: litefoot_engine::device::DeviceError| Failure::file(log, error);
-    for number in 1.. {
-        let mut name = log.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        let away = PathBuf::from(name);
-        if medium.info(&away).map_err(fail)?.is_none() {
-            medium.rename(log, &away).map_err(fail)?;
-            medium.sync_directory(parent_directory(&away)).map_err(fail)?;
-            return Ok(away);
-        }
-    }
-    Err(Failure::file(log, "no free name to move it to"))
 }

@@ -138,9 +138,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let mut figures = Figures::new();
     progress.begin("mobile traces", (TRACES.len() * (MIN_ROUNDS + 1) * SIDES.len()) as u64);
     for trace in &TRACES {
+        let plan = Plan::new(trace, part, options.seed);
         let rounds = interleave(&SIDES, MIN_ROUNDS, |_, side| {
-            let speed =
-                replay(trace, side, directory, part, options.seed, &mut |path| side.open_timed(path))?;
+            let speed = replay(trace, &plan, side, directory, &mut |path| side.open_timed(path))?;
             progress.advance(1)?;
             Ok(speed)
         })?;
@@ -149,7 +149,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         }
         figures.set(format!("ratio.{}_over_wal_full", trace.name), median_ratio(&rounds[1], &rounds[0]));
         for side in &SIDES {
-            count(trace, side, directory, part, options.seed, &mut figures)?;
+            count(trace, &plan, side, directory, &mut figures)?;
             progress.advance(1)?;
         }
     }
@@ -159,18 +159,97 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
 }
 
 impl Trace {
+    /// The rows that are in a file before the trace.
+    fn rows_before(&self) -> Vec<Row> {
+        let rows = if self.updates { ROWS as i64 } else { 0 };
+        (0..rows).map(|row| (row, row, "before".repeat(60))).collect()
+    }
+
     fn paths(&self, side: &Side, directory: &Path) -> Vec<PathBuf> {
         (0..self.files).map(|file| directory.join(format!("{}-{}-{file}.db", self.name, side.name))).collect()
+    }
+}
+
+/// A row: sender, time, text.
+type Row = (i64, i64, String);
+
+/// A statement: what it inserts, or the id of the row it changes and its new text.
+struct Statement {
+    sender: i64,
+    number: i64,
+    text: String,
+}
+
+/// A transaction: the file, whether it has a `BEGIN`, and its statements.
+struct Transaction {
+    file: usize,
+    batch: bool,
+    statements: Vec<Statement>,
+}
+
+/// All of a trace, made before the clock runs, and the rows that each file must have afterwards.
+struct Plan {
+    transactions: Vec<Transaction>,
+    expected: Vec<Vec<Row>>,
+}
+
+impl Plan {
+    fn new(trace: &Trace, part: u64, seed: u64) -> Plan {
+        let mut random = Random::new(seed);
+        let (batch, auto) = (trace.batch.div_ceil(part), trace.auto.div_ceil(part));
+        let batch_statements = (trace.batch_statements * batch / trace.batch).max(batch);
+        let mut expected = vec![trace.rows_before(); trace.files];
+        let mut left = (batch, auto);
+        let mut transactions = Vec::with_capacity((batch + auto) as usize);
+        while left.0 + left.1 > 0 {
+            let file = random.below(trace.files as u64) as usize;
+            let is_batch = random.below(left.0 + left.1) < left.0;
+            let count = if is_batch {
+                // As even as whole numbers allow: all batches together have what the table says.
+                let done = batch - left.0;
+                left.0 -= 1;
+                batch_statements * (done + 1) / batch - batch_statements * done / batch
+            } else {
+                left.1 -= 1;
+                1
+            };
+            let statements: Vec<Statement> =
+                (0..count).map(|_| Statement::new(trace, trace.bytes / count, &mut random)).collect();
+            statements.iter().for_each(|statement| statement.apply(trace, &mut expected[file]));
+            transactions.push(Transaction { file, batch: is_batch, statements });
+        }
+        Plan { transactions, expected }
+    }
+}
+
+impl Statement {
+    /// One that takes about `bytes`.
+    fn new(trace: &Trace, bytes: u64, random: &mut Random) -> Statement {
+        let text = (0..bytes.max(20)).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
+        let number = if trace.updates { 1 + random.below(ROWS) } else { random.below(1 << 30) };
+        Statement { sender: random.below(50) as i64, number: number as i64, text }
+    }
+
+    fn apply(&self, trace: &Trace, rows: &mut Vec<Row>) {
+        if trace.updates {
+            rows[self.number as usize - 1].2.clone_from(&self.text);
+        } else {
+            rows.push((self.sender, self.number, self.text.clone()));
+        }
+    }
+
+    fn run(&self, trace: &Trace, db: &Connection) -> rusqlite::Result<()> {
+        let sql = if trace.updates { UPDATE } else { INSERT };
+        db.prepare_cached(sql)?.execute((self.sender, self.number, &self.text)).map(drop)
     }
 }
 
 /// One round of a trace on one side; transactions a second.
 fn replay(
     trace: &Trace,
+    plan: &Plan,
     side: &Side,
     directory: &Path,
-    part: u64,
-    seed: u64,
     open: &mut dyn FnMut(&Path) -> Result<Connection>,
 ) -> Result<f64> {
     let explain = |source| side.explain(source);
@@ -178,95 +257,69 @@ fn replay(
     let connections = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
     for db in &connections {
         db.execute_batch(SCHEMA).map_err(explain)?;
-        if trace.updates {
-            let rows = "WITH n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?1)
-                        INSERT INTO item(sender, at, body) SELECT value, value, hex(zeroblob(200)) FROM n";
-            db.execute(rows, [ROWS as i64]).map_err(explain)?;
+        db.execute_batch("BEGIN").map_err(explain)?;
+        for (sender, at, text) in trace.rows_before() {
+            db.prepare_cached(INSERT).and_then(|mut row| row.execute((sender, at, text))).map_err(explain)?;
         }
+        db.execute_batch("COMMIT").map_err(explain)?;
     }
-    let mut random = Random::new(seed);
-    let (batch, auto) = (trace.batch.div_ceil(part), trace.auto.div_ceil(part));
-    let mut left = (batch, auto);
     let begun = Instant::now();
-    let mut statements = 0;
-    while left.0 + left.1 > 0 {
-        let db = &connections[random.below(connections.len() as u64) as usize];
-        let is_batch = random.below(left.0 + left.1) < left.0;
-        if is_batch {
-            left.0 -= 1;
-            let count = trace.batch_statements.div_ceil(trace.batch).max(1);
-            db.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map_err(explain)?;
-            for _ in 0..count {
-                statement(trace, db, count, &mut random).map_err(explain)?;
-            }
-            db.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])).map_err(explain)?;
-            statements += count;
-        } else {
-            left.1 -= 1;
-            statement(trace, db, 1, &mut random).map_err(explain)?;
-            statements += 1;
-        }
+    for transaction in &plan.transactions {
+        transact(trace, &connections[transaction.file], transaction).map_err(explain)?;
     }
     for db in connections {
         db.close().map_err(|(_, error)| explain(error))?;
     }
     let elapsed = begun.elapsed();
-    verify(trace, side, &paths, statements)?;
-    paths.iter().try_for_each(|path| remove_database(path))?;
-    Ok((batch + auto) as f64 / elapsed.as_secs_f64().max(1e-9))
+    for (path, expected) in paths.iter().zip(&plan.expected) {
+        verify(trace, side, path, expected)?;
+        remove_database(path)?;
+    }
+    Ok(plan.transactions.len() as f64 / elapsed.as_secs_f64().max(1e-9))
 }
 
-/// One statement; `of` share the bytes of the transaction.
-fn statement(trace: &Trace, db: &Connection, of: u64, random: &mut Random) -> rusqlite::Result<()> {
-    let text: String =
-        (0..(trace.bytes / of).max(20)).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
-    let (sql, number) =
-        if trace.updates { (UPDATE, 1 + random.below(ROWS)) } else { (INSERT, random.below(1 << 30)) };
-    let changed = db.prepare_cached(sql)?.execute((random.below(50) as i64, number as i64, text))?;
-    debug_assert_eq!(changed, 1);
+fn transact(trace: &Trace, db: &Connection, transaction: &Transaction) -> rusqlite::Result<()> {
+    if transaction.batch {
+        db.prepare_cached("BEGIN")?.execute([])?;
+    }
+    transaction.statements.iter().try_for_each(|statement| statement.run(trace, db))?;
+    if transaction.batch {
+        db.prepare_cached("COMMIT")?.execute([])?;
+    }
     Ok(())
 }
 
-/// Every statement's row must be there, as stock SQLite reads it.
-fn verify(trace: &Trace, side: &Side, paths: &[PathBuf], statements: u64) -> Result<()> {
-    let mut rows = 0;
-    for path in paths {
-        let db = Connection::open(path).map_err(|error| side.explain(error))?;
-        let found = || -> rusqlite::Result<(i64, String)> {
-            let rows = db.query_row("SELECT count(*) FROM item", [], |row| row.get(0))?;
-            Ok((rows, db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?))
-        };
-        let (count, integrity) = found().map_err(|error| side.explain(error))?;
-        if integrity != "ok" {
-            return Err(Error::Wrong(format!("side {}, {}: {integrity}", side.name, trace.name)));
-        }
-        rows += count as u64;
+/// Every row must be there as it was written last, as stock SQLite reads it.
+fn verify(trace: &Trace, side: &Side, path: &Path, expected: &[Row]) -> Result<()> {
+    let wrong = |what: String| Error::Wrong(format!("side {}, {}: {what}", side.name, trace.name));
+    let db = Connection::open(path).map_err(|error| side.explain(error))?;
+    let read = || -> rusqlite::Result<(String, Vec<Row>)> {
+        let integrity = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        let mut rows = db.prepare("SELECT sender, at, body FROM item ORDER BY id")?;
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok((integrity, rows.collect::<rusqlite::Result<_>>()?))
+    };
+    let (integrity, rows) = read().map_err(|error| side.explain(error))?;
+    if integrity != "ok" {
+        return Err(wrong(integrity));
     }
-    let expected = if trace.updates { ROWS * paths.len() as u64 } else { statements };
-    if rows == expected {
-        return Ok(());
+    if rows != expected {
+        return Err(wrong(format!("{} rows are not the {} that were written", rows.len(), expected.len())));
     }
-    Err(Error::Wrong(format!("side {}, {}: {rows} rows and not {expected}", side.name, trace.name)))
+    Ok(())
 }
 
 /// Blocks and checkpoints of a trace, by a counting medium.
-fn count(
-    trace: &Trace,
-    side: &Side,
-    directory: &Path,
-    part: u64,
-    seed: u64,
-    figures: &mut Figures,
-) -> Result<()> {
+fn count(trace: &Trace, plan: &Plan, side: &Side, directory: &Path, figures: &mut Figures) -> Result<()> {
     let medium = CountingMedium::new(Arc::new(OsMedium::new()));
     let vfs = litefoot::Vfs::builder(format!("ssl-{}-{}", trace.name, side.name))
         .medium(Arc::new(medium.clone()))
         .pass_through(!side.is_litefoot())
         .register()?;
     let before = medium.snapshot();
-    replay(trace, side, directory, part, seed, &mut |path| side.open_through(&vfs, path))?;
+    replay(trace, plan, side, directory, &mut |path| side.open_through(&vfs, path))?;
     let spent = medium.snapshot() - before;
-    let transactions = (trace.batch.div_ceil(part) + trace.auto.div_ceil(part)) as f64;
+    let transactions = plan.transactions.len() as f64;
     let name = format!("{}.{}", trace.name, side.name);
     figures
         .set(format!("page_writes.{name}"), spent.total().block_bytes_written as f64 / 4096.0 / transactions);
@@ -344,9 +397,9 @@ fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
     let mut random = Random::new(seed);
     let mut rows = 0u64;
     let log = PathBuf::from(format!("{}-sla", path.display()));
-    // The file is filled with zeros ahead: what is in use follows from the transactions.
-    while rows * (trace.bytes + 60) < bytes {
-        statement(trace, &db, 1, &mut random).map_err(explain)?;
+    let in_use = "SELECT value FROM litefoot_stats WHERE name = 'statement_log_bytes'";
+    while db.query_row(in_use, [], |row| row.get::<_, i64>(0)).map_err(explain)? < bytes as i64 {
+        Statement::new(trace, trace.bytes, &mut random).run(trace, &db).map_err(explain)?;
         rows += 1;
     }
     let io = |error: std::io::Error| Error::Wrong(format!("{}: {error}", log.display()));
@@ -376,12 +429,36 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut figures = Figures::new();
         for trace in &TRACES {
+            let plan = Plan::new(trace, 200, 1);
             for side in &SIDES {
-                count(trace, side, directory.path(), 200, 1, &mut figures).unwrap();
+                count(trace, &plan, side, directory.path(), &mut figures).unwrap();
             }
         }
         assert!(figures.get("page_writes.gmail.litefoot").unwrap() > 0.0);
         assert!(figures.get("checkpoints.gmail.wal_full").unwrap() > 0.0);
+    }
+
+    #[test]
+    fn a_plan_has_the_numbers_of_the_table() {
+        for trace in &TRACES {
+            let plan = Plan::new(trace, 1, 7);
+            let batches: Vec<&Transaction> =
+                plan.transactions.iter().filter(|transaction| transaction.batch).collect();
+            let statements: usize = batches.iter().map(|batch| batch.statements.len()).sum();
+            assert_eq!(batches.len() as u64, trace.batch);
+            assert_eq!(statements as u64, trace.batch_statements);
+            assert_eq!((plan.transactions.len() - batches.len()) as u64, trace.auto);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_not_as_written_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (trace, side) = (&TRACES[5], &SIDES[0]);
+        let mut plan = Plan::new(trace, 200, 1);
+        plan.expected[3][4].2.push('x');
+        let result = replay(trace, &plan, side, directory.path(), &mut |path| side.open_timed(path));
+        assert!(result.is_err_and(|error| error.to_string().contains("twitter")));
     }
 
     #[test]

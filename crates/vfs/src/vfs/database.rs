@@ -265,8 +265,10 @@ impl Database {
     pub fn stats(&self) -> Vec<(String, i64)> {
         let mut rows = self.stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let wal = self.wal().map_or(0, |wal| wal.memory_bytes());
-        rows.push(("wal_memory_bytes".to_owned(), bytes(wal)));
+        let wal = self.wal();
+        let log = wal.as_ref().map_or(0, |wal| wal.log_bytes());
+        rows.push(("statement_log_bytes".to_owned(), i64::try_from(log).unwrap_or(i64::MAX)));
+        rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
         rows.push(("log_memory_bytes".to_owned(), bytes(self.atomic.memory_bytes())));
         rows.push(("held_memory_bytes".to_owned(), bytes(self.held_bytes.load(Ordering::Relaxed))));
         rows

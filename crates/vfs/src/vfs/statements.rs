@@ -6,6 +6,7 @@
 //! | in use | exactly what it builds upon | crashed before a fold, or during one | replays it, folds it |
 //! | in use, with a fold announced | begins with the announced frames | crashed after the fold | removes it |
 //! | in use | anything else | somebody else changed the database | refuses, keeps it |
+//! | not understood | any | of a later version, damaged, or no statement log at all | refuses, keeps it |
 //!
 //! Replaying writes nothing to the medium before its end; then one fold takes over everything. A crash
 //! meanwhile leaves things as they were.
@@ -42,10 +43,15 @@ pub(crate) enum Worth {
     Replay,
     /// It does not belong to the database as it is.
     Foreign,
+    /// It is none that this version understands.
+    Unknown,
 }
 
 /// What `statements` is worth beside `redo`.
 pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog) -> Result<Worth> {
+    if !statements.is_understood() {
+        return Ok(Worth::Unknown);
+    }
     let (Some(base), false) = (statements.base(), statements.is_empty()) else { return Ok(Worth::Nothing) };
     if redo.salts() != Some(base.salts) {
         return Ok(Worth::Foreign);
@@ -78,6 +84,7 @@ impl Database {
                 Ok(statements.delete()?)
             }
             Worth::Foreign => Err(self.foreign(&statements)),
+            Worth::Unknown => Err(self.unknown(&statements)),
             Worth::Replay => {
                 let records = statements.records()?;
                 drop((redo, statements));
@@ -108,6 +115,17 @@ impl Database {
                 self.statement_path().display(),
             ))
         })
+    }
+
+    fn unknown(&self, statements: &StatementLog) -> Error {
+        Error::Refused(format!(
+            "{}: {} should be the statement log and is none that this version of litefoot understands; it was \
+             written by a later version, or is damaged, or is another file; nothing was opened or changed. Open \
+             the database with the version that wrote it, or name another file, or, where it is of no use, move \
+             it away",
+            self.path().display(),
+            statements.path().display(),
+        ))
     }
 
     fn foreign(&self, statements: &StatementLog) -> Error {

@@ -1,12 +1,13 @@
 //! Looking at a statement log that waits beside a database, without opening the database.
 
+use super::ownership;
 use super::registry::Companion;
 use super::sql;
 use super::statements::{Worth, worth};
 use crate::abi::statement::Value;
 use crate::capture::record::{self, Logged, Text};
 use crate::error::{Error, Result};
-use litefoot_engine::device::{Medium, SyncLatch};
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SyncLatch, parent_directory};
 use litefoot_engine::log::statement::Record;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use std::collections::HashMap;
@@ -22,6 +23,8 @@ pub enum Fate {
     Replayed,
     /// It is refused, and kept: somebody else has changed the database since.
     Refused,
+    /// It is none that this version understands: it is refused, and kept.
+    Unknown,
 }
 
 /// A statement log beside a database.
@@ -63,9 +66,35 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
         Worth::Nothing => (Fate::Removed, Vec::new()),
         Worth::Replay => (Fate::Replayed, statements.records()?),
         Worth::Foreign => (Fate::Refused, statements.records()?),
+        Worth::Unknown => (Fate::Unknown, Vec::new()),
     };
     let transactions = transactions(&records, &path)?;
     Ok(Some(Waiting { path, fate, transactions }))
+}
+
+/// Renames a statement log to a name that is free, and returns that, while nobody has the database open.
+///
+/// # Errors
+/// Those of renaming; [`Error::Owned`] where a process has the database open.
+pub fn move_away(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Result<PathBuf> {
+    let file = medium.open(database, FileKind::Database, OpenMode::ReadWrite)?;
+    if !ownership::acquire(&*file, true)? {
+        let holder = file.lock_holder(ownership::LOCK_OFFSET, ownership::LOCK_BYTES);
+        return Err(Error::Owned { path: database.to_owned(), holder });
+    }
+    // Closing the file gives the database back.
+    let mut number = 1;
+    loop {
+        let mut name = waiting.path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        let away = PathBuf::from(name);
+        if medium.info(&away)?.is_none() {
+            medium.rename(&waiting.path, &away)?;
+            medium.sync_directory(parent_directory(&away))?;
+            return Ok(away);
+        }
+        number += 1;
+    }
 }
 
 fn beside(database: &Path, companion: Companion) -> PathBuf {

@@ -205,6 +205,11 @@ impl Commits {
         self.queue.lock().used * 100 / self.statement_bytes.max(1)
     }
 
+    /// Bytes of the statement log that are in use, or will be.
+    pub fn log_bytes(&self) -> u64 {
+        self.queue.lock().used
+    }
+
     /// Bytes of memory it takes, about.
     pub fn memory_bytes(&self) -> usize {
         let media = self.media.lock();

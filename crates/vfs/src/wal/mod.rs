@@ -114,6 +114,11 @@ impl Wal {
         self.frames.read().memory_bytes() + self.commits.memory_bytes()
     }
 
+    /// Bytes of the statement log that are in use.
+    pub fn log_bytes(&self) -> u64 {
+        self.commits.log_bytes()
+    }
+
     /// What changes whenever the schema does.
     pub(crate) fn schema(&self) -> u32 {
         self.schema.load(Ordering::Acquire)

@@ -11,6 +11,9 @@
 //!    want of space.
 //! 3. Records of one generation are never taken for those of another.
 //! 4. Nothing is created on the medium before the first [`StatementLog::reserve`].
+//! 5. One log belongs to one database: the file is locked while it is open.
+//! 6. What is there and is not understood is told by [`StatementLog::is_understood`]. Whoever finds it so must
+//!    change nothing: it may be a log of a later version, or somebody's file under a wrong name.
 //!
 //! # Invariants
 //! 1. A generation builds upon one state of the redo log, its [`Base`]. Whoever begins one has made that state
@@ -26,7 +29,9 @@ mod tests;
 
 use super::redo::Durability;
 use super::space;
-use crate::device::{File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
+use crate::device::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, RangeLock, Result, SyncLatch, parent_directory,
+};
 pub use format::Base;
 use format::{HEADER_BYTES, Header, record_bytes};
 use std::io::IoSlice;
@@ -57,6 +62,7 @@ pub struct StatementLog {
     header: Option<Header>,
     /// Whether its header is on the medium.
     header_written: bool,
+    understood: bool,
     /// Where the next record goes.
     end: u64,
     sequence: u64,
@@ -69,7 +75,8 @@ impl StatementLog {
     /// Takes over what is at `path`, if anything is.
     ///
     /// # Errors
-    /// Those of reading. Damage is none: records count up to the first that is not valid.
+    /// Those of reading, and that another database has it in use. Damage is none: records count up to the
+    /// first that is not valid.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<StatementLog> {
         let mut log = StatementLog {
             medium,
@@ -80,6 +87,7 @@ impl StatementLog {
             unsynced: false,
             header: None,
             header_written: false,
+            understood: true,
             end: HEADER_BYTES,
             sequence: 0,
             written: 0,
@@ -87,6 +95,7 @@ impl StatementLog {
         };
         if log.medium.info(path)?.is_some_and(|info| info.is_file) {
             let file = log.medium.open(path, FileKind::StatementLog, OpenMode::ReadWrite)?;
+            lock(&*file)?;
             log.written = file.len()?;
             log.file = Some(file);
             // Whoever wrote it may have died before its name, or its last bytes, were durable.
@@ -99,6 +108,11 @@ impl StatementLog {
     /// Where the file is, or would be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether what was found is a log: a header that is valid, or none yet.
+    pub fn is_understood(&self) -> bool {
+        self.understood
     }
 
     /// What the records build upon, while they wait to be replayed.
@@ -147,6 +161,7 @@ impl StatementLog {
             Some(file) => file.clone(),
             None => {
                 let file = self.medium.open(&self.path, FileKind::StatementLog, OpenMode::Create)?;
+                lock(&*file)?;
                 self.name_unsynced = true;
                 self.file.insert(file).clone()
             }
@@ -257,6 +272,8 @@ impl StatementLog {
         let read = file.read_at(&mut bytes, 0)?;
         self.header = Header::decode(&bytes[..read]);
         self.header_written = self.header.is_some();
+        // A power cut leaves the whole sector of the header, or zeros.
+        self.understood = self.header_written || bytes.iter().all(|byte| *byte == 0);
         let Some(header) = self.header else { return Ok(()) };
         let bytes = read_records(&**file, self.written)?;
         for (_, payload) in walk(&bytes, header.generation) {
@@ -265,6 +282,15 @@ impl StatementLog {
         }
         Ok(())
     }
+}
+
+/// Keeps other databases from using the file, until it is closed.
+fn lock(file: &dyn File) -> Result<()> {
+    if file.lock_range(0, HEADER_BYTES, RangeLock::Exclusive)? {
+        return Ok(());
+    }
+    let taken = std::io::Error::new(std::io::ErrorKind::ResourceBusy, "another database has it in use");
+    Err(DeviceError::new(Operation::Lock, file.path(), taken))
 }
 
 /// Everything behind the header.

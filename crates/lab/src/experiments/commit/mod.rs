@@ -100,7 +100,7 @@ pub(super) fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
 
 /// Removes a database and whatever a side has left beside it.
 pub(super) fn remove_database(path: &Path) -> Result<()> {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
+    for suffix in ["", "-wal", "-shm", "-journal", "-sla"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         let path = PathBuf::from(name);
