@@ -88,11 +88,11 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
     let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
     let fate = match found.fate {
         Fate::Unknown => {
-            return Ok(output.line(format!(
+            return output.line(format!(
                 "{}: no statement log that this version of litefoot understands; opening the database is \
                  refused until it is moved away (--discard --yes)",
                 found.path.display()
-            ))?);
+            ));
         }
         Fate::Removed => "nothing waits in it; opening the database removes it",
         Fate::Replayed => "opening the database with litefoot replays them",

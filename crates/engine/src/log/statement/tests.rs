@@ -25,20 +25,51 @@ fn records_are_there_after_reopening_until_they_are_retired() {
     log.begin(base(4));
     log.append(&[record(1), record(2)], Durability::Durable).unwrap();
     log.append(&[record(3)], Durability::Buffered).unwrap();
-    for log in [&log, &open(&medium)] {
+    for _ in 0..2 {
         assert_eq!(log.base(), Some(base(4)));
         assert_eq!(log.records().unwrap(), [record(1), record(2), record(3)]);
+        drop(log);
+        log = open(&medium);
     }
-    let mut log = open(&medium);
     log.append(&[record(4)], Durability::Durable).unwrap();
-    assert_eq!(open(&medium).records().unwrap().len(), 4);
+    drop(log);
+    let mut log = open(&medium);
+    assert_eq!(log.records().unwrap().len(), 4);
     log.retire().unwrap();
-    assert!(log.is_empty() && open(&medium).is_empty());
+    assert!(log.is_empty());
+    drop(log);
+    let mut log = open(&medium);
+    assert!(log.is_empty());
     log.begin(base(5));
     log.append(&[record(9)], Durability::Durable).unwrap();
-    assert_eq!(open(&medium).records().unwrap(), [record(9)], "records of an older generation came back");
+    drop(log);
+    let mut log = open(&medium);
+    assert_eq!(log.records().unwrap(), [record(9)], "records of an older generation came back");
     log.delete().unwrap();
     assert!(medium.info(Path::new(PATH)).unwrap().is_none());
+}
+
+#[test]
+fn a_file_belongs_to_one_log_at_a_time() {
+    let medium = SimMedium::default();
+    let reopen = || StatementLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::default());
+    let (mut first, mut second) = (open(&medium), open(&medium));
+    first.reserve(4096).unwrap();
+    let error = second.reserve(4096).unwrap_err().to_string();
+    assert!(error.contains(PATH) && error.contains("in use"), "{error}");
+    assert!(reopen().is_err());
+    drop((first, second));
+    assert!(reopen().is_ok());
+}
+
+#[test]
+fn what_is_no_log_is_told() {
+    let medium = SimMedium::default();
+    let file = medium.open(Path::new(PATH), FileKind::StatementLog, OpenMode::Create).unwrap();
+    file.write_at(b"chapter one", 0).unwrap();
+    drop(file);
+    let log = open(&medium);
+    assert!(!log.is_understood() && log.is_empty());
 }
 
 #[test]
