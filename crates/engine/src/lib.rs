@@ -4,7 +4,9 @@
 //!
 //! ```text
 //! ops       operators on pages
-//! pagefile  page files that are written once, and the cache over them
+//! store     the engine's own database: pages that are allocated, changed and released, with a redo log
+//! pagefile  page files that are written once
+//! pool      the buffer pool: pages in memory, held, changed, read ahead
 //! prefetch  which pages will be wanted next
 //! log       redo log, statement log
 //! task      fibers on worker threads, I/O queue
@@ -18,6 +20,8 @@ pub mod device;
 pub mod log;
 pub mod ops;
 pub mod pagefile;
+pub mod pool;
 pub mod prefetch;
+pub mod store;
 pub mod sync;
 pub mod task;

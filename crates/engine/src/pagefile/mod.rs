@@ -19,24 +19,19 @@
 //! 1. A page file is whole or not there: [`Builder`] makes it under another name, syncs it, and gives it its name
 //!    last. A builder that is dropped unfinished leaves nothing.
 //! 2. A file that is none, has another length than it says, or a header that is damaged, is refused.
-//! 3. [`PageFile`] keeps at most [`Options::cache_bytes`] of pages in memory, and at least [`FEWEST_PAGES`]. Where all
-//!    of them are held, that is an error and no hang. On top come 8 bytes for each page of the file. A hit takes no
-//!    lock. A page is read once, however many want it at the same time; a fiber that waits for it
-//!    leaves its thread to others.
-//! 4. Pages are read ahead as [`Detector`](crate::prefetch::Detector) says, through the I/O queue, which merges
-//!    adjacent ones. A failed read is an error of those who asked for the page, and of nobody else.
+//! 3. [`PageFile`] keeps at most [`Options::cache_bytes`] of pages in memory, and at least [`FEWEST_PAGES`], in a
+//!    [`Pool`](crate::pool::Pool). On top come 8 bytes for each page of the file.
 //!
 //! # What it does not do
 //! Write pages of a file that has its name, or notice when somebody else does.
 
 mod builder;
-mod cache;
-mod frames;
+mod file;
 mod header;
-mod state;
 
+pub use crate::pool::{Held, Statistics};
 pub use builder::Builder;
-pub use cache::{Held, PageFile, Statistics};
+pub use file::PageFile;
 
 use crate::device::DeviceError;
 use std::path::PathBuf;
@@ -54,11 +49,13 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Whether pages are read ahead.
     pub prefetch: bool,
+    /// Partitions of the cache.
+    pub partitions: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache_bytes: 16 << 20, prefetch: true }
+        Options { cache_bytes: 16 << 20, prefetch: true, partitions: 4 }
     }
 }
 

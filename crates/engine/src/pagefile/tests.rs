@@ -38,7 +38,7 @@ fn queue() -> Arc<IoQueue> {
 }
 
 fn open(medium: &Arc<dyn Medium>, path: &Path, cache_pages: usize, prefetch: bool) -> PageFile {
-    let options = Options { cache_bytes: cache_pages * 4096, prefetch };
+    let options = Options { cache_bytes: cache_pages * 4096, prefetch, partitions: 2 };
     PageFile::open(&**medium, path, queue(), &options).unwrap()
 }
 

@@ -51,7 +51,7 @@ impl Opened {
                 self.io.insert(io).clone()
             }
         };
-        let options = Options { cache_bytes: CACHE_BYTES, prefetch: true };
+        let options = Options { cache_bytes: CACHE_BYTES, ..Options::default() };
         PageFile::open(&OsMedium, path, io, &options).map_err(text)
     }
 }

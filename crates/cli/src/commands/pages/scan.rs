@@ -49,7 +49,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     // It only reads, so nothing is left half done.
     interrupt::listen(Idle::Leave);
     let path = args.database.as_path();
-    let file = pagefile::open(path, &Options { cache_bytes: args.pool.0, prefetch: !args.no_prefetch })?;
+    let file = pagefile::open(
+        path,
+        &Options { cache_bytes: args.pool.0, prefetch: !args.no_prefetch, ..Options::default() },
+    )?;
     let workers = pagefile::workers(args.threads)?;
     let (extents, begun) = (file.extents(), Instant::now());
     let count = scan(&workers, &file, &extents, args.threshold).map_err(|error| explain(path, &error))?;

@@ -46,7 +46,7 @@ impl Files<'_> {
 pub fn open(medium: &dyn Medium, path: &Path, cache_bytes: u64, prefetch: bool) -> Result<PageFile> {
     let io = Arc::new(IoQueue::start(&IoConfig::default())?);
     let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
-    Ok(PageFile::open(medium, path, io, &Options { cache_bytes, prefetch })?)
+    Ok(PageFile::open(medium, path, io, &Options { cache_bytes, prefetch, ..Options::default() })?)
 }
 
 /// Workers on so many threads.

@@ -5,7 +5,7 @@
 //! 2. Behind the last frame are [`TAIL_BYTES`] readable bytes: comparisons may read a little past a page's end.
 //! 3. Who may look at a frame, and who may write it, is decided by the page's [`State`](super::state::State).
 
-use super::{Error, Result};
+use super::{Error, Result, numa};
 use std::io;
 use std::ptr::{self, NonNull};
 
@@ -47,6 +47,17 @@ impl Frames {
         }
         let memory = NonNull::new(memory.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         Ok(Frames { memory, bytes, page_bytes })
+    }
+
+    /// Asks for memory of that node for frames that were not used yet. It is a wish: where the system does not
+    /// grant it, memory comes from wherever it does.
+    pub fn prefer(&self, frames: std::ops::Range<usize>, node: u32) {
+        debug_assert!(frames.end * self.page_bytes + TAIL_BYTES <= self.bytes);
+        let bytes = frames.len() * self.page_bytes;
+        // SAFETY: the frames lie inside the range, which is ours.
+        let _ = unsafe {
+            numa::bind(self.memory.as_ptr().add(frames.start * self.page_bytes).cast(), bytes, node)
+        };
     }
 
     /// Where a frame begins.

@@ -1,0 +1,272 @@
+//! The slow path: a page that is not in memory, on its way, or read ahead and not yet wanted.
+
+use super::partition::{Partition, Slot};
+use super::patience::Patience;
+use super::state::{Found, State};
+use super::{Error, Held, Pool, Result, Shared};
+use crate::device::DeviceError;
+use crate::task::in_fiber;
+use crate::task::io::{Buffer, Completion, Direction, Request};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a demand waits for a frame before it gives up.
+const MOST_WAITS: usize = 1000;
+
+/// How often in a row there must be no frame: one may have come free while it was looked for.
+pub(super) const LOOKS_FOR_A_FRAME: u32 = 3;
+
+/// What the slow path found.
+enum Step {
+    /// Held, in that frame.
+    Held(u32),
+    /// Held once the read has ended well.
+    Wait(Arc<Slot>),
+    /// Look again once the read has ended somehow: there was no frame.
+    Again(Arc<Slot>),
+    /// Look again soon: another thread is at what is needed.
+    Soon,
+    /// Nobody can have the page now.
+    Full,
+}
+
+/// What came of looking for a frame.
+enum Frame {
+    Found(u32),
+    /// Another partition's lock was taken.
+    Contended,
+    None,
+}
+
+impl Pool {
+    #[cold]
+    pub(super) fn hold_slowly<'a>(&'a self, page: u64, state: &'a State) -> Result<Held<'a>> {
+        let mut patience = Patience::default();
+        let mut full = 0;
+        for _ in 0..MOST_WAITS {
+            let (step, reads) = loop {
+                match self.step(page, state) {
+                    (Step::Soon, _) => self.pause(page, &mut patience)?,
+                    other => break other,
+                }
+            };
+            self.start(reads);
+            match step {
+                Step::Held(frame) => return Ok(self.held(frame, state)),
+                Step::Wait(slot) => {
+                    slot.wait(|result| result.clone()).map_err(|why| Error::Read { page, why })?;
+                    // It is held since before it was read: nobody can have written or evicted it.
+                    if let Found::Ready(frame) = state.look() {
+                        return Ok(self.held(frame, state));
+                    }
+                }
+                Step::Again(slot) => slot.wait(|result| result.is_some().then_some(())),
+                Step::Full if full + 1 < LOOKS_FOR_A_FRAME => {
+                    full += 1;
+                    self.pause(page, &mut patience)?;
+                }
+                Step::Soon | Step::Full => break,
+            }
+        }
+        Err(self.full())
+    }
+
+    /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
+    pub(super) fn begin_new(&self, page: u64, state: &State) -> Result<Option<u32>> {
+        let mut partition = self.shared.partition(page).lock();
+        if state.look() != Found::Empty {
+            return Ok(None);
+        }
+        match self.shared.frame(&mut partition, page) {
+            Frame::Found(frame) => {
+                state.begin_new(frame);
+                Ok(Some(frame))
+            }
+            Frame::Contended => Ok(None),
+            Frame::None => match self.shared.comes_free(&partition) {
+                Step::Full => Err(self.full()),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    fn full(&self) -> Error {
+        let frames = self.frames();
+        if self.dirty() > 0 { Error::AllDirty { frames } } else { Error::AllHeld { frames } }
+    }
+
+    fn start(&self, mut reads: Vec<Request>) {
+        // One page for a plain thread: handing it to another thread would only cost two switches.
+        match (reads.len(), in_fiber()) {
+            (0, _) => {}
+            (1, false) => reads.drain(..).for_each(|read| self.io.perform(read)),
+            _ => self.io.submit_all(reads),
+        }
+    }
+
+    /// One look under the lock, and what has to be read after it.
+    fn step(&self, page: u64, state: &State) -> (Step, Vec<Request>) {
+        let mut reads = Vec::new();
+        let (step, is_news) = {
+            let mut partition = self.shared.partition(page).lock();
+            match (state.look(), partition.reading.get(&page).cloned()) {
+                (Found::Ready(_), _) => {
+                    let is_news = self.first_use(state);
+                    (state.hold_ready().map_or(Step::Soon, Step::Held), is_news)
+                }
+                (Found::Writing, _) => (Step::Soon, false),
+                (Found::Reading, Some(slot)) => {
+                    let step = if state.join() { Step::Wait(slot) } else { Step::Soon };
+                    (step, self.first_use(state))
+                }
+                // Its read has just ended.
+                (Found::Reading, None) => (Step::Soon, false),
+                (Found::Empty, _) => match self.shared.frame(&mut partition, page) {
+                    Frame::Found(frame) => {
+                        let (slot, request) = self.begin(&mut partition, page, state, frame, false);
+                        self.shared.missed.fetch_add(1, Ordering::Relaxed);
+                        reads.push(request);
+                        (Step::Wait(slot), true)
+                    }
+                    Frame::Contended => (Step::Soon, false),
+                    Frame::None => (self.shared.comes_free(&partition), false),
+                },
+            }
+        };
+        if is_news {
+            self.read_ahead(page, &mut reads);
+        }
+        (step, reads)
+    }
+
+    fn first_use(&self, state: &State) -> bool {
+        let first = state.first_use();
+        self.shared.ahead_used.fetch_add(u64::from(first), Ordering::Relaxed);
+        first
+    }
+
+    fn read_ahead(&self, page: u64, reads: &mut Vec<Request>) {
+        let run = self.ahead.lock().as_mut().and_then(|detector| detector.wanted(page, self.pages()));
+        let Some(run) = run else { return };
+        let most = self.frames() / 2;
+        for page in run.pages() {
+            if self.shared.ahead_on_their_way.load(Ordering::Relaxed) >= most {
+                return;
+            }
+            let Some(state) = self.shared.table.of(page) else { return };
+            if state.look() != Found::Empty || !(self.readable)(page) {
+                continue;
+            }
+            let mut partition = self.shared.partition(page).lock();
+            if state.look() != Found::Empty {
+                continue;
+            }
+            let Frame::Found(frame) = self.shared.frame(&mut partition, page) else { return };
+            reads.push(self.begin(&mut partition, page, state, frame, true).1);
+            self.shared.ahead_on_their_way.fetch_add(1, Ordering::Relaxed);
+            self.shared.ahead.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives a page a frame and makes the request that fills it.
+    fn begin(
+        &self,
+        partition: &mut Partition,
+        page: u64,
+        state: &State,
+        frame: u32,
+        ahead: bool,
+    ) -> (Arc<Slot>, Request) {
+        state.begin(frame, ahead);
+        let slot = Arc::new(Slot::default());
+        partition.reading.insert(page, slot.clone());
+        let shared = self.shared.clone();
+        let request = Request {
+            file: self.file.clone(),
+            direction: Direction::Read,
+            offset: page * self.shared.page_bytes as u64,
+            buffer: Box::new(FrameBuffer { shared: shared.clone(), frame }),
+            done: Box::new(move |completion| shared.ended(page, frame, ahead, completion)),
+        };
+        (slot, request)
+    }
+}
+
+impl Shared {
+    /// A frame for a page of this partition: free, or borrowed, or taken from another page. Under its lock.
+    fn frame(&self, home: &mut Partition, page: u64) -> Frame {
+        if let Some(frame) = home.take_free(page) {
+            return Frame::Found(frame);
+        }
+        let others = || self.partitions.iter().filter_map(|part| part.try_lock());
+        if let Some(frame) = others().find_map(|mut other| other.take_free(page)) {
+            return Frame::Found(frame);
+        }
+        if let Some(frame) = home.evict(&self.table, page) {
+            return Frame::Found(frame);
+        }
+        let mut tried = 0;
+        for mut other in others() {
+            tried += 1;
+            if let Some(frame) = other.evict(&self.table, page) {
+                return Frame::Found(frame);
+            }
+        }
+        // All but the one whose lock is held.
+        if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
+    }
+
+    /// Whether some frame comes free by itself: when a read that is under way ends and is used, or a cleaning.
+    fn comes_free(&self, home: &Partition) -> Step {
+        if self.cleaning.load(Ordering::Relaxed) > 0 {
+            return Step::Soon;
+        }
+        let slot = home.reading.values().next().cloned().or_else(|| {
+            let others = self.partitions.iter().filter_map(|part| part.try_lock());
+            others.into_iter().find_map(|other| other.reading.values().next().cloned())
+        });
+        slot.map_or(Step::Full, Step::Again)
+    }
+
+    /// The read of a page has ended.
+    fn ended(&self, page: u64, frame: u32, ahead: bool, completion: Completion) {
+        let result = match completion.result {
+            Ok(bytes) if bytes == self.page_bytes => Ok(()),
+            Ok(bytes) => Err(format!("the file has been cut: {bytes} of {} bytes", self.page_bytes)),
+            Err(DeviceError { source, .. }) => Err(source.to_string()),
+        };
+        let mut partition = self.partition(page).lock();
+        let slot = partition.reading.remove(&page);
+        if let Some(state) = self.table.of(page) {
+            match &result {
+                Ok(()) => state.ready(),
+                Err(_) => state.failed(),
+            }
+        }
+        drop(partition);
+        if ahead {
+            self.ahead_on_their_way.fetch_sub(1, Ordering::Relaxed);
+        }
+        if result.is_err() {
+            self.give_back(frame);
+        }
+        if let Some(slot) = slot {
+            slot.change(|place| *place = Some(result));
+        }
+    }
+}
+
+/// A frame that is being read into.
+struct FrameBuffer {
+    shared: Arc<Shared>,
+    frame: u32,
+}
+
+impl Buffer for FrameBuffer {
+    fn bytes(&mut self) -> &mut [u8] {
+        let start = self.shared.frames.frame(self.frame).as_ptr();
+        // SAFETY: the page's state says that it is being read, so nobody else looks at the frame until the
+        // request is answered; there is one buffer for each read, and it is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(start, self.shared.page_bytes) }
+    }
+}

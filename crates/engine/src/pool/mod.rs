@@ -1,0 +1,499 @@
+//! The buffer pool: pages of one file in a bounded memory, shared by threads and fibers.
+//!
+//! # Why
+//! A device of a gigabyte has pages for many and memory for few. A hit is to cost a compare-and-swap, a miss one
+//! read however many want the page, and a change no write before many can leave together.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `state` | the word of a page, and every transition of it |
+//! | `table` | the words of all pages |
+//! | `frames` | the memory |
+//! | `partition` | frames, free list and clock of one partition |
+//! | `miss` | the slow path: reading, waiting, reading ahead |
+//! | `guard` | pages that are held |
+//! | `numa` | which memory is near |
+//! | `patience` | waiting for somebody who holds a page |
+//!
+//! # What it promises
+//! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
+//!    nobody else. Guards give back what they hold.
+//! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves
+//!    its thread to others. A failed read is an error of those who asked for the page, and of nobody else.
+//! 3. Frames are one contiguous range with [`TAIL_BYTES`](frames::TAIL_BYTES) readable bytes behind the last, in as
+//!    many partitions as asked for; a page belongs to partition *number mod partitions*, whose frames lie on one
+//!    memory node. Where a partition has none to give, it borrows.
+//! 4. Where no frame can be had, that is an error and no hang, and says why: all held, or all dirty.
+//! 5. Pages are read ahead as [`Detector`](crate::prefetch::Detector) says, through the I/O queue, which merges
+//!    adjacent ones; at most half of the frames at a time.
+//!
+//! # What it does not do
+//! Write. A dirty page stays until its owner has cleaned it ([`Pool::clean`]) or dropped it ([`Pool::forget`]): what
+//! may be written where, and when, is a matter of durability.
+//!
+//! # Invariants
+//! 1. A frame is free, or named by the state of exactly the page that its partition says.
+//! 2. A page has a slot in `reading` exactly while its state says that it is being read.
+//! 3. The lock of a page's partition is taken before that of another partition's frames, and the latter is only
+//!    tried; the detector's lock is taken under none of them.
+
+mod frames;
+mod guard;
+mod miss;
+mod numa;
+mod partition;
+mod patience;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use guard::Cleaning;
+pub use guard::{Held, HeldMut};
+
+use crate::device::File;
+use crate::prefetch::{self, Detector};
+use crate::sync::Mutex;
+use crate::task::io::IoQueue;
+use frames::Frames;
+use miss::LOOKS_FOR_A_FRAME;
+use partition::Partition;
+use patience::Patience;
+use state::{Forgotten, Found, State};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use table::Table;
+
+/// Frames in any case.
+pub const FEWEST_FRAMES: usize = 16;
+
+/// What a pool is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Frames.
+    pub frames: usize,
+    /// Partitions; as many as there are frames at most.
+    pub partitions: usize,
+    /// Most pages the file can have.
+    pub most_pages: u64,
+    /// Whether pages are read ahead.
+    pub prefetch: bool,
+}
+
+/// Says which pages may be read ahead.
+pub type Readable = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// Result of an operation on a pool.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a page cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No memory for the frames.
+    #[error("no memory for {bytes} bytes of pages: {why}; ask for less")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the system answered.
+        why: std::io::Error,
+    },
+    /// Every frame is held.
+    #[error("every page in memory is held; let go of some, or use more memory ({frames} pages now)")]
+    AllHeld {
+        /// Frames there are.
+        frames: usize,
+    },
+    /// Frames that are not held are dirty.
+    #[error(
+        "every page in memory is held or was changed; clean some, or use more memory ({frames} pages now)"
+    )]
+    AllDirty {
+        /// Frames there are.
+        frames: usize,
+    },
+    /// The read of a page failed.
+    #[error("page {page} cannot be read: {why}")]
+    Read {
+        /// The page.
+        page: u64,
+        /// What the medium answered.
+        why: String,
+    },
+    /// Somebody holds the page and does not let go.
+    #[error("page {page} did not become free in {waited:?}; does this thread hold it itself?")]
+    Waited {
+        /// The page.
+        page: u64,
+        /// How long.
+        waited: Duration,
+    },
+    /// Somebody holds the page.
+    #[error("page {page} is held; let go of it first")]
+    Held {
+        /// The page.
+        page: u64,
+    },
+    /// A page beyond the most the file can have.
+    #[error("there is no page {page}")]
+    NoSuchPage {
+        /// The page.
+        page: u64,
+    },
+}
+
+/// What a pool has done, and what is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Pages that had to be read, and waited for.
+    pub missed: u64,
+    /// Pages read ahead.
+    pub ahead: u64,
+    /// Pages read ahead that were wanted then.
+    pub ahead_used: u64,
+    /// Pages that gave their frame to another.
+    pub evicted: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Frames that nobody has.
+    pub free: u64,
+    /// Pages that are newer than on the medium.
+    pub dirty: u64,
+}
+
+/// A buffer pool over a file.
+pub struct Pool {
+    file: Arc<dyn File>,
+    io: Arc<IoQueue>,
+    readable: Readable,
+    ahead: Mutex<Option<Detector>>,
+    shared: Arc<Shared>,
+}
+
+/// What reads under way hold on to.
+struct Shared {
+    page_bytes: usize,
+    frames: Frames,
+    table: Table,
+    partitions: Box<[Mutex<Partition>]>,
+    /// Frames in all partitions.
+    count: usize,
+    /// Pages of the file.
+    pages: AtomicU64,
+    ahead_on_their_way: AtomicUsize,
+    dirty: AtomicUsize,
+    /// Pages on their way to the medium: their frames come free soon.
+    cleaning: AtomicUsize,
+    missed: AtomicU64,
+    ahead: AtomicU64,
+    ahead_used: AtomicU64,
+}
+
+impl Pool {
+    /// A pool of pages of `file`; `readable` says which of them may be read ahead.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn new(file: Arc<dyn File>, io: Arc<IoQueue>, config: &Config, readable: Readable) -> Result<Pool> {
+        let count = config.frames.clamp(FEWEST_FRAMES, 1 << 31);
+        let partitions = config.partitions.clamp(1, count);
+        let frames = Frames::new(count, config.page_bytes)?;
+        let nodes = numa::nodes();
+        let range = |part: usize| part * count / partitions..(part + 1) * count / partitions;
+        if nodes.len() > 1 {
+            (0..partitions).for_each(|part| frames.prefer(range(part), nodes[part % nodes.len()]));
+        }
+        let mut ahead = prefetch::Config::for_page_bytes(config.page_bytes);
+        // What is read ahead must not push out what was read ahead before it.
+        ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
+        ahead.first_window = ahead.first_window.min(ahead.longest_window);
+        let detector = config.prefetch.then(|| Detector::new(ahead));
+        let shared = Shared {
+            page_bytes: config.page_bytes,
+            frames,
+            table: Table::new(config.most_pages),
+            partitions: (0..partitions).map(|part| Mutex::new(Partition::new(range(part)))).collect(),
+            count,
+            pages: AtomicU64::new(0),
+            ahead_on_their_way: AtomicUsize::new(0),
+            dirty: AtomicUsize::new(0),
+            cleaning: AtomicUsize::new(0),
+            missed: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
+            ahead_used: AtomicU64::new(0),
+        };
+        Ok(Pool { file, io, readable, ahead: Mutex::new(detector), shared: Arc::new(shared) })
+    }
+
+    /// The file has so many pages now.
+    pub fn set_pages(&self, pages: u64) {
+        self.shared.table.grow(pages);
+        self.shared.pages.store(pages, Ordering::Release);
+    }
+
+    /// Pages of the file.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.shared.pages.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Frames there are.
+    pub fn frames(&self) -> usize {
+        self.shared.count
+    }
+
+    /// Pages that are newer than on the medium.
+    pub fn dirty(&self) -> usize {
+        self.shared.dirty.load(Ordering::Relaxed)
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shared = &*self.shared;
+        let mut statistics = Statistics {
+            missed: load(&shared.missed),
+            ahead: load(&shared.ahead),
+            ahead_used: load(&shared.ahead_used),
+            dirty: self.dirty() as u64,
+            frames: shared.count as u64,
+            ..Statistics::default()
+        };
+        for partition in &shared.partitions {
+            let partition = partition.lock();
+            statistics.free += partition.free() as u64;
+            statistics.evicted += partition.evicted();
+        }
+        statistics
+    }
+
+    /// Holds a page if it is in memory, and not being written: without any lock.
+    #[inline]
+    pub fn try_hold(&self, page: u64) -> Option<Held<'_>> {
+        let state = self.shared.table.of(page)?;
+        state.hold().map(|frame| self.held(frame, state))
+    }
+
+    /// Holds a page.
+    ///
+    /// # Errors
+    /// [`Error::Read`], [`Error::AllHeld`], [`Error::AllDirty`], [`Error::Waited`].
+    #[inline]
+    pub fn hold(&self, page: u64) -> Result<Held<'_>> {
+        let state = self.state(page)?;
+        match state.hold() {
+            Some(frame) => Ok(self.held(frame, state)),
+            None => self.hold_slowly(page, state),
+        }
+    }
+
+    /// Holds a page alone, to change it; it is dirty from now on.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`].
+    pub fn hold_mut(&self, page: u64) -> Result<HeldMut<'_>> {
+        let state = self.state(page)?;
+        let mut patience = Patience::default();
+        loop {
+            match state.look() {
+                Found::Ready(_) => {
+                    if let Some((frame, was_clean)) = state.write() {
+                        self.note_dirty(was_clean);
+                        return Ok(self.held_mut(frame, state));
+                    }
+                    self.pause(page, &mut patience)?;
+                }
+                Found::Writing => self.pause(page, &mut patience)?,
+                Found::Empty | Found::Reading => drop(self.hold_slowly(page, state)?),
+            }
+        }
+    }
+
+    /// Holds a page alone whose bytes on the medium do not matter: zeros.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`], but for [`Error::Read`].
+    pub fn hold_new(&self, page: u64) -> Result<HeldMut<'_>> {
+        let state = self.state(page)?;
+        let mut patience = Patience::default();
+        let mut full = 0;
+        let frame = loop {
+            match state.look() {
+                Found::Empty => match self.begin_new(page, state) {
+                    Ok(Some(frame)) => {
+                        self.note_dirty(true);
+                        break frame;
+                    }
+                    Err(error) if full + 1 >= LOOKS_FOR_A_FRAME => return Err(error),
+                    looked => {
+                        full = if looked.is_err() { full + 1 } else { 0 };
+                        self.pause(page, &mut patience)?;
+                    }
+                },
+                Found::Ready(_) => {
+                    if let Some((frame, was_clean)) = state.write() {
+                        self.note_dirty(was_clean);
+                        break frame;
+                    }
+                    self.pause(page, &mut patience)?;
+                }
+                Found::Writing | Found::Reading => self.pause(page, &mut patience)?,
+            }
+        };
+        let mut held = self.held_mut(frame, state);
+        held.fill(0);
+        Ok(held)
+    }
+
+    /// Takes a page out of memory, dirty or not. Waits for its read, or its cleaning, to end.
+    ///
+    /// # Errors
+    /// [`Error::Held`] where somebody holds it.
+    pub fn forget(&self, page: u64) -> Result<()> {
+        let state = self.state(page)?;
+        let mut patience = Patience::default();
+        loop {
+            match state.forget() {
+                Forgotten::Empty => return Ok(()),
+                Forgotten::Held => return Err(Error::Held { page }),
+                Forgotten::Busy => self.pause(page, &mut patience)?,
+                Forgotten::Frame(frame, dirty) => {
+                    if dirty {
+                        self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    self.shared.give_back(frame);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Takes a clean page out of memory, if nobody holds it.
+    pub(crate) fn forget_clean(&self, page: u64) {
+        if let Some(Forgotten::Frame(frame, _)) = self.shared.table.of(page).map(State::forget_clean) {
+            self.shared.give_back(frame);
+        }
+    }
+
+    /// Takes a page out of memory together with what was written.
+    pub(crate) fn discard(&self, held: HeldMut<'_>) {
+        let frame = held.into_state().discard();
+        self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+        self.shared.give_back(frame);
+    }
+
+    /// How many hold a page.
+    pub fn holds(&self, page: u64) -> u64 {
+        self.shared.table.of(page).map_or(0, State::holds)
+    }
+
+    /// All dirty pages, in order: held, and clean unless the cleaning fails. Nobody may write pages meanwhile.
+    pub(crate) fn clean(&self) -> Vec<Cleaning<'_>> {
+        let mut pages: Vec<u64> =
+            self.shared.partitions.iter().flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let mut all = Vec::new();
+        for page in pages {
+            let Some(state) = self.shared.table.of(page) else { continue };
+            if let Some(frame) = state.clean() {
+                self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+                self.shared.cleaning.fetch_add(1, Ordering::Relaxed);
+                all.push(self.cleaning(page, frame, state));
+            }
+        }
+        all
+    }
+
+    /// What is wrong between frames and pages, while nobody reads or writes: the page, and what.
+    pub(crate) fn inconsistencies(&self) -> Vec<(u64, String)> {
+        let mut wrong = Vec::new();
+        let mut seen = std::collections::HashMap::new();
+        for partition in &self.shared.partitions {
+            let partition = partition.lock();
+            for (frame, page) in partition.owned() {
+                let found = self.shared.table.of(page).map(State::look);
+                if found != Some(Found::Ready(frame)) && found != Some(Found::Reading) {
+                    wrong.push((page, format!("frame {frame} is said to be its, and it says {found:?}")));
+                }
+                if let Some(other) = seen.insert(page, frame) {
+                    wrong.push((page, format!("it has the frames {other} and {frame}")));
+                }
+            }
+            wrong.extend(
+                partition.wrong_free().map(|frame| (0, format!("frame {frame} is free, and is not"))),
+            );
+        }
+        let in_memory = |page: &u64| {
+            self.shared.table.of(*page).is_some_and(|state| state.look() != Found::Empty)
+                && !seen.contains_key(page)
+        };
+        wrong.extend(
+            (0..self.pages()).filter(in_memory).map(|page| (page, "its frame is another's".to_owned())),
+        );
+        wrong
+    }
+
+    /// The pages in memory that somebody has wanted.
+    pub(crate) fn resident(&self) -> Vec<u64> {
+        let partitions = self.shared.partitions.iter();
+        let mut pages: Vec<u64> =
+            partitions.flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
+        pages.retain(|page| self.shared.table.of(*page).is_some_and(State::is_wanted));
+        pages.sort_unstable();
+        pages
+    }
+
+    #[cfg(test)]
+    pub(crate) fn corrupt(&self, page: u64, frame: u32) {
+        let state = self.shared.table.of(page).unwrap();
+        state.begin(frame, false);
+        state.ready();
+        state.let_go();
+    }
+
+    #[inline]
+    fn state(&self, page: u64) -> Result<&State> {
+        match self.shared.table.of(page) {
+            Some(state) if page < self.pages() => Ok(state),
+            _ => Err(Error::NoSuchPage { page }),
+        }
+    }
+
+    fn note_dirty(&self, was_clean: bool) {
+        self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);
+    }
+
+    fn pause(&self, page: u64, patience: &mut Patience) -> Result<()> {
+        patience.pause().map_err(|waited| Error::Waited { page, waited })
+    }
+}
+
+impl Shared {
+    fn partition(&self, page: u64) -> &Mutex<Partition> {
+        &self.partitions[(page % self.partitions.len() as u64) as usize]
+    }
+
+    /// A frame is nobody's any more. Under no lock.
+    fn give_back(&self, frame: u32) {
+        // The inverse of how frames are cut into partitions.
+        let part = ((frame as usize + 1) * self.partitions.len() - 1) / self.count;
+        if let Some(partition) = self.partitions.get(part) {
+            partition.lock().give_back(frame);
+        }
+    }
+}

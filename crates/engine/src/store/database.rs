@@ -1,0 +1,566 @@
+//! A database of pages, as those see it who use it.
+
+use super::allocation::Allocation;
+use super::check::Inconsistency;
+use super::checkpoint::{BackgroundCleaner, Counters, Signal};
+use super::files::{self, Files};
+use super::gate::Gate;
+use super::{Error, MOST_PAGES, PageId, Result};
+use crate::device::{Medium, RangeLock};
+use crate::ops::{self, Extents, Pages, PagesMut};
+use crate::pool::{self, FEWEST_FRAMES, Held, HeldMut, Pool};
+use crate::sync::Mutex;
+use crate::task::Watched;
+use crate::task::io::IoQueue;
+use std::ops::{Deref, DerefMut, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes by which the data file grows, where the disk has them.
+const GROWTH_BYTES: u64 = 1 << 20;
+
+/// Who cleans when enough of the pool is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaner {
+    /// A thread of its own.
+    Background,
+    /// Whoever begins the next unit.
+    Caller,
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Bytes of pages kept in memory: a multiple of the page size, at least [`FEWEST_FRAMES`] pages.
+    pub pool_bytes: usize,
+    /// Partitions of the pool.
+    pub partitions: usize,
+    /// Whether pages are read ahead.
+    pub prefetch: bool,
+    /// The share of the pool, above 0 and at most 1, that may be dirty before it is cleaned.
+    pub clean_threshold: f64,
+    /// Who cleans then.
+    pub cleaner: Cleaner,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            pool_bytes: 16 << 20,
+            partitions: 4,
+            prefetch: true,
+            clean_threshold: 0.8,
+            cleaner: Cleaner::Background,
+        }
+    }
+}
+
+/// What a database has done, and what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Its pool.
+    pub pool: pool::Statistics,
+    /// Pages of the file.
+    pub pages: u64,
+    /// Of them, those in use, the allocation table's among them.
+    pub in_use: u64,
+    /// Checkpoints that wrote something.
+    pub checkpoints: u64,
+    /// Pages that they wrote to the data file.
+    pub cleaned: u64,
+    /// Writes in which they left.
+    pub writes: u64,
+}
+
+/// What all threads share.
+pub(super) struct Inner {
+    pub path: PathBuf,
+    pub pool: Pool,
+    pub allocation: Arc<Mutex<Allocation>>,
+    pub files: Mutex<Files>,
+    pub gate: Gate,
+    /// Whether a checkpoint is at work.
+    pub busy: Watched<bool>,
+    pub counters: Counters,
+    pub signal: Arc<Signal>,
+    /// Bytes that the data file has room for.
+    room: Mutex<u64>,
+    /// Dirty pages from which on it is cleaned.
+    threshold: usize,
+    cleaner: Cleaner,
+}
+
+/// A database of pages.
+pub struct Database {
+    inner: Arc<Inner>,
+    background: Option<BackgroundCleaner>,
+    closed: bool,
+}
+
+/// A page, pinned: its bytes do not change while this lives.
+pub struct Pinned<'a>(Held<'a>);
+
+impl Deref for Pinned<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A page, pinned for writing, by nobody else.
+pub struct PinnedMut<'a>(HeldMut<'a>);
+
+impl Deref for PinnedMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for PinnedMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Changes that no checkpoint takes apart: they are on the medium together or not at all.
+///
+/// A checkpoint waits until it ends, and a new unit waits for a checkpoint that waits: a thread must not begin a
+/// second one while it has one. A unit can change the share of the pool that may not be dirty for long,
+/// 1 − [`Options::clean_threshold`], and more where less is dirty when it begins.
+pub struct Unit<'a> {
+    inner: &'a Inner,
+}
+
+impl Drop for Unit<'_> {
+    fn drop(&mut self) {
+        self.inner.gate.leave();
+        if self.inner.cleaner == Cleaner::Background && self.inner.is_too_dirty() {
+            self.inner.signal.clean();
+        }
+    }
+}
+
+impl Database {
+    /// Makes an empty database: page 0, which holds the allocation table. Nothing is overwritten.
+    ///
+    /// # Errors
+    /// [`Error::PageSize`], [`Error::AlreadyExists`], [`Error::InvalidPath`]; those of the medium.
+    pub fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -> Result<()> {
+        files::create(medium, path, page_bytes)
+    }
+
+    /// Opens a database, as its last checkpoint left it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::InUse`], [`Error::Damaged`], [`Error::Truncated`]; where the options do not fit,
+    /// [`Error::PoolSize`], [`Error::Partitions`], [`Error::Threshold`]; those of the medium.
+    pub fn open(
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        io: Arc<IoQueue>,
+        options: &Options,
+    ) -> Result<Database> {
+        if !(options.clean_threshold > 0.0 && options.clean_threshold <= 1.0) {
+            return Err(Error::Threshold(options.clean_threshold));
+        }
+        let (files, allocation) = Files::open(medium, path)?;
+        let (page_bytes, pool_bytes) = (files.page_bytes(), options.pool_bytes);
+        let frames = pool_bytes / page_bytes;
+        if !pool_bytes.is_multiple_of(page_bytes) || frames < FEWEST_FRAMES {
+            return Err(Error::PoolSize { pool_bytes, page_bytes });
+        }
+        if options.partitions == 0 || options.partitions > frames {
+            return Err(Error::Partitions { partitions: options.partitions, frames });
+        }
+        let config = pool::Config {
+            page_bytes,
+            frames,
+            partitions: options.partitions,
+            most_pages: MOST_PAGES,
+            prefetch: options.prefetch,
+        };
+        let pages = allocation.pages();
+        let allocation = Arc::new(Mutex::new(allocation));
+        let table = allocation.clone();
+        let readable = move |page| {
+            let table = table.lock();
+            table.is_in_use(page) && !table.is_protected(page)
+        };
+        let pool = Pool::new(files.data.clone(), io, &config, Box::new(readable)).map_err(Error::Pool)?;
+        pool.set_pages(pages);
+        let inner = Arc::new(Inner {
+            path: path.to_owned(),
+            pool,
+            allocation,
+            room: Mutex::new(files.data.len()?),
+            files: Mutex::new(files),
+            gate: Gate::default(),
+            busy: Watched::new(false),
+            counters: Counters::default(),
+            signal: Arc::default(),
+            threshold: (frames as f64 * options.clean_threshold) as usize,
+            cleaner: options.cleaner,
+        });
+        let background = match options.cleaner {
+            Cleaner::Background => BackgroundCleaner::start(inner.clone()),
+            Cleaner::Caller => None,
+        };
+        Ok(Database { inner, background, closed: false })
+    }
+
+    /// Makes everything durable and closes the database; the redo log is gone then.
+    ///
+    /// # Errors
+    /// Those of [`Database::checkpoint`]; what the last one left is on the medium.
+    pub fn close(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        self.background = None;
+        self.inner.checkpoint()?;
+        let pages = self.inner.allocation.lock().pages();
+        let mut files = self.inner.files.lock();
+        let len = pages * self.inner.pool.page_bytes() as u64;
+        if files.data.len()? != len {
+            files.cut(len)?;
+        }
+        files.redo.delete()?;
+        // Reads ahead that are still under way keep the file itself open a little longer.
+        Ok(files.data.lock_range(0, 1, RangeLock::None).map(drop)?)
+    }
+
+    /// Pins a page.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPage`], [`Error::Protected`], [`Error::NotAllocated`], [`Error::Pool`].
+    #[inline]
+    pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
+        match self.inner.pool.try_hold(page) {
+            Some(held) => Ok(Pinned(held)),
+            None => self.inner.pin_slowly(page, true),
+        }
+    }
+
+    /// Begins a unit of changes.
+    ///
+    /// # Errors
+    /// Those of the cleaning that may have to come first.
+    pub fn unit(&self) -> Result<Unit<'_>> {
+        let dirty = self.inner.pool.dirty();
+        let most = match self.inner.cleaner {
+            Cleaner::Caller => self.inner.threshold,
+            // The thread has not come to it in time.
+            Cleaner::Background => self.inner.threshold.midpoint(self.inner.pool.frames()),
+        };
+        if dirty > most {
+            self.inner.checkpoint()?;
+        }
+        self.inner.gate.enter();
+        Ok(Unit { inner: &self.inner })
+    }
+
+    /// Makes everything durable that ended units have changed.
+    ///
+    /// # Errors
+    /// [`Error::UnitOpen`]; those of the medium, after which nothing of it may be on the medium, and all of it is
+    /// still in memory.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+
+    /// Finds out whether memory, table and file agree.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`]; [`Error::UnitOpen`].
+    pub fn check(&self) -> Result<()> {
+        let mut wrong = self.inner.inconsistencies()?;
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let first = wrong.swap_remove(0);
+        Err(Error::Inconsistent { path: self.inner.path.clone(), first, more: wrong.len() })
+    }
+
+    /// Everything that is wrong.
+    ///
+    /// # Errors
+    /// [`Error::UnitOpen`].
+    pub fn inconsistencies(&self) -> Result<Vec<Inconsistency>> {
+        self.inner.inconsistencies()
+    }
+
+    /// The allocation table: runs of pages, and whether they are in use. Pages of the table itself count as used.
+    pub fn dump(&self) -> Vec<(Range<PageId>, bool)> {
+        let table = self.inner.allocation.lock();
+        let mut runs: Vec<(Range<PageId>, bool)> = Vec::new();
+        for page in 0..table.pages() {
+            let used = table.is_in_use(page);
+            match runs.last_mut() {
+                Some((run, was)) if *was == used => run.end = page + 1,
+                _ => runs.push((page..page + 1, used)),
+            }
+        }
+        runs
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        let (pages, in_use) = {
+            let table = self.inner.allocation.lock();
+            (table.pages(), table.in_use())
+        };
+        let counters = &self.inner.counters;
+        Statistics {
+            pool: self.inner.pool.statistics(),
+            pages,
+            in_use,
+            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
+            cleaned: counters.pages.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.inner.pool.page_bytes()
+    }
+
+    /// The data file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The pages in use that are not the table's.
+    pub fn extents(&self) -> Extents {
+        let table = self.inner.allocation.lock();
+        (0..table.pages()).filter(|page| table.is_in_use(*page) && !table.is_protected(*page)).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.end();
+    }
+}
+
+impl Unit<'_> {
+    /// Pins a page.
+    ///
+    /// # Errors
+    /// As [`Database::pin`]; [`Error::UnitTooLarge`].
+    pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
+        match self.inner.pool.try_hold(page) {
+            Some(held) => Ok(Pinned(held)),
+            None => self.inner.pin_slowly(page, false),
+        }
+    }
+
+    /// Pins a page for writing; waits until nobody else has it.
+    ///
+    /// # Errors
+    /// As [`Unit::pin`].
+    pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
+        self.inner.require(page)?;
+        let held = self.inner.pool.hold_mut(page).map_err(|error| self.inner.explain(error))?;
+        if let Err(error) = self.inner.require(page) {
+            // It was released just now. Whoever gets it next must not find what we have.
+            self.inner.pool.discard(held);
+            return Err(error);
+        }
+        Ok(PinnedMut(held))
+    }
+
+    /// Allocates a page, of zeros.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::UnitTooLarge`], [`Error::Pool`]; those of the medium, where it is full.
+    pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
+        let inner = self.inner;
+        let too_large = || Error::TooLarge { path: inner.path.clone(), pages: 1 };
+        let (page, pages) = {
+            let mut table = inner.allocation.lock();
+            (table.take().ok_or_else(too_large)?, table.pages())
+        };
+        let held =
+            inner.grow(pages).and_then(|()| inner.pool.hold_new(page).map_err(|error| inner.explain(error)));
+        let mut table = inner.allocation.lock();
+        match held {
+            Ok(held) => {
+                table.mark(page);
+                Ok((page, PinnedMut(held)))
+            }
+            Err(error) => {
+                table.give_back(page);
+                Err(error)
+            }
+        }
+    }
+
+    /// Allocates so many consecutive pages, of zeros; answers the first. At most those of one group: one less
+    /// than eight times the page size.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; those of the medium, where it is full.
+    pub fn reserve(&self, count: u64) -> Result<PageId> {
+        let inner = self.inner;
+        let (first, pages) = {
+            let mut table = inner.allocation.lock();
+            let first = table.take_run(count);
+            let first = first.ok_or_else(|| Error::TooLarge { path: inner.path.clone(), pages: count })?;
+            (first, table.pages())
+        };
+        if let Err(error) = inner.grow(pages) {
+            let mut table = inner.allocation.lock();
+            for page in first..first + count {
+                table.take_back(page);
+                table.give_back(page);
+            }
+            return Err(error);
+        }
+        Ok(first)
+    }
+
+    /// Gives a page back.
+    ///
+    /// # Errors
+    /// [`Error::Pinned`], [`Error::NotAllocated`], [`Error::Protected`], [`Error::NoSuchPage`].
+    pub fn release(&self, page: PageId) -> Result<()> {
+        let inner = self.inner;
+        inner.require(page)?;
+        if !inner.allocation.lock().take_back(page) {
+            return Err(Error::NotAllocated { page });
+        }
+        let forgotten = inner.pool.forget(page);
+        let mut table = inner.allocation.lock();
+        match forgotten {
+            Ok(()) => {
+                table.give_back(page);
+                Ok(())
+            }
+            Err(error) => {
+                table.mark(page);
+                drop(table);
+                Err(inner.explain(error))
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn is_too_dirty(&self) -> bool {
+        self.pool.dirty() > self.threshold
+    }
+
+    #[cold]
+    fn pin_slowly(&self, page: PageId, may_clean: bool) -> Result<Pinned<'_>> {
+        self.require(page)?;
+        let mut held = self.pool.hold(page);
+        if may_clean && matches!(held, Err(pool::Error::AllDirty { .. })) {
+            self.checkpoint()?;
+            held = self.pool.hold(page);
+        }
+        let held = held.map_err(|error| if may_clean { of_pool(error) } else { self.explain(error) })?;
+        // Whoever released it meanwhile found nobody to hold it; from here on nobody can.
+        if let Err(error) = self.require(page) {
+            drop(held);
+            self.pool.forget_clean(page);
+            return Err(error);
+        }
+        Ok(Pinned(held))
+    }
+
+    /// The page can be pinned.
+    fn require(&self, page: PageId) -> Result<()> {
+        let table = self.allocation.lock();
+        if page >= table.pages() {
+            return Err(Error::NoSuchPage { path: self.path.clone(), page, pages: table.pages() });
+        }
+        if table.is_protected(page) {
+            return Err(Error::Protected { page });
+        }
+        if table.is_in_use(page) { Ok(()) } else { Err(Error::NotAllocated { page }) }
+    }
+
+    /// Makes room for so many pages.
+    fn grow(&self, pages: u64) -> Result<()> {
+        let len = pages * self.pool.page_bytes() as u64;
+        let mut room = self.room.lock();
+        if len > *room {
+            let file = self.pool.file();
+            let ahead = len.next_multiple_of(GROWTH_BYTES);
+            *room = match file.allocate(ahead) {
+                Ok(()) => ahead,
+                Err(_) => file.allocate(len).map(|()| len)?,
+            };
+        }
+        // Under the lock: the count only grows.
+        self.pool.set_pages(pages.max(self.pool.pages()));
+        Ok(())
+    }
+
+    /// An error of the pool, for a unit.
+    fn explain(&self, error: pool::Error) -> Error {
+        match error {
+            pool::Error::AllDirty { frames } => Error::UnitTooLarge { frames },
+            error => of_pool(error),
+        }
+    }
+}
+
+fn of_pool(error: pool::Error) -> Error {
+    match error {
+        pool::Error::Held { page } => Error::Pinned { page },
+        error => Error::Pool(error),
+    }
+}
+
+impl Pages for Database {
+    type Guard<'a> = Pinned<'a>;
+
+    fn page_bytes(&self) -> usize {
+        self.inner.pool.page_bytes()
+    }
+
+    #[inline]
+    fn page(&self, page: u64) -> ops::Result<Pinned<'_>> {
+        self.pin(page).map_err(ops::Error::pages)
+    }
+}
+
+impl PagesMut for Database {
+    fn allocate(&self, count: u64) -> ops::Result<Extents> {
+        let most = 8 * self.page_bytes() as u64 - 1;
+        let mut extents = Extents::new();
+        let mut left = count;
+        while left > 0 {
+            let run = left.min(most);
+            let first = self.unit().and_then(|unit| unit.reserve(run)).map_err(ops::Error::pages)?;
+            extents.push_range(first..first + run);
+            left -= run;
+        }
+        Ok(extents)
+    }
+
+    fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> ops::Result<()> {
+        let mut update = || -> Result<()> {
+            change(&mut self.unit()?.pin_mut(page)?);
+            Ok(())
+        };
+        update().map_err(ops::Error::pages)
+    }
+}
