@@ -53,10 +53,17 @@ impl PageFile {
     /// [`Error::NoSuchPage`], [`Error::Read`], [`Error::AllHeld`].
     #[inline]
     pub fn hold(&self, page: u64) -> Result<Held<'_>> {
-        if page == 0 {
-            return Err(of_pool(pool::Error::NoSuchPage { page }, self.path(), self.header.pages));
+        match self.pool.try_hold(page) {
+            Some(held) => Ok(held),
+            None => self.hold_slowly(page),
         }
-        self.pool.hold(page).map_err(|error| of_pool(error, self.path(), self.header.pages))
+    }
+
+    #[cold]
+    fn hold_slowly(&self, page: u64) -> Result<Held<'_>> {
+        // Page 0 is never in memory.
+        let held = if page == 0 { Err(pool::Error::NoSuchPage { page }) } else { self.pool.hold(page) };
+        held.map_err(|error| of_pool(error, self.path(), self.header.pages))
     }
 
     fn path(&self) -> &Path {

@@ -294,10 +294,9 @@ impl Pool {
     /// [`Error::Read`], [`Error::AllHeld`], [`Error::AllDirty`], [`Error::Waited`].
     #[inline]
     pub fn hold(&self, page: u64) -> Result<Held<'_>> {
-        let state = self.state(page)?;
-        match state.hold() {
-            Some(frame) => Ok(self.held(frame, state)),
-            None => self.hold_slowly(page, state),
+        match self.try_hold(page) {
+            Some(held) => Ok(held),
+            None => self.hold_slowly(page, self.state(page)?),
         }
     }
 
