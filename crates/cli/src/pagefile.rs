@@ -1,11 +1,16 @@
-//! Page files as the commands see them: sizes on the command line, and how a file is opened and made.
+//! Page files and databases of pages as the commands see them: sizes on the command line, and how they are opened
+//! and made.
 
 use crate::failure::Failure;
 use litefoot_engine::device::{OsMedium, parent_directory};
-use litefoot_engine::pagefile::{Builder, Error, Options, PAGE_SIZES, PageFile};
+use litefoot_engine::ops::{self, Extents, Pages};
+use litefoot_engine::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
+use litefoot_engine::pool::{FEWEST_FRAMES, Statistics};
+use litefoot_engine::store::{self, Database, Pinned};
 use litefoot_engine::task::io::{IoConfig, IoQueue};
 use litefoot_engine::task::{Config, Workers};
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -68,14 +73,128 @@ pub fn finish(builder: Builder, path: &Path) -> Result<(), Failure> {
 
 /// Opens a page file.
 pub fn open(path: &Path, options: &Options) -> Result<PageFile, Failure> {
+    look(path)?;
+    PageFile::open(&OsMedium::new(), path, queue()?, options).map_err(|error| explain(path, &error))
+}
+
+fn look(path: &Path) -> Result<(), Failure> {
     if !path.exists() {
         return Err(Failure::file(path, "no such file").advice("Check the path; nothing was created."));
     }
     if path.is_dir() {
         return Err(Failure::file(path, "is a directory").advice("Name a page file."));
     }
-    let io = IoQueue::start(&IoConfig::default()).map_err(|error| Failure::new(error.to_string()))?;
-    PageFile::open(&OsMedium::new(), path, Arc::new(io), options).map_err(|error| explain(path, &error))
+    Ok(())
+}
+
+fn queue() -> Result<Arc<IoQueue>, Failure> {
+    IoQueue::start(&IoConfig::default()).map(Arc::new).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// What pages lie in: a file that is written once, or a database.
+pub enum Opened {
+    File(Box<PageFile>),
+    Database(Database),
+}
+
+/// A page of either.
+pub enum Page<'a> {
+    Held(Held<'a>),
+    Pinned(Pinned<'a>),
+}
+
+impl Deref for Page<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Page::Held(page) => page,
+            Page::Pinned(page) => page,
+        }
+    }
+}
+
+impl Pages for Opened {
+    type Guard<'a> = Page<'a>;
+
+    fn page_bytes(&self) -> usize {
+        match self {
+            Opened::File(file) => file.page_bytes(),
+            Opened::Database(database) => database.page_bytes(),
+        }
+    }
+
+    fn page(&self, page: u64) -> ops::Result<Page<'_>> {
+        match self {
+            Opened::File(file) => file.page(page).map(Page::Held),
+            Opened::Database(database) => database.page(page).map(Page::Pinned),
+        }
+    }
+}
+
+impl Opened {
+    /// The pages that hold something.
+    pub fn extents(&self) -> Extents {
+        match self {
+            Opened::File(file) => file.extents(),
+            Opened::Database(database) => database.extents(),
+        }
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        match self {
+            Opened::File(file) => file.statistics(),
+            Opened::Database(database) => database.statistics().pool,
+        }
+    }
+}
+
+/// The file beside a database that says what it is.
+pub fn metadata_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-meta");
+    name.into()
+}
+
+/// Opens a page file or a database of pages, whichever is there.
+pub fn open_any(path: &Path, options: &Options) -> Result<Opened, Failure> {
+    if metadata_of(path).exists() {
+        open_database(path, options).map(Opened::Database)
+    } else {
+        open(path, options).map(|file| Opened::File(Box::new(file)))
+    }
+}
+
+/// Makes a database of pages, and opens it.
+pub fn create_database(path: &Path, page_bytes: PageBytes) -> Result<Database, Failure> {
+    let medium: Arc<dyn litefoot_engine::device::Medium> = Arc::new(OsMedium::new());
+    Database::create(&medium, path, page_bytes.0).map_err(|error| Failure::new(error.to_string()))?;
+    open_database(path, &Options::default())
+}
+
+/// Removes a database that was not finished.
+pub fn remove_database(path: &Path) {
+    let mut redo = path.as_os_str().to_owned();
+    redo.push("-redo");
+    // What cannot be removed keeps its name, and the next attempt says so.
+    for file in [path, &metadata_of(path), Path::new(&redo)] {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+/// Opens a database of pages.
+pub fn open_database(path: &Path, options: &Options) -> Result<Database, Failure> {
+    look(path)?;
+    let medium: Arc<dyn litefoot_engine::device::Medium> = Arc::new(OsMedium::new());
+    // Pages of the largest size fit any pool of whole ones.
+    let most = PAGE_SIZES[PAGE_SIZES.len() - 1];
+    let options = store::Options {
+        pool_bytes: options.cache_bytes.next_multiple_of(most).max(FEWEST_FRAMES * most),
+        partitions: options.partitions,
+        prefetch: options.prefetch,
+        ..store::Options::default()
+    };
+    Database::open(&medium, path, queue()?, &options).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Starts workers: one for each processor where no number is given.

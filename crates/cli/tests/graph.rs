@@ -194,3 +194,34 @@ fn help_shows_examples() {
         assert!(help.contains("Examples:\n") && help.contains("litefoot graph "), "{help}");
     }
 }
+
+#[test]
+fn databases_of_pages_are_made_scanned_checked_and_dumped() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["pages", "create", "a.store", "--size", "3M", "--database"]);
+    succeed(directory, &["pages", "create", "a.pages", "--size", "3M"]);
+    assert!(directory.join("a.store-meta").exists() && !directory.join("a.store-redo").exists());
+    let count = |name: &str| {
+        let scanned: serde_json::Value =
+            serde_json::from_str(&succeed(directory, &["pages", "scan", "--json", name])).unwrap();
+        scanned["count"].as_u64().unwrap()
+    };
+    // The same seed, the same bytes.
+    assert_eq!(count("a.store"), count("a.pages"));
+    assert!(succeed(directory, &["pages", "check", "a.store"]).contains("in order"));
+    assert_eq!(succeed(directory, &["pages", "dump", "a.store"]), "0 768 used\n");
+    let described: serde_json::Value =
+        serde_json::from_str(&succeed(directory, &["pages", "stat", "--json", "a.store"])).unwrap();
+    assert_eq!((described["pages"].as_u64(), described["in_use"].as_u64()), (Some(769), Some(769)));
+    let again = run(directory, &["pages", "create", "a.store", "--size", "3M", "--database"]);
+    assert!(stderr_of(&again).contains("exists already"));
+    // A file that was cut short, and one whose table is gone.
+    let file = fs::OpenOptions::new().write(true).open(directory.join("a.store")).unwrap();
+    file.set_len(2 << 20).unwrap();
+    for command in ["check", "dump", "scan", "stat"] {
+        let refused = run(directory, &["pages", command, "a.store"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr_of(&refused).contains("cut short"), "{}", stderr_of(&refused));
+    }
+}

@@ -3,18 +3,19 @@
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::Output;
-use crate::pagefile;
+use crate::pagefile::{self, Opened};
 use crate::progress::Bar;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
 use litefoot_engine::ops::{Error, Pages};
-use litefoot_engine::pagefile::{Options, PageFile};
+use litefoot_engine::pagefile::Options;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Findings after which the check ends.
 const MOST_FINDINGS: usize = 100;
 
-/// Check a page file: its header and length, every page, and the graph in it, if there is one.
+/// Check a page file: its header and length, every page, and the graph in it, if there is one; or a database of
+/// pages, and its allocation table.
 ///
 /// Exit code 0: everything is in order; 1: something was found.
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ const MOST_FINDINGS: usize = 100;
 Examples:
   litefoot pages check routes.graph && cp routes.graph backup/")]
 pub struct Args {
-    /// The page file
+    /// The page file or database of pages
     database: PathBuf,
 }
 
@@ -30,8 +31,12 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     let path = args.database.as_path();
-    let file = pagefile::open(path, &Options::default())?;
+    let file = pagefile::open_any(path, &Options::default())?;
     let mut found = unreadable_pages(&file)?;
+    if let (true, Opened::Database(database)) = (found.is_empty(), &file) {
+        let wrong = database.inconsistencies().map_err(|error| Failure::new(error.to_string()))?;
+        found.extend(wrong.iter().map(ToString::to_string));
+    }
     if found.is_empty() {
         found = graph_findings(&file)?;
     }
@@ -46,11 +51,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn unreadable_pages(file: &PageFile) -> Result<Vec<String>, Failure> {
+fn unreadable_pages(file: &Opened) -> Result<Vec<String>, Failure> {
     let (extents, mut found) = (file.extents(), Vec::new());
     let bar = Bar::new("reading", extents.len());
     for page in extents.ranges().iter().cloned().flatten() {
-        if let Err(error) = file.hold(page) {
+        if let Err(error) = file.page(page) {
             found.push(error.to_string());
         }
         bar.at(page);
@@ -63,8 +68,8 @@ fn unreadable_pages(file: &PageFile) -> Result<Vec<String>, Failure> {
 }
 
 /// What is wrong with the graph; nothing where there is none.
-fn graph_findings(file: &PageFile) -> Result<Vec<String>, Failure> {
-    if file.extents().is_empty() || !file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<PageFile>::is_at(&page)) {
+fn graph_findings(file: &Opened) -> Result<Vec<String>, Failure> {
+    if file.extents().is_empty() || !file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<Opened>::is_at(&page)) {
         return Ok(Vec::new());
     }
     let graph = match Graph::open(file, GRAPH_PAGE) {

@@ -10,14 +10,15 @@ use litefoot_engine::ops::PagesMut;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make a page file of random bytes.
+/// Make a page file of random bytes, or a database of such pages.
 ///
 /// Equal seeds give equal files. Where the command is interrupted, no file is left.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   litefoot pages create test.pages --size 64M
-  litefoot pages create test.pages --size 1G --page-size 64K --seed 7")]
+  litefoot pages create test.pages --size 1G --page-size 64K --seed 7
+  litefoot pages create test.store --size 64M --database")]
 pub struct Args {
     /// The page file to make
     database: PathBuf,
@@ -33,14 +34,46 @@ pub struct Args {
     /// The seed of the random bytes
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+
+    /// Make a database, whose pages can be changed, released and allocated; it has a file -meta beside it
+    #[arg(long = "database")]
+    changeable: bool,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     let path = args.database.as_path();
-    let new = pagefile::create(path, args.page_size)?;
     let count = args.size.0.div_ceil(args.page_size.0) as u64;
+    if args.changeable {
+        make_database(&args, count)?;
+    } else {
+        make_file(&args, count)?;
+    }
+    let mut output = Output::new();
+    let (count, page_bytes) = (grouped(count), grouped(args.page_size.0 as u64));
+    output.line(format!("{}: {count} pages of {page_bytes} bytes", path.display()))?;
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make_file(args: &Args, count: u64) -> Result<(), Failure> {
+    let path = args.database.as_path();
+    let new = pagefile::create(path, args.page_size)?;
+    fill(&new, args, count)?;
+    pagefile::finish(new, path)
+}
+
+fn make_database(args: &Args, count: u64) -> Result<(), Failure> {
+    let path = args.database.as_path();
+    let database = pagefile::create_database(path, args.page_size)?;
+    let result = fill(&database, args, count)
+        .and_then(|()| database.close().map_err(|error| Failure::new(error.to_string())));
+    result.inspect_err(|_| pagefile::remove_database(path))
+}
+
+fn fill(new: &impl PagesMut, args: &Args, count: u64) -> Result<(), Failure> {
+    let path = args.database.as_path();
     let pages = new.allocate(count).map_err(|error| explain(path, &error))?;
     let mut random = fastrand::Rng::with_seed(args.seed);
     let bar = Bar::new("writing", count);
@@ -49,11 +82,5 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         bar.at(done);
         interrupt::check()?;
     }
-    drop(bar);
-    pagefile::finish(new, path)?;
-    let mut output = Output::new();
-    let (count, page_bytes) = (grouped(count), grouped(args.page_size.0 as u64));
-    output.line(format!("{}: {count} pages of {page_bytes} bytes", path.display()))?;
-    output.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

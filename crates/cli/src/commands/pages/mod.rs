@@ -2,6 +2,7 @@
 
 mod check;
 mod create;
+mod dump;
 mod scan;
 mod stat;
 
@@ -11,16 +12,19 @@ use litefoot_engine::ops::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Make, scan, check and describe page files.
+/// Make, scan, check and describe page files and databases of pages.
 ///
-/// A page file is what `litefoot graph load` makes, and what the engine's operators work on.
+/// A page file is what `litefoot graph load` makes, and what the engine's operators work on. Pages of a database can
+/// be changed, released and allocated.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   litefoot pages create test.pages --size 64M
   litefoot pages scan test.pages
   litefoot pages check test.pages
-  litefoot pages stat test.pages")]
+  litefoot pages stat test.pages
+  litefoot pages create test.store --size 64M --database
+  litefoot pages dump test.store")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -31,6 +35,7 @@ enum Command {
     Create(create::Args),
     Scan(scan::Args),
     Check(check::Args),
+    Dump(dump::Args),
     Stat(stat::Args),
 }
 
@@ -40,6 +45,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Create(args) => create::run(args),
         Command::Scan(args) => scan::run(args),
         Command::Check(args) => check::run(args),
+        Command::Dump(args) => dump::run(args),
         Command::Stat(args) => stat::run(args),
     }
 }

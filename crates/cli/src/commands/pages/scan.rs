@@ -20,7 +20,7 @@ Examples:
   litefoot pages scan test.pages --threshold 4000000000 --threads 4 --pool 64M
   litefoot pages scan test.pages --no-prefetch --json | jq .seconds")]
 pub struct Args {
-    /// The page file
+    /// The page file or database of pages
     database: PathBuf,
 
     /// Integers above it are counted
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     // It only reads, so nothing is left half done.
     interrupt::listen(Idle::Leave);
     let path = args.database.as_path();
-    let file = pagefile::open(
+    let file = pagefile::open_any(
         path,
         &Options { cache_bytes: args.pool.0, prefetch: !args.no_prefetch, ..Options::default() },
     )?;

@@ -2,10 +2,11 @@
 
 use crate::failure::Failure;
 use crate::output::{Output, grouped};
-use crate::pagefile;
+use crate::pagefile::{self, Opened};
 use litefoot_engine::ops::Pages;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
-use litefoot_engine::pagefile::{Options, PageFile};
+use litefoot_engine::pagefile::Options;
+use litefoot_engine::store::Database;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ Examples:
   litefoot pages stat test.pages
   litefoot pages stat --json test.pages | jq .pages")]
 pub struct Args {
-    /// The page file
+    /// The page file or database of pages
     database: PathBuf,
 
     /// Print one JSON object
@@ -27,9 +28,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let file = pagefile::open(&args.database, &Options::default())?;
+    let file = pagefile::open_any(&args.database, &Options::default())?;
+    if let Opened::Database(database) = &file {
+        return of_database(database, args.json);
+    }
     let (pages, page_bytes) = (file.extents().len(), file.page_bytes() as u64);
-    let is_graph = pages > 0 && file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<PageFile>::is_at(&page));
+    let is_graph = pages > 0 && file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<Opened>::is_at(&page));
     let holds = if is_graph { "graph" } else { "pages" };
     let mut output = Output::new();
     if args.json {
@@ -42,6 +46,35 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             ("pages, besides the header", grouped(pages)),
             ("bytes", grouped((pages + 1) * page_bytes)),
             ("holds", holds.to_owned()),
+        ])?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_database(database: &Database, json: bool) -> Result<ExitCode, Failure> {
+    let statistics = database.statistics();
+    let page_bytes = database.page_bytes() as u64;
+    let (pages, used) = (statistics.pages, statistics.in_use);
+    let mut output = Output::new();
+    if json {
+        let object = json!({
+            "page_bytes": page_bytes,
+            "pages": pages,
+            "in_use": used,
+            "free": pages - used,
+            "bytes": pages * page_bytes,
+            "holds": "database",
+        });
+        output.line(format!("{object:#}"))?;
+    } else {
+        output.pairs([
+            ("bytes of a page", grouped(page_bytes)),
+            ("pages", grouped(pages)),
+            ("in use, the allocation table's among them", grouped(used)),
+            ("free", grouped(pages - used)),
+            ("bytes", grouped(pages * page_bytes)),
+            ("holds", "a database of pages".to_owned()),
         ])?;
     }
     output.flush()?;
