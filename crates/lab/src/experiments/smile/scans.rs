@@ -1,12 +1,12 @@
 //! Sequential scans: iterations, page sizes, threads, and a flat buffer.
 
-use super::files::{Files, make_cold, ms, open, timed, workers};
+use super::files::{Files, make_cold, ms, open, open_with, timed, workers};
 use crate::harness::{Progress, interleave, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_engine::device::OsMedium;
 use litefoot_engine::ops::{above, scan};
-use litefoot_engine::pagefile::{PAGE_SIZES, PageFile};
+use litefoot_engine::pagefile::{Options, PAGE_SIZES, PageFile};
 use litefoot_engine::task::Workers;
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use std::path::Path;
 pub const THRESHOLD: u32 = 1 << 31;
 /// Scans of a file that begins cold.
 const ITERATIONS: usize = 5;
-/// Numbers of threads.
-const THREADS: [usize; 3] = [1, 2, 4];
+/// Threads, and partitions of the pool.
+const THREADS: [(usize, usize); 6] = [(1, 4), (2, 4), (4, 4), (1, 1), (2, 1), (4, 1)];
 /// The page size that the thesis found best on its server.
 const PAGE_BYTES: usize = 65_536;
 
@@ -33,8 +33,8 @@ fn one_scan(workers: &Workers, file: &PageFile) -> Result<(u64, f64)> {
 }
 
 fn over_flat(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
-    let path = files.random(PAGE_BYTES, files.sizes.file_bytes, progress)?;
-    let (file, workers) = (open(&OsMedium::new(), &path, files.sizes.file_bytes, true)?, workers(1)?);
+    let path = files.random(PAGE_BYTES, files.sizes.scan_bytes, progress)?;
+    let (file, workers) = (open(&OsMedium::new(), &path, files.sizes.scan_bytes, true)?, workers(1)?);
     let bytes = std::fs::read(&path).map_err(|source| Error::Directory { path, source })?;
     let flat = &bytes[PAGE_BYTES..];
     let expected = above(flat, THRESHOLD);
@@ -83,10 +83,11 @@ fn iterations(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
 }
 
 /// A cold scan and a warm one, in milliseconds.
-fn cold_and_warm(path: &Path, bytes: u64, threads: usize) -> Result<(f64, f64)> {
+fn cold_and_warm(path: &Path, bytes: u64, threads: usize, partitions: usize) -> Result<(f64, f64)> {
     let workers = workers(threads)?;
     make_cold(path)?;
-    let file = open(&OsMedium::new(), path, bytes, true)?;
+    let options = Options { partitions, ..Options::default() };
+    let file = open_with(&OsMedium::new(), path, bytes, options)?;
     let (_, cold) = one_scan(&workers, &file)?;
     let (_, warm) = one_scan(&workers, &file)?;
     Ok((cold, warm))
@@ -101,7 +102,7 @@ fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
     let times = interleave(&PAGE_SIZES, files.sizes.rounds, |_, page_bytes| {
         progress.advance(1)?;
         let path = files.directory.join(format!("{page_bytes}-{bytes}.pages"));
-        cold_and_warm(&path, bytes, 1)
+        cold_and_warm(&path, bytes, 1, 4)
     })?;
     for (page_bytes, times) in PAGE_SIZES.iter().zip(times) {
         let size = format!("page_{}k", page_bytes / 1024);
@@ -115,13 +116,15 @@ fn threads(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     let bytes = files.sizes.cold_bytes;
     let path = files.random(PAGE_BYTES, bytes, progress)?;
     progress.begin("scans by threads", (files.sizes.rounds * THREADS.len()) as u64);
-    let times = interleave(&THREADS, files.sizes.rounds, |_, threads| {
+    let times = interleave(&THREADS, files.sizes.rounds, |_, (threads, partitions)| {
         progress.advance(1)?;
-        cold_and_warm(&path, bytes, *threads)
+        cold_and_warm(&path, bytes, *threads, *partitions)
     })?;
-    for (threads, times) in THREADS.iter().zip(times) {
-        figures.set(format!("scan_ms.warm.threads_{threads}"), median(times.iter().map(|(_, warm)| *warm)));
-        figures.set(format!("scan_ms.cold.threads_{threads}"), median(times.iter().map(|(cold, _)| *cold)));
+    for ((threads, partitions), times) in THREADS.iter().zip(times) {
+        let side =
+            if *partitions == 1 { format!("threads_{threads}_in_1") } else { format!("threads_{threads}") };
+        figures.set(format!("scan_ms.warm.{side}"), median(times.iter().map(|(_, warm)| *warm)));
+        figures.set(format!("scan_ms.cold.{side}"), median(times.iter().map(|(cold, _)| *cold)));
     }
     Ok(())
 }

@@ -13,7 +13,14 @@ fn lru_forgets_what_was_used_longest_ago() {
 #[test]
 fn a_small_run_has_every_figure_that_is_promised() {
     let directory = tempfile::tempdir().unwrap();
-    let sizes = Sizes { file_bytes: 1 << 20, cold_bytes: 8 << 20, pins: 1000, rounds: 1, scale: 8 };
+    let sizes = Sizes {
+        file_bytes: 1 << 20,
+        scan_bytes: 1 << 20,
+        cold_bytes: 8 << 20,
+        pins: 1000,
+        rounds: 1,
+        scale: 8,
+    };
     let files = Files { directory: directory.path(), seed: 3, sizes };
     let mut figures = Figures::new();
     pins::run(&files, &mut figures, &mut Silent).unwrap();
