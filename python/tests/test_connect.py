@@ -1,0 +1,253 @@
+"""connect, load and stats on a Python as it is."""
+
+import os
+import re
+import sqlite3
+import threading
+import unittest
+from pathlib import Path
+
+from .support import REPOSITORY, InFolder
+
+import litefoot
+
+
+def fill(db):
+    with db:
+        db.execute("CREATE TABLE t(x)")
+        db.execute("INSERT INTO t VALUES (1)")
+    db.close()
+
+
+class Connect(InFolder):
+    def assert_stock_reads(self, path, rows):
+        db = sqlite3.connect(path)
+        self.assertEqual(db.execute("SELECT x FROM t ORDER BY x").fetchall(), rows)
+        self.assertEqual(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        db.close()
+
+    def test_stock_sqlite_reads_what_was_written(self):
+        for mode in ("delete", "wal"):
+            path = self.path(f"{mode}.db")
+            db = litefoot.connect(path)
+            self.assertIs(type(db), sqlite3.Connection)
+            self.assertEqual(db.execute(f"PRAGMA journal_mode = {mode}").fetchone(), (mode,))
+            fill(db)
+            db = litefoot.connect(path)
+            with db:
+                db.execute("INSERT INTO t VALUES (2)")
+            db.close()
+            self.assert_stock_reads(path, [(1,), (2,)])
+
+    def test_options_of_sqlite3_are_passed_on(self):
+        class Mine(sqlite3.Connection):
+            pass
+
+        db = litefoot.connect(
+            self.path(),
+            timeout=0.1,
+            isolation_level=None,
+            detect_types=sqlite3.PARSE_DECLTYPES,
+            factory=Mine,
+            check_same_thread=False,
+            cached_statements=10,
+        )
+        self.assertIsInstance(db, Mine)
+        self.assertIsNone(db.isolation_level)
+        rows = []
+        thread = threading.Thread(target=lambda: rows.extend(db.execute("SELECT 1")))
+        thread.start()
+        thread.join()
+        self.assertEqual(rows, [(1,)])
+        db.close()
+
+    def test_options_of_litefoot_arrive(self):
+        nvram = self.path("n?v#r%41 m&=+.sla")
+        db = litefoot.connect(
+            self.path(), wal_memory="8M", sla_size=65536, shared=False, busy_wait=7, nvram=Path(nvram), atomic="off"
+        )
+        self.assertEqual(db.execute("PRAGMA journal_mode = WAL").fetchone(), ("wal",))
+        with db:
+            db.execute("CREATE TABLE t(x)")
+        with db:
+            db.execute("INSERT INTO t VALUES (1)")
+        self.assertEqual(litefoot.stats(db)["commits_statements"], 1)
+        self.assertIn(os.path.basename(nvram), os.listdir(self.folder))
+        db.close()
+
+        db = litefoot.connect(self.path("shared.db"), shared=True)
+        db.execute("CREATE TABLE t(x)")
+        self.assertEqual(litefoot.stats(db), {})
+        stock = sqlite3.connect(self.path("shared.db"))
+        with stock:
+            stock.execute("INSERT INTO t VALUES (1)")
+        stock.close()
+        self.assertEqual(db.execute("SELECT x FROM t").fetchall(), [(1,)])
+        db.close()
+
+    def test_stock_sqlite_is_kept_out_while_the_database_is_open(self):
+        db = litefoot.connect(self.path())
+        db.execute("CREATE TABLE t(x)")
+        ask = "import sqlite3; sqlite3.connect('app.db', timeout=0).execute('SELECT * FROM t')"
+        stock = sqlite3.connect(self.path(), timeout=0)
+        with self.assertRaisesRegex(sqlite3.OperationalError, "database is locked"):
+            stock.execute("SELECT * FROM t")
+        stock.close()
+        with self.assertRaisesRegex(AssertionError, "database is locked"):
+            self.python(ask)
+        db.close()
+        self.python(ask)
+
+    def test_mode_is_sqlites(self):
+        with self.assertRaises(sqlite3.OperationalError):
+            litefoot.connect(self.path(), mode="rw")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_wrong_option_is_an_error(self):
+        with self.assertRaisesRegex(TypeError, "unknown option 'sla_sizes'; litefoot knows .*sla_size.*timeout"):
+            litefoot.connect(self.path(), sla_sizes=1)
+        with self.assertRaisesRegex(TypeError, "sla_size=1.5: takes a str"):
+            litefoot.connect(self.path(), sla_size=1.5)
+        with self.assertRaisesRegex(TypeError, "nvram=None"):
+            litefoot.connect(self.path(), nvram=None)
+        with self.assertRaisesRegex(sqlite3.OperationalError, "sla_size takes a number of bytes"):
+            litefoot.connect(self.path(), sla_size="lots")
+        with self.assertRaises(TypeError):
+            litefoot.connect(3)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_the_names_of_the_options_are_those_of_the_extension(self):
+        source = REPOSITORY / "crates/vfs/src/options.rs"
+        if not source.is_file():
+            self.skipTest("the source of the extension is not there")
+        self.assertEqual(tuple(re.findall(r'^\s+name: "(\w+)",$', source.read_text(), re.M)), litefoot.OPTIONS)
+
+    def test_paths_are_taken_literally(self):
+        names = ["plain.db", "a?b=c&d.db", "a#b.db", "a%41%00.db", "a b+c.db", "file:x.db", "Grüße.db", "a'\";:@.db"]
+        for name in names:
+            for form in (str, Path, os.fsencode):
+                with self.subTest(name=name, form=form.__name__):
+                    path = self.path(name)
+                    fill(litefoot.connect(form(path)))
+                    self.assertIn(name, os.listdir(self.folder))
+                    self.assert_stock_reads(path, [(1,)])
+                    for left in os.listdir(self.folder):
+                        os.remove(self.path(left))
+
+    def test_bytes_relative_paths_and_double_slashes(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        for path, name in [
+            (b"raw\xff.db", b"raw\xff.db"),
+            ("file:x.db?mode=ro", b"file:x.db?mode=ro"),
+            ("./:memory:", b":memory:"),
+            ("/" + self.path("slashes.db"), b"slashes.db"),
+        ]:
+            with self.subTest(path=path):
+                fill(litefoot.connect(path))
+                self.assertIn(name, os.listdir(b"."))
+        with self.assertRaisesRegex(ValueError, "null"):
+            litefoot.connect("a\0b.db")
+
+    def test_uris(self):
+        uri = f"file:{self.path('u%20ri.db')}"
+        fill(litefoot.connect(uri, uri=True, sla_size="1M"))
+        self.assertIn("u ri.db", os.listdir(self.folder))
+        db = litefoot.connect(f"{uri}?mode=ro&vfs=unix#fragment", uri=True, busy_wait=1)
+        self.assertIn("database_syncs", litefoot.stats(db))
+        with self.assertRaisesRegex(sqlite3.OperationalError, "readonly"):
+            db.execute("INSERT INTO t VALUES (2)")
+        db.close()
+        fill(litefoot.connect(self.path("no?uri.db"), uri=True))
+        self.assertIn("no?uri.db", os.listdir(self.folder))
+
+    def test_databases_without_a_file(self):
+        for path in (":memory:", "", b":memory:"):
+            db = litefoot.connect(path)
+            db.execute("CREATE TABLE t(x)")
+            self.assertEqual(db.execute("PRAGMA database_list").fetchone()[2], "")
+            self.assertEqual(litefoot.stats(db), {})
+            db.close()
+
+    def test_threads(self):
+        fill(litefoot.connect(self.path()))
+        errors = []
+
+        def write(first):
+            try:
+                db = litefoot.connect(self.path(), timeout=30)
+                for x in range(first, first + 50):
+                    with db:
+                        db.execute("INSERT INTO t VALUES (?)", (x,))
+                db.close()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test shall show it
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(100 * n,)) for n in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        rows = [(1,)] + [(x,) for n in range(1, 5) for x in range(100 * n, 100 * n + 50)]
+        self.assert_stock_reads(self.path(), rows)
+
+    def test_the_first_connections_may_be_of_many_threads(self):
+        self.python(
+            "import litefoot, threading\n"
+            "open_ = lambda n: litefoot.connect(f'{n}.db').execute('CREATE TABLE t(x)')\n"
+            "threads = [threading.Thread(target=open_, args=(n,)) for n in range(8)]\n"
+            "[t.start() for t in threads], [t.join() for t in threads]\n"
+        )
+        self.assertEqual([n for n in range(8) if not os.path.getsize(self.path(f"{n}.db"))], [])
+
+
+class Stats(InFolder):
+    def test_figures_by_name(self):
+        db = litefoot.connect(self.path())
+        db.row_factory = sqlite3.Row
+        with db:
+            db.execute("CREATE TABLE t(x)")
+        figures = litefoot.stats(db)
+        self.assertEqual(figures["commits_pages"], 1)
+        self.assertEqual({type(value) for value in figures.values()}, {int})
+        self.assertFalse(db.in_transaction)
+        db.close()
+
+    def test_none_for_a_stock_connection(self):
+        db = sqlite3.connect(self.path())
+        self.assertEqual(litefoot.stats(db), {})
+        db.close()
+        with self.assertRaises(sqlite3.ProgrammingError):
+            litefoot.stats(db)
+
+
+class Load(InFolder):
+    def test_an_existing_connection_loads_it(self):
+        self.python(
+            "import litefoot, sqlite3\n"
+            "db = sqlite3.connect('stock.db')\n"
+            "litefoot.load(db)\n"
+            "litefoot.load(db)\n"
+            "assert litefoot.stats(db) == {}\n"
+            "ours = sqlite3.connect('file:ours.db?vfs=litefoot', uri=True)\n"
+            "ours.execute('CREATE TABLE t(x)')\n"
+            "assert litefoot.stats(ours)['commits_pages'] == 1\n"
+        )
+
+    @unittest.skipUnless(hasattr(sqlite3.Connection, "enable_load_extension"), "this Python cannot load extensions")
+    def test_the_permission_to_load_stays_as_it_was(self):
+        db = sqlite3.connect(":memory:")
+        db.enable_load_extension(False)  # some builds of SQLite begin with permission
+        litefoot.load(db)
+        self.assertEqual(db.execute("SELECT count(*) FROM litefoot_stats").fetchone(), (0,))
+        with self.assertRaisesRegex(sqlite3.OperationalError, "not authorized"):
+            db.load_extension(litefoot.loadable_path())
+        db.enable_load_extension(True)
+        litefoot.load(db)
+        db.load_extension(litefoot.loadable_path())
+        db.close()
+
+    def test_the_path_can_be_loaded(self):
+        self.assertTrue(os.path.isfile(litefoot.loadable_path()))
