@@ -6,6 +6,7 @@
 
 mod licences;
 mod process;
+mod python;
 mod threads;
 
 use process::Tally;
@@ -67,6 +68,7 @@ const STEPS: &[Step] = &[
             process::cargo(&arguments)
         },
     },
+    Step { name: "python", does: "the Python package", run: python::check },
     Step {
         name: "docs",
         does: "the documentation builds without warnings",

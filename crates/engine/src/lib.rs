@@ -25,3 +25,5 @@ pub mod prefetch;
 pub mod store;
 pub mod sync;
 pub mod task;
+
+pub use store::Database;

@@ -9,7 +9,7 @@
 mod preload;
 
 use litefoot_vfs::abi::Sqlite3;
-use litefoot_vfs::abi::api::{Api, OLDEST_SQLITE};
+use litefoot_vfs::abi::api::Api;
 use litefoot_vfs::abi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::catch_unwind;
@@ -54,8 +54,8 @@ unsafe fn load(
     let api = match unsafe { Api::from_table(table) } {
         Ok(api) => api,
         // Without the table's functions there is no way to hand over a message that SQLite could free.
-        Err(version) => {
-            eprintln!("litefoot: SQLite {version} is too old; {OLDEST_SQLITE} or later is needed");
+        Err(unsuitable) => {
+            eprintln!("litefoot: {unsuitable}");
             return SQLITE_ERROR;
         }
     };

@@ -33,8 +33,7 @@ fn read_table() -> Result<&'static Api, String> {
         return Err("it was built without extensions (SQLITE_OMIT_LOAD_EXTENSION)".to_owned());
     }
     // SAFETY: this is the table that SQLite passed to an entry point.
-    let api = unsafe { Api::from_table(table) }
-        .map_err(|version| format!("SQLite {version} is too old, 3.40 or later is needed"))?;
+    let api = unsafe { Api::from_table(table) }.map_err(|unsuitable| unsuitable.to_string())?;
     Ok(Box::leak(Box::new(api)))
 }
 

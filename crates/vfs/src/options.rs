@@ -165,7 +165,8 @@ fn boolean(value: &str) -> Result<bool, &'static str> {
 impl Options {
     /// Sets one option by name. Names that belong to SQLite are accepted and ignored.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if SQLITE_OWN.contains(&name) {
+        // Drivers keep theirs in the URI, too (mattn/go-sqlite3: _journal_mode).
+        if SQLITE_OWN.contains(&name) || name.starts_with('_') {
             return Ok(());
         }
         match KNOWN.iter().find(|known| known.name == name) {
@@ -217,6 +218,7 @@ mod tests {
             ("shared=1", Ok(true)),
             ("mode=ro&shared=yes", Ok(true)),
             ("shared=1&shared=off", Ok(false)),
+            ("_journal_mode=WAL&_txlock=immediate&shared=1", Ok(true)),
             ("shared=maybe", Err("shared takes 0 or 1")),
             ("shard=1", Err("unknown option \"shard\"")),
             ("shared", Err("has no value")),

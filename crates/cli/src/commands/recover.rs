@@ -94,11 +94,15 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
                 found.path.display()
             ));
         }
-        Fate::Removed => "nothing waits in it; opening the database removes it",
-        Fate::Replayed => "opening the database with litefoot replays them",
+        Fate::Removed => "nothing waits in it; opening the database removes it".to_owned(),
+        Fate::Replayed => format!(
+            "the program that wrote them (SQLite {}) replays them when it opens the database through litefoot",
+            found.written_by
+        ),
         Fate::Refused => {
             "the database, or its -wal, was changed by another program since; opening it is refused until the \
              log is moved away (--discard --yes); --sql shows what would be missing then"
+                .to_owned()
         }
     };
     output.line(format!(

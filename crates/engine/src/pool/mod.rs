@@ -20,11 +20,11 @@
 //!    nobody else. Guards give back what they hold.
 //! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves
 //!    its thread to others. A failed read is an error of those who asked for the page, and of nobody else.
-//! 3. Frames are one contiguous range with [`TAIL_BYTES`](frames::TAIL_BYTES) readable bytes behind the last, in as
+//! 3. Frames are one contiguous range with 128 readable bytes behind the last, in as
 //!    many partitions as asked for; a page belongs to partition *number mod partitions*, whose frames lie on one
 //!    memory node. Where a partition has none to give, it borrows.
 //! 4. Where no frame can be had, that is an error and no hang, and says why: all held, or all dirty.
-//! 5. Pages are read ahead as [`Detector`](crate::prefetch::Detector) says, through the I/O queue, which merges
+//! 5. Pages are read ahead as [`Detector`] says, through the I/O queue, which merges
 //!    adjacent ones; at most half of the frames at a time.
 //!
 //! # What it does not do

@@ -14,6 +14,29 @@
 //! | `check` | what is wrong, by name |
 //! | `database` | pin, unpin, allocate, release |
 //!
+//! # Use
+//! ```
+//! use litefoot_engine::device::{Medium, OsMedium};
+//! use litefoot_engine::store::{Database, Options};
+//! use litefoot_engine::task::io::{IoConfig, IoQueue};
+//! use std::sync::Arc;
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = &directory.path().join("app.store");
+//! let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
+//! Database::create(&medium, path, 4096)?;
+//! let io = Arc::new(IoQueue::start(&IoConfig::default())?);
+//! let database = Database::open(&medium, path, io, &Options::default())?;
+//! let unit = database.unit()?; // changes that no checkpoint takes apart
+//! let (page, mut bytes) = unit.alloc()?; // zeros, pinned for writing
+//! bytes[..5].copy_from_slice(b"hello");
+//! drop(bytes);
+//! drop(unit);
+//! database.checkpoint()?; // durable from here on
+//! assert_eq!(&database.pin(page)?[..5], b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Layout
 //! `PATH` is the data file: pages one behind the other. Page 0, and every page whose number is a multiple of
 //! `8 · page size`, is *protected*: it holds one bit for each page of its group, itself among them, lowest bit

@@ -15,6 +15,29 @@ use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
 pub const OLDEST_SQLITE: c_int = 3_040_000;
 
+/// Functions that some builds leave out and that can be done without.
+const OPTIONAL: [&str; 2] = ["transfer_bindings", "compileoption_get"];
+
+/// Why an SQLite cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// It is older than [`OLDEST_SQLITE`].
+    #[error("SQLite {0} is too old; {OLDEST_SQLITE} or later is needed")]
+    TooOld(c_int),
+    /// It was built without a function.
+    #[error("this SQLite was built without sqlite3_{0}, which is needed")]
+    Missing(&'static str),
+}
+
+/// What tells one build of SQLite from another: what a statement does may depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Build {
+    /// `sqlite3_libversion_number()`.
+    pub version: u32,
+    /// A hash of its source and its compile-time options.
+    pub hash: u64,
+}
+
 /// Position of `libversion_number` in the table; it decides whether the rest may be read.
 const VERSION_POSITION: usize = 67;
 
@@ -44,12 +67,14 @@ macro_rules! api {
         }
 
         impl Api {
-            /// Reads the functions out of an `sqlite3_api_routines` table. `Err` holds the version of an
-            /// SQLite that is too old.
+            /// Reads the functions out of an `sqlite3_api_routines` table.
+            ///
+            /// # Errors
+            /// An SQLite that is too old, or that lacks something.
             ///
             /// # Safety
             /// `table` must be the table that SQLite passed to an extension's entry point.
-            pub unsafe fn from_table(table: *const c_void) -> Result<Api, c_int> {
+            pub unsafe fn from_table(table: *const c_void) -> Result<Api, Unsuitable> {
                 let table = table.cast::<*const c_void>();
                 // SAFETY: every SQLite that loads extensions has this position.
                 let version = unsafe { *table.add(VERSION_POSITION) };
@@ -58,12 +83,19 @@ macro_rules! api {
                 // SAFETY: a plain function without arguments.
                 let version = unsafe { version() };
                 if version < OLDEST_SQLITE {
-                    return Err(version);
+                    return Err(Unsuitable::TooOld(version));
                 }
                 Ok(Api {
                     $($name: {
-                        // SAFETY: SQLite >= 3.40 has all these positions, with these types.
-                        unsafe { std::mem::transmute::<*const c_void, $type>(*table.add($position)) }
+                        // SAFETY: SQLite >= 3.40 has all these positions.
+                        let address = unsafe { *table.add($position) };
+                        // A function that was left out at compile time leaves its position empty.
+                        if address.is_null() && !OPTIONAL.contains(&stringify!($name)) {
+                            return Err(Unsuitable::Missing(stringify!($name)));
+                        }
+                        // SAFETY: the function at this position has this type, and may be null where the type
+                        // allows that.
+                        unsafe { std::mem::transmute::<*const c_void, $type>(address) }
                     },)*
                 })
             }
@@ -78,7 +110,8 @@ macro_rules! api {
                 let mut look_up = |name: &'static str| {
                     let symbol = CStr::from_bytes_with_nul(name.as_bytes()).map_err(|_| name)?;
                     let address = find(symbol);
-                    if address.is_null() { Err(name) } else { Ok(address) }
+                    let is_optional = OPTIONAL.iter().any(|optional| name.contains(optional));
+                    if address.is_null() && !is_optional { Err(name) } else { Ok(address) }
                 };
                 Ok(Api {
                     $($name: {
@@ -123,7 +156,7 @@ api! {
     85 result_text: unsafe extern "C" fn(*mut Sqlite3Context, *const c_char, c_int, Destructor),
     94 step: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     97 total_changes: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
-    99 transfer_bindings: unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int,
+    99 transfer_bindings: Option<unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int>,
     103 value_bytes: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
     107 value_int64: unsafe extern "C" fn(*mut Sqlite3Value) -> i64,
     109 value_text: unsafe extern "C" fn(*mut Sqlite3Value) -> *const c_uchar,
@@ -137,9 +170,11 @@ api! {
     143 vfs_unregister: unsafe extern "C" fn(*mut Sqlite3Vfs) -> c_int,
     152 next_stmt: unsafe extern "C" fn(*mut Sqlite3, *mut Sqlite3Stmt) -> *mut Sqlite3Stmt,
     153 sql: unsafe extern "C" fn(*mut Sqlite3Stmt) -> *const c_char,
+    160 compileoption_get: Option<unsafe extern "C" fn(c_int) -> *const c_char>,
     165 db_status: unsafe extern "C" fn(*mut Sqlite3, c_int, *mut c_int, *mut c_int, c_int) -> c_int,
     166 extended_errcode: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     167 log: unsafe extern "C" fn(c_int, *const c_char, ...),
+    169 sourceid: unsafe extern "C" fn() -> *const c_char,
     173 wal_autocheckpoint: unsafe extern "C" fn(*mut Sqlite3, c_int) -> c_int,
     177 vtab_config: unsafe extern "C" fn(*mut Sqlite3, c_int, ...) -> c_int,
     179 close_v2: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
@@ -174,6 +209,29 @@ impl Api {
             }
         }
         copy.cast()
+    }
+
+    /// Which build this is.
+    pub fn build(&self) -> Build {
+        /// 64-bit FNV-1a.
+        fn add(hash: &mut u64, text: *const c_char) {
+            // SAFETY: SQLite's own constant texts.
+            for byte in unsafe { CStr::from_ptr(text) }.to_bytes_with_nul() {
+                *hash = (*hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        // SAFETY: plain functions that return constant texts, or null behind the last option.
+        unsafe {
+            add(&mut hash, (self.sourceid)());
+            if let Some(option) = self.compileoption_get {
+                (0..)
+                    .map(|number| option(number))
+                    .take_while(|text| !text.is_null())
+                    .for_each(|text| add(&mut hash, text));
+            }
+            Build { version: (self.libversion_number)() as u32, hash }
+        }
     }
 
     /// Writes one line to SQLite's error log (`SQLITE_CONFIG_LOG`).

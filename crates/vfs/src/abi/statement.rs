@@ -369,13 +369,19 @@ impl Running {
         usize::try_from(unsafe { (self.api.bind_parameter_count)(self.raw) }).unwrap_or(0)
     }
 
+    /// Whether this SQLite has a way to read bindings.
+    pub(crate) fn has_readable_bindings(self) -> bool {
+        self.api.transfer_bindings.is_some()
+    }
+
     /// Lends its bindings to `helper`, which selects as many parameters, and takes them back. `read` gets the
     /// helper standing on its one row. `false` where SQLite does not play along.
     pub(crate) fn read_bindings(self, helper: &mut Statement, read: impl FnOnce(&Statement)) -> bool {
+        let Some(transfer) = self.api.transfer_bindings else { return false };
         // SAFETY: both statements belong to the connection of the callback. SQLite reads a statement's
         // bindings only while it executes instructions, and it is in the callback of the first.
         unsafe {
-            if (self.api.transfer_bindings)(self.raw, helper.raw) != SQLITE_OK {
+            if transfer(self.raw, helper.raw) != SQLITE_OK {
                 return false;
             }
             let there = helper.step() == SQLITE_ROW;
@@ -383,7 +389,7 @@ impl Running {
                 read(helper);
             }
             helper.reset();
-            (self.api.transfer_bindings)(helper.raw, self.raw) == SQLITE_OK && there
+            transfer(helper.raw, self.raw) == SQLITE_OK && there
         }
     }
 }

@@ -41,13 +41,15 @@ pub(crate) enum Cause {
     Encoding,
     /// Statements do not pay at the moment: the transactions just before had to be written as pages.
     Mixed,
+    /// Bound values cannot be read: this SQLite was built without `sqlite3_transfer_bindings`.
+    Bindings,
     /// The statement log could not be used.
     Unavailable,
 }
 
 impl Cause {
     /// All of them, in the order of their numbers.
-    pub const ALL: [(Cause, &'static str); 19] = [
+    pub const ALL: [(Cause, &'static str); 20] = [
         (Cause::NotSeen, "not_seen"),
         (Cause::Opening, "opening"),
         (Cause::Interleaved, "interleaved"),
@@ -66,6 +68,7 @@ impl Cause {
         (Cause::LogFull, "log_full"),
         (Cause::Encoding, "encoding"),
         (Cause::Mixed, "mixed"),
+        (Cause::Bindings, "bindings"),
         (Cause::Unavailable, "unavailable"),
     ];
 }

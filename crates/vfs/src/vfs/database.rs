@@ -22,6 +22,7 @@ use crate::options::{AtomicWrites, Options};
 use crate::stats::Stats;
 use crate::wal::Wal;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
+use litefoot_engine::log::statement::Writer;
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -285,6 +286,12 @@ impl Database {
         let waits = self.medium.identity(&self.statement_path())?.is_some();
         self.replay_waits.store(waits, Ordering::Release);
         Ok(())
+    }
+
+    /// Who writes, and replays, statements of this database: this build of SQLite.
+    pub(crate) fn writer(&self) -> Writer {
+        let build = self.host.as_ref().map(|host| host.api.build()).unwrap_or_default();
+        Writer { version: build.version, hash: build.hash }
     }
 
     /// The queue of its writers.

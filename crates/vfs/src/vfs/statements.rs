@@ -4,9 +4,13 @@
 //! |---|---|---|---|
 //! | none, or retired | any | nothing waits | removes it |
 //! | in use | exactly what it builds upon | crashed before a fold, or during one | replays it, folds it |
+//! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | refuses, keeps it |
 //! | in use, with a fold announced | begins with the announced frames | crashed after the fold | removes it |
 //! | in use | anything else | somebody else changed the database | refuses, keeps it |
 //! | not understood | any | of a later version, damaged, or no statement log at all | refuses, keeps it |
+//!
+//! Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
+//! looks at blobs), so only the one that wrote a log replays it.
 //!
 //! Replaying writes nothing to the medium before its end; then one fold takes over everything. A crash
 //! meanwhile leaves things as they were.
@@ -17,7 +21,7 @@ use crate::abi::codes::*;
 use crate::abi::statement::{Db, Statement, Value};
 use crate::capture::record::{self, Checks, Logged, Settings, Text};
 use crate::error::{Error, Result};
-use litefoot_engine::log::statement::Record;
+use litefoot_engine::log::statement::{Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,12 +47,14 @@ pub(crate) enum Worth {
     Replay,
     /// It does not belong to the database as it is.
     Foreign,
+    /// It must be replayed, by the SQLite that wrote it.
+    OtherBuild,
     /// It is none that this version understands.
     Unknown,
 }
 
-/// What `statements` is worth beside `redo`.
-pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog) -> Result<Worth> {
+/// What `statements` is worth beside `redo`, for the one who would replay it; `None`: for the one who wrote it.
+pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog, writer: Option<Writer>) -> Result<Worth> {
     if !statements.is_understood() {
         return Ok(Worth::Unknown);
     }
@@ -57,7 +63,8 @@ pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog) -> Result<Worth> 
         return Ok(Worth::Foreign);
     }
     if redo.frames() == base.frames {
-        return Ok(Worth::Replay);
+        let is_ours = writer.is_none_or(|writer| writer == base.writer);
+        return Ok(if is_ours { Worth::Replay } else { Worth::OtherBuild });
     }
     let records = statements.records()?;
     let announced = records.iter().rev().find(|record| record.kind == record::FOLD);
@@ -76,7 +83,7 @@ impl Database {
         let mut redo = RedoLog::open(self.medium().clone(), &path, self.latch().clone())?;
         let mut statements =
             StatementLog::open(self.medium().clone(), &self.statement_path(), self.latch().clone())?;
-        match worth(&redo, &statements)? {
+        match worth(&redo, &statements, Some(self.writer()))? {
             Worth::Nothing => {
                 // What has replaced it may be with the operating system only.
                 redo.sync()?;
@@ -84,6 +91,7 @@ impl Database {
                 Ok(statements.delete()?)
             }
             Worth::Foreign => Err(self.foreign(&statements)),
+            Worth::OtherBuild => Err(self.other_build(&statements)),
             Worth::Unknown => Err(self.unknown(&statements)),
             Worth::Replay => {
                 let records = statements.records()?;
@@ -117,6 +125,22 @@ impl Database {
         })
     }
 
+    fn other_build(&self, statements: &StatementLog) -> Error {
+        let count = statements.records().map_or(0, |records| transactions(&records));
+        let theirs = statements.base().map_or(0, |base| base.writer.version);
+        Error::Refused(format!(
+            "{}: {count} committed transactions wait in {} since a crash; they were written under another build of \
+             SQLite ({}, this one is {}), which could make something else of them; nothing was opened or changed. \
+             Open the database once with the program that wrote them; `litefoot recover {}` shows them and can \
+             export them as SQL",
+            self.path().display(),
+            statements.path().display(),
+            version_text(theirs),
+            version_text(self.writer().version),
+            self.path().display(),
+        ))
+    }
+
     fn unknown(&self, statements: &StatementLog) -> Error {
         Error::Refused(format!(
             "{}: {} should be the statement log and is none that this version of litefoot understands; it was \
@@ -139,6 +163,11 @@ impl Database {
             self.path().display(),
         ))
     }
+}
+
+/// A version as people write it.
+pub(crate) fn version_text(number: u32) -> String {
+    format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
 }
 
 /// Statements that are kept prepared.

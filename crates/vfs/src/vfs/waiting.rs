@@ -3,7 +3,7 @@
 use super::ownership;
 use super::registry::Companion;
 use super::sql;
-use super::statements::{Worth, worth};
+use super::statements::{Worth, version_text, worth};
 use crate::abi::statement::Value;
 use crate::capture::record::{self, Logged, Text};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub enum Fate {
     /// Nothing waits in it: it is removed.
     Removed,
-    /// Its transactions are replayed.
+    /// Its transactions are replayed, by the build of SQLite that wrote them.
     Replayed,
     /// It is refused, and kept: somebody else has changed the database since.
     Refused,
@@ -34,6 +34,8 @@ pub struct Waiting {
     pub path: PathBuf,
     /// What becomes of it.
     pub fate: Fate,
+    /// The version of the SQLite that wrote it, and that alone replays it.
+    pub written_by: String,
     /// Its transactions, oldest first.
     pub transactions: Vec<Transaction>,
 }
@@ -62,14 +64,15 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     let latch = Arc::new(SyncLatch::new());
     let redo = RedoLog::open(medium.clone(), &beside(database, Companion::Wal), latch.clone())?;
     let statements = StatementLog::open(medium.clone(), &path, latch)?;
-    let (fate, records) = match worth(&redo, &statements)? {
+    let (fate, records) = match worth(&redo, &statements, None)? {
         Worth::Nothing => (Fate::Removed, Vec::new()),
-        Worth::Replay => (Fate::Replayed, statements.records()?),
+        Worth::Replay | Worth::OtherBuild => (Fate::Replayed, statements.records()?),
         Worth::Foreign => (Fate::Refused, statements.records()?),
         Worth::Unknown => (Fate::Unknown, Vec::new()),
     };
     let transactions = transactions(&records, &path)?;
-    Ok(Some(Waiting { path, fate, transactions }))
+    let written_by = version_text(statements.base().map_or(0, |base| base.writer.version));
+    Ok(Some(Waiting { path, fate, written_by, transactions }))
 }
 
 /// Renames a statement log to a name that is free, and returns that, while nobody has the database open.

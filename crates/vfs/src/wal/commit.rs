@@ -29,7 +29,7 @@ use crate::capture::record::{self, Captured, Text};
 use crate::error::Result;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
-use litefoot_engine::log::statement::{Base, Record};
+use litefoot_engine::log::statement::{Base, Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -72,6 +72,8 @@ pub(super) struct Media {
     pub logged: usize,
     /// Counts how often SQLite began its log anew.
     generation: u64,
+    /// Whose statements these are.
+    writer: Writer,
     /// The texts in the statement log, numbered.
     texts: HashMap<Arc<Text>, u64>,
 }
@@ -176,9 +178,10 @@ impl Commits {
         statements: StatementLog,
         logged: usize,
         statement_bytes: usize,
+        writer: Writer,
         latch: Arc<SyncLatch>,
     ) -> Commits {
-        let media = Media { redo, statements, logged, generation: 0, texts: HashMap::new() };
+        let media = Media { redo, statements, logged, generation: 0, writer, texts: HashMap::new() };
         Commits {
             media: Mutex::new(media),
             queue: Mutex::new(Queue { logged, ..Queue::default() }),
@@ -466,7 +469,7 @@ impl Media {
         }
         let header = self.redo.begin(page_bytes as u32)?;
         self.redo.sync()?;
-        self.statements.begin(Base { salts: header.salts, frames: self.redo.frames() });
+        self.statements.begin(Base { salts: header.salts, frames: self.redo.frames(), writer: self.writer });
         self.texts.clear();
         Ok(())
     }

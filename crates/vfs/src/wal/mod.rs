@@ -81,8 +81,8 @@ impl Wal {
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let memory = MemoryFile::new(database.options().wal_memory, make_spill);
         let frames = Frames::load(memory, &redo.read_all()?)?;
-        let commits =
-            Commits::new(redo, statements, frames.committed(), database.options().sla_size, latch.clone());
+        let (logged, budget) = (frames.committed(), database.options().sla_size);
+        let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
         Ok(Wal {
             path,
             frames: RwLock::new(frames),

@@ -3,8 +3,12 @@
 //! ```text
 //! header, the first sector
 //!  0            8         12      16           24       28       32       36          60         64
-//! | "litefoot" | version | state | generation | salt 1 | salt 2 | frames | zeros …   | CRC-32C | zeros … 512
+//! | "litefoot" | version | state | generation | salt 1 | salt 2 | frames | writer    | CRC-32C | zeros … 512
 //!                         1 in use, 0 retired   base: what the redo log must be
+//!
+//! writer, from offset 36: who understands the records
+//! 36        40     48          60
+//! | version | hash | zeros …   |
 //!
 //! record, from offset 512, one behind the other at multiples of 8
 //!  0        4      8          16          16 + length
@@ -34,6 +38,17 @@ pub struct Base {
     pub salts: [u32; 2],
     /// Its frames.
     pub frames: u32,
+    /// Who writes the records.
+    pub writer: Writer,
+}
+
+/// Who writes records, and can replay them: nobody else is trusted to make the same of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writer {
+    /// Its version, for people.
+    pub version: u32,
+    /// What tells it from all others.
+    pub hash: u64,
 }
 
 /// The header of a generation.
@@ -58,6 +73,8 @@ impl Header {
         put(&mut bytes, 24, &self.base.salts[0].to_le_bytes());
         put(&mut bytes, 28, &self.base.salts[1].to_le_bytes());
         put(&mut bytes, 32, &self.base.frames.to_le_bytes());
+        put(&mut bytes, 36, &self.base.writer.version.to_le_bytes());
+        put(&mut bytes, 40, &self.base.writer.hash.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         bytes
@@ -72,7 +89,11 @@ impl Header {
         Some(Header {
             in_use: valid.then(|| le32(bytes, 12)).flatten()? == 1,
             generation: le64(bytes, 16)?,
-            base: Base { salts: [le32(bytes, 24)?, le32(bytes, 28)?], frames: le32(bytes, 32)? },
+            base: Base {
+                salts: [le32(bytes, 24)?, le32(bytes, 28)?],
+                frames: le32(bytes, 32)?,
+                writer: Writer { version: le32(bytes, 36)?, hash: le64(bytes, 40)? },
+            },
         })
     }
 }

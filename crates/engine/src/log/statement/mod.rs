@@ -32,7 +32,7 @@ use super::space;
 use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, RangeLock, Result, SyncLatch, parent_directory,
 };
-pub use format::Base;
+pub use format::{Base, Writer};
 use format::{HEADER_BYTES, Header, record_bytes};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ fn record(number: u32) -> Record {
 }
 
 fn base(frames: u32) -> Base {
-    Base { salts: [frames ^ 7, 9], frames }
+    Base { salts: [frames ^ 7, 9], frames, writer: Writer { version: 3, hash: u64::from(frames) << 40 } }
 }
 
 #[test]
