@@ -142,7 +142,9 @@ class Examples(unittest.TestCase):
         need("node", install)
         need("npm", install)
         folder = copy_to_cache("node")
-        prepare(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund"], "npm install failed", cwd=folder)
+        environment = {**os.environ, "npm_config_cache": str(CACHE / "npm")}
+        fetch = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund"]
+        prepare(fetch, "better-sqlite3 cannot be had", cwd=folder, env=environment)
         self.check(["node", folder / "readings.js"], "readings.db", "reading", 1000, 500, "hall 22.87")
 
     def test_go(self):

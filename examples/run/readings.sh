@@ -6,7 +6,7 @@ here=$(dirname "$0")
 
 "$LITEFOOT_PROGRAM" run -- python3 "$here/readings.py" readings.db
 
-# What beneath it is litefoot can only be seen by asking.
+# That litefoot is beneath shows only when it is asked. Its figures are of this process, which made one commit.
 "$LITEFOOT_PROGRAM" run -- sqlite3 -batch readings.db "
     INSERT INTO reading VALUES (1772409600, 'yard', 5.5);
     SELECT count(*) || ' rows, ' ||

@@ -25,11 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let hall: f64 =
         db.query_row("SELECT avg(celsius) FROM reading WHERE sensor = 'hall'", [], |row| row.get(0))?;
     let rows: i64 = db.query_row("SELECT count(*) FROM reading", [], |row| row.get(0))?;
-    let commits: i64 = db.query_row(
-        "SELECT sum(value) FROM litefoot_stats WHERE name LIKE 'commits_%'",
-        [],
-        |row| row.get(0),
-    )?;
+    let commits = "SELECT sum(value) FROM litefoot_stats WHERE name LIKE 'commits_%'";
+    let commits: i64 = db.query_row(commits, [], |row| row.get(0))?;
     println!("hall {hall:.2}");
     println!("{rows} rows, {commits} commits by litefoot");
     Ok(())
