@@ -16,8 +16,7 @@ func check(err error) {
 	}
 }
 
-// open makes litefoot known, once in a process, and opens a database on it. Settings are made by PRAGMA: the driver's
-// own parameters (_busy_timeout, …) stay in the URI, and litefoot refuses those that it does not know.
+// open makes litefoot known, once in a process, and opens a database on it.
 func open(name string) *sql.DB {
 	library := os.Getenv("LITEFOOT_LIBRARY")
 	if library == "" {
@@ -28,7 +27,7 @@ func open(name string) *sql.DB {
 	check(err)
 	check(first.Ping())
 	check(first.Close())
-	db, err := sql.Open("litefoot", "file:"+name+"?vfs=litefoot")
+	db, err := sql.Open("litefoot", "file:"+name+"?vfs=litefoot&_journal_mode=WAL")
 	check(err)
 	return db
 }

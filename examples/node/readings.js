@@ -9,6 +9,7 @@ loader.loadExtension(library, "sqlite3_litefootdefault_init");
 loader.close();
 
 const db = new Database("readings.db");
+db.pragma("journal_mode = WAL");
 db.exec("CREATE TABLE IF NOT EXISTS reading(at INTEGER, sensor TEXT, celsius REAL)");
 
 const insert = db.prepare("INSERT INTO reading VALUES (?, ?, ?)");

@@ -10,7 +10,7 @@ use litefoot_engine::device::sim::Random;
 use litefoot_engine::device::{FileKind, SimMedium};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::HookedMedium;
 
 const SCHEMA: &str =
@@ -183,6 +183,36 @@ fn normal_commits_are_durable_soon() {
     let db = vfs.open("/app.db").unwrap();
     let found: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
     assert!(found >= rows - 1, "{found} of {rows} rows");
+}
+
+/// At NORMAL, commits that are written as pages are durable soon, too.
+#[test]
+fn at_normal_pages_are_durable_soon() {
+    let sim = SimMedium::new();
+    let vfs = Vfs::builder("group-pages").medium(Arc::new(sim.clone())).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(SCHEMA).unwrap();
+    db.execute_batch("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(7, random())").unwrap();
+    let begun = Instant::now();
+    let mut random = Random::new(3);
+    let mut survives = |rows: i64| {
+        (0..5).all(|_| {
+            let image = sim.cut(&mut random);
+            let vfs = Vfs::builder("group-pages-cut").medium(Arc::new(image)).register().unwrap();
+            let db = vfs.open("/app.db").unwrap();
+            db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap() == rows
+        })
+    };
+    for n in 1..4 {
+        let before = stat(&db, "commits_pages");
+        db.execute("INSERT INTO t VALUES(?1, random())", [n]).unwrap();
+        assert_eq!(stat(&db, "commits_pages") - before, 1);
+        // Nothing but time passes.
+        while !survives(n + 1) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "transaction {n} is not durable");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// A transaction that has read, and then writes, is not told that somebody else wrote when only the log was emptied

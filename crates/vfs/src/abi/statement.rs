@@ -16,8 +16,9 @@ const SQLITE_UTF8: u8 = 1;
 /// "The destructor is null": SQLite does not copy, and does not free.
 const SQLITE_STATIC: *const c_void = std::ptr::null();
 
-/// How long a connection of our own sleeps before it tries a lock again.
+/// How long a connection of our own sleeps before it tries a lock again, and how long that takes, about.
 const NAP: Duration = Duration::from_micros(50);
+const NAP_TAKES: Duration = Duration::from_micros(100);
 
 /// Sleeps, unless that was done as often as `most` says; SQLite tries again then.
 unsafe extern "C" fn nap(most: *mut c_void, times: c_int) -> c_int {
@@ -156,7 +157,7 @@ impl Db {
 
     /// How long SQLite waits for others, trying again in shorter steps than its own of a millisecond and more.
     pub(crate) fn set_patience(self, limit: Duration) {
-        let naps = limit.as_micros() / NAP.as_micros();
+        let naps = limit.as_micros() / NAP_TAKES.as_micros();
         // SAFETY: the connection is alive, and the handler takes its argument for a number.
         unsafe {
             (self.api.busy_handler)(self.raw, Some(nap), std::ptr::without_provenance_mut(naps as usize))

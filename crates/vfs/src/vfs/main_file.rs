@@ -12,7 +12,6 @@ use crate::journal::Batcher;
 use crate::memory::MakeMemory;
 use crate::stats::Stats;
 use crate::wal::Wal;
-use litefoot_engine::log::redo::Durability;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -139,7 +138,10 @@ impl MainFile {
         match self.session.take_waiting() {
             Some((number, true)) => wal.wait(number)?,
             Some((number, false)) => wal.write_out(&self.database, number)?,
-            None if std::mem::take(&mut self.unlogged) => wal.log(Durability::Buffered)?,
+            None if std::mem::take(&mut self.unlogged) => {
+                let soon = !self.session.unsafe_commits.load(Ordering::Relaxed);
+                wal.log_unsynced(&self.database, soon)?;
+            }
             None => {}
         }
         if !self.session.internal && wal.wants_checkpoint(&self.database) {

@@ -200,6 +200,22 @@ impl Wal {
     /// Sees to it that a queued transaction survives the process, and is durable soon after.
     pub fn write_out(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
         self.commits.write_out(number)?;
+        self.flush_soon(database, number)
+    }
+
+    /// Writes a commit that nobody has asked to be durable as pages, so that it survives the process; where it is
+    /// to be durable `soon`, that is seen to.
+    pub fn log_unsynced(self: &Arc<Self>, database: &Database, soon: bool) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&database.counters().commits_pages, 1);
+        self.commits.fold(&self.frames, Durability::Buffered, true)?;
+        if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
+    }
+
+    /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
+    fn flush_soon(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
         if self.flushing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
