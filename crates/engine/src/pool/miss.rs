@@ -146,7 +146,8 @@ impl Pool {
     }
 
     fn read_ahead(&self, page: u64, reads: &mut Vec<Request>) {
-        let run = self.ahead.lock().as_mut().and_then(|detector| detector.wanted(page, self.pages()));
+        let run =
+            self.shared.detector.lock().as_mut().and_then(|detector| detector.wanted(page, self.pages()));
         let Some(run) = run else { return };
         let most = self.frames() / 2;
         for page in run.pages() {

@@ -169,7 +169,6 @@ pub struct Pool {
     file: Arc<dyn File>,
     io: Arc<IoQueue>,
     readable: Readable,
-    ahead: Mutex<Option<Detector>>,
     shared: Arc<Shared>,
 }
 
@@ -179,6 +178,7 @@ struct Shared {
     frames: Frames,
     table: Table,
     partitions: Box<[Mutex<Partition>]>,
+    detector: Mutex<Option<Detector>>,
     /// Frames in all partitions.
     count: usize,
     /// Pages of the file.
@@ -210,12 +210,13 @@ impl Pool {
         // What is read ahead must not push out what was read ahead before it.
         ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
         ahead.first_window = ahead.first_window.min(ahead.longest_window);
-        let detector = config.prefetch.then(|| Detector::new(ahead));
+        let detector = Mutex::new(config.prefetch.then(|| Detector::new(ahead)));
         let shared = Shared {
             page_bytes: config.page_bytes,
             frames,
             table: Table::new(config.most_pages),
             partitions: (0..partitions).map(|part| Mutex::new(Partition::new(range(part)))).collect(),
+            detector,
             count,
             pages: AtomicU64::new(0),
             ahead_on_their_way: AtomicUsize::new(0),
@@ -225,7 +226,7 @@ impl Pool {
             ahead: AtomicU64::new(0),
             ahead_used: AtomicU64::new(0),
         };
-        Ok(Pool { file, io, readable, ahead: Mutex::new(detector), shared: Arc::new(shared) })
+        Ok(Pool { file, io, readable, shared: Arc::new(shared) })
     }
 
     /// The file has so many pages now.
