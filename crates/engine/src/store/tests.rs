@@ -1,8 +1,11 @@
 use super::*;
 use crate::device::sim::{Faults, Random, SyncSite};
 use crate::device::{FileKind, Medium, OpenMode, Operation, OsMedium, SimMedium};
+use crate::ops::graph::{Graph, Order, Search, Text, load};
+use crate::ops::{Pages, scan};
 use crate::pool;
 use crate::task::io::{IoConfig, IoQueue};
+use crate::task::{Config, Workers};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -582,4 +585,80 @@ fn thousands_of_concurrent_allocations_are_all_different() {
         assert_eq!(value(&database.pin(*page).unwrap()), with);
     }
     database.check().unwrap();
+}
+
+/// Many fibers on few threads: one that waits for a page, a frame or the gate leaves its thread to others.
+#[test]
+fn fibers_share_a_database() {
+    let (_, medium) = medium();
+    for cleaner in [Cleaner::Caller, Cleaner::Background] {
+        let database = open_with(&medium, &Options { cleaner, ..options(48) }).unwrap();
+        let pages: Vec<PageId> = (0..40).map(|_| alloc(&database, 1)).collect();
+        let workers = Workers::start(Config::with_threads(2)).unwrap();
+        let rounds = 200u64;
+        let added: u64 = workers
+            .each(24, |part| {
+                let mut random = Random::new(part as u64);
+                for round in 0..rounds {
+                    let page = pages[random.below(40) as usize];
+                    value(&database.pin(page).unwrap());
+                    let unit = database.unit().unwrap();
+                    let mut bytes = unit.pin_mut(page).unwrap();
+                    let next = value(&bytes) + 1;
+                    crate::task::yield_now();
+                    fill(&mut bytes, next);
+                    drop(bytes);
+                    drop(unit);
+                    if round % 50 == 0 {
+                        database.checkpoint().unwrap();
+                    }
+                }
+                rounds
+            })
+            .unwrap()
+            .into_iter()
+            .sum();
+        let total: u64 = pages.iter().map(|page| value(&database.pin(*page).unwrap())).sum();
+        assert_eq!(total, added + 40, "an update was lost");
+        database.check().unwrap();
+        for page in pages {
+            database.unit().unwrap().release(page).unwrap();
+        }
+    }
+}
+
+#[test]
+fn operators_run_on_a_database_and_find_a_graph_again() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/graph/karate.txt");
+    let content = std::fs::read(&path).unwrap();
+    let (_, medium) = medium();
+    let database = open_with(&medium, &options(16)).unwrap();
+    let mut text = Text::new(&content[..], &path).unwrap();
+    let metadata_page = load(&database, &mut text, Order::Text, &mut |_| Ok(())).unwrap().metadata_page;
+    database.close().unwrap();
+
+    let database = open_with(&medium, &options(16)).unwrap();
+    let workers = Workers::start(Config::with_threads(2)).unwrap();
+    let graph = Graph::open(&database, metadata_page).unwrap();
+    graph.verify(&mut |_| Ok(())).unwrap();
+    let mut levels = Vec::new();
+    let mut search = Search::from(&graph, 0).unwrap();
+    while let Some(level) = search.next_level(&workers, &graph).unwrap() {
+        levels.push(level.nodes.len());
+    }
+    // Zachary's karate club, from its instructor.
+    assert_eq!(levels, [1, 16, 9, 8]);
+    let extents = database.extents();
+    let count = scan(&workers, &database, &extents, 0).unwrap();
+    let expected: u64 = (0..extents.len())
+        .map(|place| {
+            database
+                .page(extents.get(place).unwrap())
+                .unwrap()
+                .chunks(4)
+                .filter(|word| **word != [0; 4])
+                .count()
+        })
+        .sum::<usize>() as u64;
+    assert_eq!(count, expected);
 }
