@@ -40,7 +40,7 @@ fn run(synchronous: &str, faults: &Faults) -> Result<(), String> {
             medium.set_faults(Faults::default());
         }
         let value = match id % 5 {
-            0 | 1 | 2 => "zeroblob(100)",
+            0..=2 => "zeroblob(100)",
             3 => "randomblob(9000)",
             _ => "random()",
         };
