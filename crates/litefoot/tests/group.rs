@@ -235,3 +235,43 @@ fn emptying_the_log_does_not_disturb_a_transaction() {
         db.execute_batch("COMMIT").unwrap();
     }
 }
+
+/// Figures are read while others commit, fold and empty the log: nobody waits for the other without end.
+#[test]
+fn figures_are_in_nobodys_way() {
+    let mut options = Options::default();
+    options.set_list("wal_memory=0&sla_size=2K").unwrap();
+    let vfs =
+        Vfs::builder("group-figures").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
+    let vfs = Arc::new(vfs);
+    vfs.open("/app.db").unwrap().execute_batch(SCHEMA).unwrap();
+    let (ended, ends) = mpsc::channel();
+    let done = Arc::new(AtomicBool::new(false));
+    for writer in 0..3 {
+        let (vfs, ended) = (vfs.clone(), ended.clone());
+        std::thread::spawn(move || {
+            let db = vfs.open("/app.db").unwrap();
+            db.busy_timeout(Duration::from_secs(60)).unwrap();
+            for n in 0..300 {
+                let value = if n % 7 == 0 { "random()" } else { "?2 % 10" };
+                let sql = format!("INSERT OR REPLACE INTO t VALUES(?1, {value} + 0 * ?2)");
+                db.execute(&sql, [writer, n]).unwrap();
+            }
+            ended.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        let (vfs, done) = (vfs.clone(), done.clone());
+        std::thread::spawn(move || {
+            let db = vfs.open("/app.db").unwrap();
+            while !done.load(Ordering::Acquire) {
+                let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+                stat(&db, "wal_memory_bytes");
+            }
+        });
+    }
+    for _ in 0..3 {
+        ends.recv_timeout(Duration::from_secs(120)).expect("a writer waits without end");
+    }
+    done.store(true, Ordering::Release);
+}

@@ -393,6 +393,9 @@ impl Database {
         if last_of_application && self.is_of_this_process() {
             self.background.wait();
             self.close_plain();
+            if let Some(wal) = self.wal() {
+                wal.finish();
+            }
         }
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }

@@ -33,6 +33,7 @@ use litefoot_engine::log::statement::{Base, Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
@@ -62,6 +63,8 @@ pub(super) struct Commits {
     durable: AtomicU64,
     statement_bytes: u64,
     latch: Arc<SyncLatch>,
+    /// Where the statements are written.
+    path: PathBuf,
 }
 
 /// What is on the medium.
@@ -181,6 +184,7 @@ impl Commits {
         writer: Writer,
         latch: Arc<SyncLatch>,
     ) -> Commits {
+        let path = statements.path().to_owned();
         let media = Media { redo, statements, logged, generation: 0, writer, texts: HashMap::new() };
         Commits {
             media: Mutex::new(media),
@@ -189,6 +193,7 @@ impl Commits {
             durable: AtomicU64::new(0),
             statement_bytes: statement_bytes as u64,
             latch,
+            path,
         }
     }
 
@@ -266,10 +271,9 @@ impl Commits {
             return Err(Cause::LogFull);
         }
         let room = (used + needed).max(media.statements.room());
-        let ahead = (end.saturating_sub(media.logged) + FRAMES_CLAIMED) as u32;
         media
             .ready(page_bytes, room)
-            .and_then(|()| media.redo.claim(page_bytes as u32, ahead))
+            .and_then(|()| media.claim(page_bytes, end))
             .map_err(|_| Cause::Unavailable)?;
         let mut queue = self.queue.lock();
         queue.claimed = end + FRAMES_CLAIMED;
@@ -304,7 +308,8 @@ impl Commits {
             if durability == Durability::Buffered
                 && queue.pending.first().is_none_or(|first| first.number > number)
             {
-                return Ok(());
+                // Whoever took it along may have failed.
+                return Ok(self.latch.check(&self.path)?);
             }
             queue.leading = true;
             if durability == Durability::Durable {
@@ -386,6 +391,25 @@ impl Commits {
         Ok(())
     }
 
+    /// Takes a commit back that could not be written, unless somebody else has written it meanwhile.
+    pub fn revoke(&self, frames: &RwLock<Frames>, transaction: Transaction) {
+        let media = self.media.lock();
+        if media.logged <= transaction.first {
+            frames.write().revoke(transaction);
+        }
+    }
+
+    /// Sees to it that there is space in the redo log for all frames up to `end`.
+    pub fn claim(&self, page_bytes: usize, end: usize) -> Result<()> {
+        if end <= self.queue.lock().claimed {
+            return Ok(());
+        }
+        let mut media = self.media.lock();
+        media.claim(page_bytes, end)?;
+        self.queue.lock().claimed = end + FRAMES_CLAIMED;
+        Ok(())
+    }
+
     /// A transaction had to be written as pages.
     pub fn meet_pages(&self) {
         let mut queue = self.queue.lock();
@@ -395,9 +419,9 @@ impl Commits {
     }
 
     /// SQLite begins its log anew; everything is in the database file, and that is synced.
-    pub fn void(&self) -> Result<()> {
-        self.leave(|media| {
-            media.statements.retire()?;
+    pub fn void(&self, frames: &RwLock<Frames>) -> Result<()> {
+        self.leave(frames, |media| {
+            media.statements.retire();
             media.statements.sync()?;
             media.redo.reset();
             Ok(())
@@ -405,16 +429,22 @@ impl Commits {
     }
 
     /// Everything is in the database file, and that is synced: removes both logs.
-    pub fn delete(&self) -> Result<()> {
-        self.leave(|media| {
+    pub fn delete(&self, frames: &RwLock<Frames>) -> Result<()> {
+        self.leave(frames, |media| {
             media.statements.delete()?;
             media.redo.delete()
         })
     }
 
-    fn leave(&self, end: impl FnOnce(&mut Media) -> litefoot_engine::device::Result<()>) -> Result<()> {
+    fn leave(
+        &self,
+        frames: &RwLock<Frames>,
+        end: impl FnOnce(&mut Media) -> litefoot_engine::device::Result<()>,
+    ) -> Result<()> {
         let mut media = self.media.lock();
         end(&mut media)?;
+        // Before anybody can fold them once more.
+        frames.write().forget();
         media.logged = 0;
         media.generation += 1;
         media.texts.clear();
@@ -474,6 +504,12 @@ impl Media {
         Ok(())
     }
 
+    /// Claims space in the redo log for all frames up to `end`, and some more.
+    fn claim(&mut self, page_bytes: usize, end: usize) -> litefoot_engine::device::Result<()> {
+        let ahead = end.saturating_sub(self.logged) + FRAMES_CLAIMED;
+        self.redo.claim(page_bytes as u32, ahead as u32)
+    }
+
     /// The records of transactions, and of the texts that are new.
     fn append(&mut self, batch: &[Pending]) -> litefoot_engine::device::Result<Vec<Record>> {
         let Some(page_bytes) = (!batch.is_empty()).then(|| self.redo.page_bytes()) else {
@@ -517,7 +553,7 @@ impl Media {
         self.redo.append(&transaction, &mut copy, durability)?;
         self.logged = frames.committed();
         if !page_numbers.is_empty() {
-            self.statements.retire()?;
+            self.statements.retire();
         }
         Ok(self.logged)
     }

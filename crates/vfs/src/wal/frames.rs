@@ -178,7 +178,8 @@ impl Frames {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    /// Forgets all frames: they are in the database file.
+    pub fn forget(&mut self) {
         self.frames.clear();
         self.committed = 0;
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `frames` | SQLite's log in it, and where transactions end |
 //! | `commit` | the queue of commits: as statements, or as pages |
+//! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
 //! | `mod` | what all of them share |
 //!
@@ -30,6 +31,7 @@
 
 mod commit;
 mod file;
+mod flush;
 mod frames;
 
 pub(crate) use file::WalFile;
@@ -42,6 +44,7 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
 use commit::Commits;
+use flush::Flush;
 pub use frames::Transaction;
 use frames::{Frames, Written};
 use litefoot_engine::log::redo::Durability;
@@ -65,8 +68,8 @@ pub struct Wal {
     schema: AtomicU32,
     /// Whether commits must not reach the medium: they are being replayed from it.
     replaying: AtomicBool,
-    /// Whether somebody will make durable soon what was committed at `synchronous=NORMAL`.
-    flushing: AtomicBool,
+    /// Who makes durable soon what was committed at `synchronous=NORMAL`.
+    flush: Arc<Flush>,
     /// Bytes at which the log is tried to be emptied again, after readers were in the way.
     limit: AtomicUsize,
 }
@@ -89,7 +92,7 @@ impl Wal {
             commits,
             schema: AtomicU32::new(0),
             replaying: AtomicBool::new(false),
-            flushing: AtomicBool::new(false),
+            flush: Arc::default(),
             limit: AtomicUsize::new(0),
         })
     }
@@ -111,7 +114,8 @@ impl Wal {
 
     /// Bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.frames.read().memory_bytes() + self.commits.memory_bytes()
+        let frames = self.frames.read().memory_bytes();
+        frames + self.commits.memory_bytes()
     }
 
     /// Bytes of the statement log that are in use.
@@ -134,9 +138,13 @@ impl Wal {
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
         }
+        let page_bytes = frames.page_bytes();
         drop(frames);
         match written {
-            Written::Commit(transaction) => Ok(Some(transaction)),
+            Written::Commit(transaction) => {
+                self.claim(page_bytes, transaction)?;
+                Ok(Some(transaction))
+            }
             Written::TakenBack => Err(self.taken_back(database)),
             Written::Part | Written::Restart => Ok(None),
         }
@@ -186,10 +194,17 @@ impl Wal {
         }
         Stats::add(&database.counters().commits_pages, 1);
         self.commits.fold(&self.frames, Durability::Durable, true).inspect_err(|_| {
-            if self.commits.logged() <= transaction.first {
-                self.frames.write().revoke(transaction);
-            }
+            self.commits.revoke(&self.frames, transaction);
         })
+    }
+
+    /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
+    fn claim(&self, page_bytes: usize, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let claimed = self.commits.claim(page_bytes, transaction.end);
+        claimed.inspect_err(|_| self.commits.revoke(&self.frames, transaction))
     }
 
     /// Waits until a queued transaction is durable.
@@ -210,27 +225,35 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        self.commits.fold(&self.frames, Durability::Buffered, true)?;
+        let folded = self.commits.fold(&self.frames, Durability::Buffered, true);
+        // SQLite has published it.
+        folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
     }
 
     /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
     fn flush_soon(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
-        if self.flushing.swap(true, Ordering::AcqRel) {
+        if !self.flush.begin() {
             return Ok(());
         }
-        let (wal, window) = (self.clone(), database.options().normal_window);
-        let flush = move || {
-            std::thread::sleep(window);
-            wal.flushing.store(false, Ordering::Release);
+        let (wal, flush, window) = (self.clone(), self.flush.clone(), database.options().normal_window);
+        let run = move || {
+            flush.wait(window);
             // A failure has latched the database, and is met there.
             let _ = wal.wait_for_all();
+            drop(wal);
+            flush.end();
         };
-        if std::thread::Builder::new().name("litefoot-flush".to_owned()).spawn(flush).is_err() {
-            self.flushing.store(false, Ordering::Release);
+        if std::thread::Builder::new().name("litefoot-flush".to_owned()).spawn(run).is_err() {
+            self.flush.not_begun();
             return self.commits.wait(number);
         }
         Ok(())
+    }
+
+    /// The last connection goes: makes durable now what was to be so soon. Nobody uses the log afterwards.
+    pub fn finish(&self) {
+        self.flush.finish();
     }
 
     /// The commit that a reader who starts now must wait for.
@@ -291,7 +314,7 @@ impl Wal {
         // It would keep the wal-index alive, which the next log must not find.
         database.close_plain();
         database.sync_if_written()?;
-        self.commits.delete()?;
+        self.commits.delete(&self.frames)?;
         Ok(self.frames.write().set_len(0)?)
     }
 
@@ -303,7 +326,7 @@ impl Wal {
         }
         self.before_in_place()?;
         database.sync_if_written()?;
-        self.commits.void()
+        self.commits.void(&self.frames)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may

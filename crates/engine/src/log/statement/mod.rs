@@ -62,6 +62,8 @@ pub struct StatementLog {
     header: Option<Header>,
     /// Whether its header is on the medium.
     header_written: bool,
+    /// The header of a generation that is over, where it could not be written yet.
+    retired: Option<Header>,
     understood: bool,
     /// Where the next record goes.
     end: u64,
@@ -87,6 +89,7 @@ impl StatementLog {
             unsynced: false,
             header: None,
             header_written: false,
+            retired: None,
             understood: true,
             end: HEADER_BYTES,
             sequence: 0,
@@ -228,6 +231,10 @@ impl StatementLog {
         let Some(file) = self.file.clone() else { return Ok(()) };
         if self.unsynced {
             self.latch.check(&self.path)?;
+            if let Some(retired) = self.retired {
+                file.write_at(&retired.encode(), 0)?;
+                self.retired = None;
+            }
             self.latch.watch(file.sync())?;
             self.unsynced = false;
         }
@@ -238,19 +245,19 @@ impl StatementLog {
         Ok(())
     }
 
-    /// The records are of no more use, and the header says so; durable after [`StatementLog::sync`] only.
-    pub fn retire(&mut self) -> Result<()> {
-        let Some(header) = self.header.filter(|header| header.in_use) else { return Ok(()) };
+    /// The records are of no more use, and the header says so; durable after [`StatementLog::sync`] only, which
+    /// also writes it where that fails now.
+    pub fn retire(&mut self) {
+        let Some(header) = self.header.filter(|header| header.in_use) else { return };
         let retired = Header { in_use: false, ..header };
         self.header = Some(retired);
         self.end = HEADER_BYTES;
         self.sequence = 0;
         if let (true, Some(file)) = (self.header_written, &self.file) {
-            self.latch.check(&self.path)?;
-            file.write_at(&retired.encode(), 0)?;
+            let written = self.latch.check(&self.path).and_then(|()| file.write_at(&retired.encode(), 0));
+            self.retired = written.is_err().then_some(retired);
             self.unsynced = true;
         }
-        Ok(())
     }
 
     /// Removes the file, for good.
@@ -259,7 +266,7 @@ impl StatementLog {
             self.medium.delete(&self.path)?;
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
         }
-        (self.header, self.header_written) = (None, false);
+        (self.header, self.header_written, self.retired) = (None, false, None);
         (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
         (self.unsynced, self.name_unsynced) = (false, false);
         Ok(())

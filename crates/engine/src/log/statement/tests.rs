@@ -35,7 +35,7 @@ fn records_are_there_after_reopening_until_they_are_retired() {
     drop(log);
     let mut log = open(&medium);
     assert_eq!(log.records().unwrap().len(), 4);
-    log.retire().unwrap();
+    log.retire();
     assert!(log.is_empty());
     drop(log);
     let mut log = open(&medium);
@@ -95,7 +95,7 @@ fn cut_everywhere(faults: Faults) -> Option<String> {
     let mut log = open(&medium);
     for generation in 0..6 {
         log.reserve(4096).unwrap();
-        log.retire().unwrap();
+        log.retire();
         log.begin(base(generation));
         for count in 1..=4 {
             log.append(&[record(10 * generation + count)], Durability::Durable).unwrap();
