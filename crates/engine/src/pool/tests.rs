@@ -134,3 +134,30 @@ fn a_scan_is_read_ahead_and_not_past_the_end() {
     assert!(statistics.ahead > 250 && statistics.ahead_used >= statistics.ahead - 64, "{statistics:?}");
     assert!(matches!(pool.hold(300), Err(Error::NoSuchPage { page: 300 })));
 }
+
+#[test]
+fn pages_to_read_ahead_are_read_where_the_page_that_led_to_them_is_taken_by_another() {
+    let (_, pool) = pool(100, 64, 1, true);
+    let until = |what: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !what() && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::yield_now();
+        }
+        what()
+    };
+    let on_their_way = || pool.shared.ahead_on_their_way.load(Ordering::Relaxed);
+    (0..4).for_each(|page| touch(&pool, page));
+    assert!(until(&|| on_their_way() == 0));
+    // Its first use asks for the next window, and then it cannot be held: all holds are taken.
+    let ahead = pool.statistics().ahead;
+    let state = pool.shared.table.of(4).unwrap();
+    let holds = std::iter::from_fn(|| state.hold_ready()).count();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| touch(&pool, 4));
+        assert!(until(&|| pool.statistics().ahead > ahead));
+        (0..holds).for_each(|_| state.let_go());
+        first.join().unwrap();
+    });
+    assert!(until(&|| on_their_way() == 0), "{} pages are being read for ever", on_their_way());
+    (0..100).for_each(|page| touch(&pool, page));
+}
