@@ -1,11 +1,13 @@
 use super::*;
 use crate::device::sim::{Faults, Random, SyncSite};
 use crate::device::{FileKind, Medium, OpenMode, Operation, OsMedium, SimMedium};
+use crate::ops::PagesMut;
 use crate::pool;
 use crate::task::io::{IoConfig, IoQueue};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PATH: &str = "/d/store";
 const PAGE: usize = 4096;
@@ -582,4 +584,163 @@ fn thousands_of_concurrent_allocations_are_all_different() {
         assert_eq!(value(&database.pin(*page).unwrap()), with);
     }
     database.check().unwrap();
+}
+
+/// Lets two threads do something at the same moment, as far as that can be had.
+fn at_once<A: Send, B: Send>(first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B + Send) -> (A, B) {
+    let ready = AtomicUsize::new(0);
+    let start = || {
+        ready.fetch_add(1, Ordering::SeqCst);
+        while ready.load(Ordering::SeqCst) < 2 {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            start();
+            second()
+        });
+        start();
+        (first(), other.join().unwrap())
+    })
+}
+
+#[test]
+fn of_two_who_create_a_database_one_has_it() {
+    for _ in 0..300 {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let create = || Database::create(&medium, Path::new(PATH), PAGE);
+        let results: [Result<()>; 2] = at_once(create, create).into();
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+        drop(open(&medium));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_a_database_that_is_created_or_not() {
+    let (sim, _) = medium();
+    let mut random = Random::new(3);
+    let mut replay = sim.replay();
+    for cut in 0..=replay.len() {
+        replay.advance(cut);
+        for _ in 0..50 {
+            let medium: Arc<dyn Medium> = Arc::new(replay.cut(&mut random));
+            match open_with(&medium, &options(64)) {
+                Ok(database) => assert_eq!(content(&database), Content::new()),
+                Err(Error::NotFound { .. }) if cut < replay.len() => {
+                    let data = medium.info(Path::new(PATH)).unwrap().is_some();
+                    let meta = medium.info(Path::new(&format!("{PATH}-meta"))).unwrap().is_some();
+                    assert!(data || !meta, "cut at {cut}");
+                }
+                Err(error) => panic!("cut at {cut}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_is_released_or_pinned_for_writing_and_keeps_what_it_holds() {
+    let (_, medium) = medium();
+    let database = open(&medium);
+    for round in 0..1000 {
+        let page = alloc(&database, 7 + round);
+        let pin = || database.unit().unwrap().pin_mut(page).map(|bytes| value(&bytes));
+        let release = || database.unit().unwrap().release(page);
+        let (pinned, released) = at_once(pin, release);
+        match (&pinned, &released) {
+            (Ok(found), _) => assert_eq!(*found, 7 + round),
+            (Err(Error::NotAllocated { .. }), Ok(())) => {}
+            _ => panic!("round {round}: {pinned:?}, {released:?}"),
+        }
+        if released.is_err() {
+            assert_eq!(value(&database.pin(page).unwrap()), 7 + round);
+            database.unit().unwrap().release(page).unwrap();
+        }
+    }
+    database.check().unwrap();
+}
+
+#[test]
+fn a_group_that_finds_no_room_is_not_begun() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let group = 8 * PAGE as u64;
+    database.unit().unwrap().reserve(group - 3).unwrap();
+    let page = alloc(&database, 1);
+    alloc(&database, 2);
+    database.checkpoint().unwrap();
+    fill(&mut database.unit().unwrap().pin_mut(page).unwrap(), 3);
+    let before = database.statistics();
+    // All that a checkpoint needs is there, and not a byte more.
+    let used = sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum();
+    sim.set_faults(Faults::full_at(used));
+    assert!(database.unit().unwrap().alloc().is_err());
+    assert!(database.unit().unwrap().reserve(10).is_err());
+    let after = database.statistics();
+    assert_eq!((after.pages, after.in_use), (before.pages, before.in_use));
+    database.check().unwrap();
+    database.checkpoint().unwrap();
+    sim.set_faults(Faults::default());
+    assert_eq!(alloc(&database, 4), group + 1);
+    database.check().unwrap();
+    database.close().unwrap();
+    let database = open(&medium);
+    assert_eq!(value(&database.pin(page).unwrap()), 3);
+    assert_eq!(value(&database.pin(group + 1).unwrap()), 4);
+}
+
+#[test]
+fn many_pages_at_once_are_allocated_all_or_none() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    // Room for the first run, and not for the second.
+    sim.set_faults(Faults::full_at(200 << 20));
+    let before = database.statistics().in_use;
+    assert!(database.allocate(100_000).is_err());
+    let protected = database.statistics().pages.div_ceil(8 * PAGE as u64) - 1;
+    assert_eq!(database.statistics().in_use, before + protected);
+    database.check().unwrap();
+    for count in [MOST_PAGES, 1 << 60, u64::MAX] {
+        let error = database.allocate(count).err().unwrap();
+        assert!(error.to_string().contains("cannot be numbered"), "{error}");
+    }
+    sim.set_faults(Faults::default());
+    assert_eq!(database.allocate(40_000).unwrap().len(), 40_000);
+}
+
+#[test]
+fn a_checkpoint_takes_a_page_however_many_hold_it() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let page = alloc(&database, 5);
+    let pins: Vec<Pinned<'_>> = (0..0xffff).map(|_| database.pin(page).unwrap()).collect();
+    database.checkpoint().unwrap();
+    assert_eq!(database.statistics().pool.dirty, 0);
+    let medium: Arc<dyn Medium> = Arc::new(sim.cut(&mut Random::new(1)));
+    assert_eq!(value(&open(&medium).pin(page).unwrap()), 5);
+    drop(pins);
+}
+
+#[test]
+fn a_check_bears_with_readers() {
+    let (_, medium) = medium();
+    let database = open_with(&medium, &Options { partitions: 4, ..options(16) }).unwrap();
+    let pages: Vec<PageId> = (0..200).map(|with| alloc(&database, with)).collect();
+    database.checkpoint().unwrap();
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (database, pages, done) = (&database, &pages, &done);
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                while done.load(Ordering::Relaxed) == 0 {
+                    let at = random.below(200);
+                    assert_eq!(value(&database.pin(pages[at as usize]).unwrap()), at);
+                }
+            });
+        }
+        let wrong = (0..20_000).find_map(|_| database.check().err());
+        done.store(1, Ordering::Relaxed);
+        assert!(wrong.is_none(), "{wrong:?}");
+    });
 }
