@@ -416,8 +416,16 @@ fn threads_share_pages_and_none_is_torn_or_handed_out_twice() {
 type Content = BTreeMap<PageId, u64>;
 
 fn content(database: &Database) -> Content {
-    let pages = database.dump().into_iter().filter(|(_, used)| *used).flat_map(|(run, _)| run);
-    pages.filter(|page| *page != 0).map(|page| (page, value_or_torn(&database.pin(page).unwrap()))).collect()
+    content_from(database, 0)
+}
+
+/// What the pages from `first` on hold.
+fn content_from(database: &Database, first: PageId) -> Content {
+    let pages = database.extents().ranges().to_vec().into_iter().flatten();
+    pages
+        .filter(|page| *page >= first)
+        .map(|page| (page, value_or_torn(&database.pin(page).unwrap())))
+        .collect()
 }
 
 /// A random unit on the database and on the model.
@@ -478,13 +486,28 @@ fn it_agrees_with_a_model_over_reopens() {
 
 /// A run of units and checkpoints, cut at random moments; answers how many cuts, and the first failure.
 fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>) {
+    let begin = || {
+        let sim = SimMedium::new();
+        sim.set_faults(faults.clone());
+        Database::create(&(Arc::new(sim.clone()) as Arc<dyn Medium>), Path::new(PATH), PAGE).unwrap();
+        sim
+    };
+    power_cuts_from(begin, 0, seed, 80, cuts)
+}
+
+/// The same where the run begins with a database that is there, of whose pages those from `first` on count.
+fn power_cuts_from(
+    begin: impl Fn() -> SimMedium,
+    first: PageId,
+    seed: u64,
+    cuts_each: usize,
+    cuts: usize,
+) -> (usize, Option<String>) {
     let mut done = 0;
     let mut random = Random::new(seed);
     while done < cuts {
-        let sim = SimMedium::new();
-        sim.set_faults(faults.clone());
+        let sim = begin();
         let medium: Arc<dyn Medium> = Arc::new(sim.clone());
-        Database::create(&medium, Path::new(PATH), PAGE).unwrap();
         // The states between units, and which of them was the last that a checkpoint had made durable when.
         let mut states = vec![Content::new()];
         let mut durable = vec![(sim.operations(), 0)];
@@ -511,7 +534,7 @@ fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>)
         let mut replay = sim.replay();
         let created = durable[0].0;
         let mut moments: Vec<usize> =
-            (0..80).map(|_| created + random.below((end - created + 1) as u64) as usize).collect();
+            (0..cuts_each).map(|_| created + random.below((end - created + 1) as u64) as usize).collect();
         moments.sort_unstable();
         for cut in moments {
             replay.advance(cut);
@@ -523,7 +546,7 @@ fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>)
             let verdict = match open_with(&medium, &Options { prefetch: false, ..options(64) }) {
                 Err(error) => Some(format!("cannot be opened: {error}")),
                 Ok(database) => {
-                    let found = content(&database);
+                    let found = content_from(&database, first);
                     let most = most.min(states.len() - 1);
                     let known = states[least..=most].contains(&found);
                     let checked = database.check().err().map(|error| error.to_string());
@@ -546,6 +569,29 @@ fn power_cuts_leave_what_a_checkpoint_has_left() {
     let (done, failure) = power_cuts(11, Faults::default(), cuts);
     assert_eq!(failure, None);
     eprintln!("{done} power cuts");
+}
+
+/// The page of the table that the second group begins with comes into use amid the run.
+#[test]
+fn power_cuts_spare_what_crosses_into_another_group() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let first = 8 * PAGE as u64 - 12;
+    database.unit().unwrap().reserve(first - 1).unwrap();
+    database.close().unwrap();
+    let files = sim.files();
+    let run = |faults: Faults, seed, cuts| {
+        let begin = || {
+            let sim = SimMedium::with_files(files.clone());
+            sim.set_faults(faults.clone());
+            sim
+        };
+        power_cuts_from(begin, first, seed, 20, cuts)
+    };
+    let cuts = std::env::var("LITEFOOT_GROUP_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(20);
+    assert_eq!(run(Faults::default(), 1, cuts).1, None);
+    let (_, failure) = run(Faults::ignoring(SyncSite::File(FileKind::Metadata), None), 3, 100);
+    assert!(failure.is_some(), "nothing is lost without the sync of the metadata");
 }
 
 #[test]
@@ -743,4 +789,94 @@ fn a_check_bears_with_readers() {
         done.store(1, Ordering::Relaxed);
         assert!(wrong.is_none(), "{wrong:?}");
     });
+}
+
+/// One of the things that can go wrong with a checkpoint, or with the recovery after it.
+fn random_faults(random: &mut Random, used: u64) -> Faults {
+    let operations = [Operation::Write, Operation::Sync, Operation::SetLength, Operation::Read];
+    let kinds = [FileKind::RedoLog, FileKind::Database, FileKind::Metadata];
+    match random.below(6) {
+        0 => Faults::full_at(used + random.below(64 * 1024)),
+        1 => Faults::failing_directory_sync(random.below(2)),
+        _ => {
+            let operation = operations[random.below(4) as usize];
+            let kind = kinds[random.below(3) as usize];
+            let mut faults = Faults::failing(operation, kind, random.below(3));
+            faults.fail_again = random.one_in(2);
+            faults
+        }
+    }
+}
+
+#[test]
+fn whatever_fails_leaves_what_a_checkpoint_has_left() {
+    let used = |sim: &SimMedium| sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum::<u64>();
+    let (mut failures, mut cuts) = (0, 0);
+    let runs = std::env::var("LITEFOOT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
+    for seed in 0..runs {
+        let mut random = Random::new(seed);
+        let (mut sim, mut medium) = medium();
+        let (mut states, mut next, mut least) = (vec![Content::new()], 0, 0);
+        let options = Options { prefetch: random.one_in(2), clean_threshold: 1.0, ..options(64) };
+        let mut database = open_with(&medium, &options).unwrap();
+        for step in 0..60 {
+            sim.set_faults(Faults::default());
+            let mut model = states.last().unwrap().clone();
+            if database.unit().is_err() || database.statistics().pool.dirty > 40 {
+                // Latched: nothing can be cleaned any more.
+            } else {
+                random_unit(&database, &mut model, &mut random, &mut next);
+                states.push(model);
+            }
+            if !random.one_in(3) {
+                continue;
+            }
+            if random.one_in(2) {
+                sim.set_faults(random_faults(&mut random, used(&sim)));
+            }
+            let done = database.checkpoint();
+            if done.is_ok() {
+                least = states.len() - 1;
+            } else {
+                failures += 1;
+                database.check().unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+            }
+            if random.one_in(2) {
+                sim.set_faults(Faults::default());
+            }
+            let clean = match random.below(4) {
+                0 => continue,
+                1 => database.close(),
+                2 => Ok(drop(database)),
+                _ => {
+                    cuts += 1;
+                    let image = sim.cut(&mut random);
+                    std::mem::forget(database);
+                    (sim, medium) = (image.clone(), Arc::new(image));
+                    Err(Error::Threshold(0.0))
+                }
+            };
+            sim.set_faults(Faults::default());
+            let _ = clean;
+            for _ in 0..random.below(3) {
+                sim.set_faults(random_faults(&mut random, used(&sim)));
+                drop(open_with(&medium, &options));
+                sim.set_faults(Faults::default());
+                if random.one_in(2) {
+                    cuts += 1;
+                    let image = sim.cut(&mut random);
+                    (sim, medium) = (image.clone(), Arc::new(image));
+                }
+            }
+            database = open_with(&medium, &options)
+                .unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+            database.check().unwrap();
+            let found = content(&database);
+            let known = states[least..].iter().rposition(|state| *state == found);
+            let Some(known) = known else { panic!("seed {seed}, step {step}: no state is {found:?}") };
+            states.truncate(least + known + 1);
+            least = states.len() - 1;
+        }
+    }
+    eprintln!("{failures} failures, {cuts} power cuts");
 }
