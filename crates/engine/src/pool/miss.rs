@@ -44,13 +44,15 @@ impl Pool {
         let mut patience = Patience::default();
         let mut full = 0;
         for _ in 0..MOST_WAITS {
-            let (step, reads) = loop {
-                match self.step(page, state) {
-                    (Step::Soon, _) => self.pause(page, &mut patience)?,
+            let step = loop {
+                let (step, reads) = self.step(page, state);
+                // Whatever becomes of this page: those that are to be read say so already.
+                self.start(reads);
+                match step {
+                    Step::Soon => self.pause(page, &mut patience)?,
                     other => break other,
                 }
             };
-            self.start(reads);
             match step {
                 Step::Held(frame) => return Ok(self.held(frame, state)),
                 Step::Wait(slot) => {
@@ -222,11 +224,18 @@ impl Shared {
         if self.cleaning.load(Ordering::Relaxed) > 0 {
             return Step::Soon;
         }
+        let mut tried = 0;
         let slot = home.reading.values().next().cloned().or_else(|| {
             let others = self.partitions.iter().filter_map(|part| part.try_lock());
-            others.into_iter().find_map(|other| other.reading.values().next().cloned())
+            let mut others = others.inspect(|_| tried += 1);
+            others.find_map(|other| other.reading.values().next().cloned())
         });
-        slot.map_or(Step::Full, Step::Again)
+        match slot {
+            Some(slot) => Step::Again(slot),
+            // One that could not be looked at may be reading.
+            None if tried + 1 < self.partitions.len() => Step::Soon,
+            None => Step::Full,
+        }
     }
 
     /// The read of a page has ended.

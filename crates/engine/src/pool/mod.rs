@@ -238,7 +238,7 @@ impl Pool {
     /// Pages of the file.
     #[inline]
     pub fn pages(&self) -> u64 {
-        self.shared.pages.load(Ordering::Relaxed)
+        self.shared.pages.load(Ordering::Acquire)
     }
 
     /// Bytes of a page.
@@ -364,21 +364,30 @@ impl Pool {
     /// # Errors
     /// [`Error::Held`] where somebody holds it.
     pub fn forget(&self, page: u64) -> Result<()> {
+        self.forget_under(page, || ())
+    }
+
+    /// The same under a lock, which it answers: whoever takes that next finds the page gone. It is not held while
+    /// this waits, and must be taken under no lock of the pool.
+    pub(crate) fn forget_under<L>(&self, page: u64, lock: impl Fn() -> L) -> Result<L> {
         let state = self.state(page)?;
         let mut patience = Patience::default();
         loop {
+            let locked = lock();
             match state.forget() {
-                Forgotten::Empty => return Ok(()),
+                Forgotten::Empty => return Ok(locked),
                 Forgotten::Held => return Err(Error::Held { page }),
-                Forgotten::Busy => self.pause(page, &mut patience)?,
+                Forgotten::Busy => {}
                 Forgotten::Frame(frame, dirty) => {
                     if dirty {
                         self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
                     }
                     self.shared.give_back(frame);
-                    return Ok(());
+                    return Ok(locked);
                 }
             }
+            drop(locked);
+            self.pause(page, &mut patience)?;
         }
     }
 
@@ -419,12 +428,13 @@ impl Pool {
         all
     }
 
-    /// What is wrong between frames and pages, while nobody reads or writes: the page, and what.
+    /// What is wrong between frames and pages, while nobody writes: the page, and what.
     pub(crate) fn inconsistencies(&self) -> Vec<(u64, String)> {
         let mut wrong = Vec::new();
         let mut seen = std::collections::HashMap::new();
-        for partition in &self.shared.partitions {
-            let partition = partition.lock();
+        // All at once: frames are borrowed. Whoever holds one of them waits for no other.
+        let partitions: Vec<_> = self.shared.partitions.iter().map(Mutex::lock).collect();
+        for partition in &partitions {
             for (frame, page) in partition.owned() {
                 let found = self.shared.table.of(page).map(State::look);
                 if found != Some(Found::Ready(frame)) && found != Some(Found::Reading) {
@@ -468,10 +478,9 @@ impl Pool {
 
     #[inline]
     fn state(&self, page: u64) -> Result<&State> {
-        match self.shared.table.of(page) {
-            Some(state) if page < self.pages() => Ok(state),
-            _ => Err(Error::NoSuchPage { page }),
-        }
+        // The count first: those below it have their words.
+        let state = (page < self.pages()).then(|| self.shared.table.of(page)).flatten();
+        state.ok_or(Error::NoSuchPage { page })
     }
 
     fn note_dirty(&self, was_clean: bool) {

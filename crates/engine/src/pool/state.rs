@@ -8,11 +8,11 @@
 //! bit  51      AHEAD     read ahead and wanted by nobody yet
 //! bit  52      DIRTY     its bytes are newer than those on the medium
 //! bit  53      WRITING   one writer has it, and nobody else may look
-//! bit  54      CLEANING  the cleaner holds it: its bytes are on their way to the medium
+//! bit  54      CLEANING  the cleaner has it: its bytes are on their way to the medium
 //!
 //!   EMPTY --begin--> READING --ready--> READY <--hold / let go--> READY, held
 //!     ^ |               |              ^  |  ^ \--write / written--> READY, dirty
-//!     | +--begin_new----|--------------|--+   \--clean / cleaned--> READY, held by the cleaner
+//!     | +--begin_new----|--------------|--+   \--clean / cleaned--> READY, of the cleaner
 //!     +-----failed------+---- evict, forget: without holds
 //! ```
 //!
@@ -184,10 +184,10 @@ impl<W: Word> State<W> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let there = word & FRAME != 0 && word & DIRTY != 0;
-            if !there || word & (READING | WRITING | CLEANING) != 0 || word & HOLDS == HOLDS {
+            if !there || word & (READING | WRITING | CLEANING) != 0 {
                 return None;
             }
-            match self.0.swap_if(word, ((word & !DIRTY) + HOLD) | CLEANING, Ordering::Acquire) {
+            match self.0.swap_if(word, (word & !DIRTY) | CLEANING, Ordering::Acquire) {
                 Ok(_) => return Some(frame_of(word)),
                 Err(now) => word = now,
             }
@@ -199,7 +199,7 @@ impl<W: Word> State<W> {
         if !done {
             self.0.fetch_or(DIRTY, Ordering::Relaxed);
         }
-        self.0.fetch_sub(HOLD | CLEANING, Ordering::Release);
+        self.0.fetch_and(!CLEANING, Ordering::Release);
     }
 
     pub fn look(&self) -> Found {

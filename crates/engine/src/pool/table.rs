@@ -36,7 +36,7 @@ impl Table {
     /// The state of a page; there are some behind the last page that nobody uses.
     #[inline]
     pub fn of(&self, page: u64) -> Option<&State> {
-        let page = page as usize;
+        let page = usize::try_from(page).ok()?;
         let chunk = self.chunks.get(page / CHUNK)?.get()?;
         let (block, inside) = ((page % CHUNK) & !(BLOCK - 1), page & (BLOCK - 1));
         let rows = BLOCK / APART;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::sim::Faults;
+use crate::device::sim::{Faults, Random};
 use crate::device::{FileKind, Medium, OpenMode, Operation, SimMedium};
 use crate::task::io::IoConfig;
 use std::path::Path;
@@ -133,4 +133,118 @@ fn a_scan_is_read_ahead_and_not_past_the_end() {
     assert_eq!(statistics.missed + statistics.ahead, 300);
     assert!(statistics.ahead > 250 && statistics.ahead_used >= statistics.ahead - 64, "{statistics:?}");
     assert!(matches!(pool.hold(300), Err(Error::NoSuchPage { page: 300 })));
+}
+
+#[test]
+fn pages_to_read_ahead_are_read_where_the_page_that_led_to_them_is_taken_by_another() {
+    let (_, pool) = pool(100, 64, 1, true);
+    let until = |what: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !what() && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::yield_now();
+        }
+        what()
+    };
+    let on_their_way = || pool.shared.ahead_on_their_way.load(Ordering::Relaxed);
+    (0..4).for_each(|page| touch(&pool, page));
+    assert!(until(&|| on_their_way() == 0));
+    // Its first use asks for the next window, and then it cannot be held: all holds are taken.
+    let ahead = pool.statistics().ahead;
+    let state = pool.shared.table.of(4).unwrap();
+    let holds = std::iter::from_fn(|| state.hold_ready()).count();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| touch(&pool, 4));
+        assert!(until(&|| pool.statistics().ahead > ahead));
+        (0..holds).for_each(|_| state.let_go());
+        first.join().unwrap();
+    });
+    assert!(until(&|| on_their_way() == 0), "{} pages are being read for ever", on_their_way());
+    (0..100).for_each(|page| touch(&pool, page));
+}
+
+/// Threads that hold, write, make new, forget and clean pages while some reads fail.
+#[test]
+fn whatever_threads_do_a_page_has_one_frame_and_holds_its_own_bytes() {
+    for (seed, partitions, prefetch) in [(1, 1, true), (2, 3, true), (3, 8, false), (4, 5, true)] {
+        let (medium, pool) = pool(200, 40, partitions, prefetch);
+        let writing = crate::sync::RwLock::new(());
+        let is_of = |bytes: &[u8], page: u64| {
+            bytes.iter().skip(8).all(|byte| *byte == bytes[8]) && number(bytes) == page
+        };
+        let rounds = if cfg!(debug_assertions) { 4000 } else { 16_000 };
+        let stress = |thread: u64| {
+            let mut random = Random::new(seed * 100 + thread);
+            let mut done = 0;
+            for round in 0..rounds {
+                let page = if random.one_in(2) { (round + thread * 50) % 200 } else { random.below(200) };
+                match random.below(16) {
+                    0..=6 => {
+                        if let Ok(held) = pool.hold(page) {
+                            assert!(is_of(&held, page), "page {page}");
+                            done += 1;
+                        }
+                    }
+                    7..=8 => {
+                        let _writes = writing.read();
+                        if let Ok(mut held) = pool.hold_mut(page) {
+                            assert!(is_of(&held, page), "page {page}");
+                            held[8..].fill(random.bits() as u8);
+                        }
+                    }
+                    9 => {
+                        let _writes = writing.read();
+                        if let Ok(mut held) = pool.hold_new(page) {
+                            held[..8].copy_from_slice(&page.to_le_bytes());
+                        }
+                    }
+                    10..=11 => drop(pool.forget(page)),
+                    12 => pool.forget_clean(page),
+                    13 => {
+                        let _writes = writing.read();
+                        if let Ok(mut held) = pool.hold_mut(page) {
+                            held[8..].fill(1);
+                            pool.discard(held);
+                        }
+                    }
+                    _ if thread == 0 || pool.dirty() > 20 => {
+                        let nobody_writes = writing.write();
+                        let pages = pool.clean();
+                        drop(nobody_writes);
+                        for cleaning in pages {
+                            assert!(is_of(&cleaning, cleaning.page()));
+                            if !random.one_in(4) {
+                                pool.file().write_at(&cleaning, cleaning.page() * PAGE as u64).unwrap();
+                                cleaning.done();
+                            }
+                        }
+                    }
+                    _ => medium.set_faults(match random.below(3) {
+                        0 => Faults::failing(Operation::Read, FileKind::Database, random.below(20)),
+                        _ => Faults::default(),
+                    }),
+                }
+            }
+            done
+        };
+        let done: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    let stress = &stress;
+                    scope.spawn(move || stress(thread))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(done > rounds / 2);
+        medium.set_faults(Faults::default());
+        while pool.shared.ahead_on_their_way.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        let dirty = (0..200).filter(|page| pool.shared.table.of(*page).unwrap().is_dirty()).count();
+        assert_eq!((pool.dirty(), pool.inconsistencies()), (dirty, vec![]));
+        assert_eq!(pool.shared.cleaning.load(Ordering::Relaxed), 0);
+        (0..200).for_each(|page| pool.forget(page).unwrap());
+        assert_eq!((pool.statistics().free, pool.dirty(), pool.inconsistencies()), (40, 0, vec![]));
+        eprintln!("{partitions} partitions: {done} of {rounds} x 4 held");
+    }
 }

@@ -99,11 +99,30 @@ impl Allocation {
         self.free.iter().map(|page| u64::from(*page))
     }
 
+    /// Pages of the file once a page is taken; `None` where no more can be numbered.
+    pub fn pages_with_one(&self) -> Option<u64> {
+        if !self.free.is_empty() {
+            return Some(self.pages);
+        }
+        (self.pages < MOST_PAGES - 1).then(|| self.pages + 1 + u64::from(self.is_protected(self.pages)))
+    }
+
+    /// Pages of the file once so many consecutive ones are taken; `None` where they do not fit.
+    pub fn pages_with_run(&self, count: u64) -> Option<u64> {
+        let per_group = self.pages_per_group();
+        if count == 0 || count >= per_group || self.pages + count + per_group > MOST_PAGES {
+            return None;
+        }
+        let inside = self.pages % per_group;
+        let fits = inside > 0 && inside + count <= per_group;
+        Some(if fits { self.pages + count } else { self.pages.next_multiple_of(per_group) + 1 + count })
+    }
+
     /// The lowest free page, or a new one at the end; `None` where no more can be numbered.
     pub fn take(&mut self) -> Option<PageId> {
         match self.free.pop_first() {
             Some(page) => Some(u64::from(page)),
-            None => (self.pages < MOST_PAGES - 1).then(|| self.extend()),
+            None => self.pages_with_one().map(|_| self.extend()),
         }
     }
 
@@ -111,20 +130,12 @@ impl Allocation {
     ///
     /// Pages that are skipped because the group has too few left become free.
     pub fn take_run(&mut self, count: u64) -> Option<PageId> {
-        let per_group = self.pages_per_group();
-        if count == 0 || count >= per_group || self.pages + count + per_group > MOST_PAGES {
-            return None;
+        let end = self.pages_with_run(count)?;
+        let first = end - count;
+        while self.pages < end {
+            let page = self.extend();
+            if page < first { self.give_back(page) } else { self.mark(page) }
         }
-        let left = per_group - (self.pages - 1) % per_group - 1;
-        for _ in 0..if left < count { left } else { 0 } {
-            let skipped = self.extend();
-            self.give_back(skipped);
-        }
-        let first = self.extend();
-        for _ in 1..count {
-            self.extend();
-        }
-        (first..first + count).for_each(|page| self.mark(page));
         Some(first)
     }
 

@@ -391,13 +391,8 @@ impl Unit<'_> {
     /// [`Error::TooLarge`], [`Error::UnitTooLarge`], [`Error::Pool`]; those of the medium, where it is full.
     pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
         let inner = self.inner;
-        let too_large = || Error::TooLarge { path: inner.path.clone(), pages: 1 };
-        let (page, pages) = {
-            let mut table = inner.allocation.lock();
-            (table.take().ok_or_else(too_large)?, table.pages())
-        };
-        let held =
-            inner.grow(pages).and_then(|()| inner.pool.hold_new(page).map_err(|error| inner.explain(error)));
+        let page = inner.take(1, Allocation::pages_with_one, Allocation::take)?;
+        let held = inner.pool.hold_new(page);
         let mut table = inner.allocation.lock();
         match held {
             Ok(held) => {
@@ -406,7 +401,7 @@ impl Unit<'_> {
             }
             Err(error) => {
                 table.give_back(page);
-                Err(error)
+                Err(inner.explain(error))
             }
         }
     }
@@ -417,22 +412,7 @@ impl Unit<'_> {
     /// # Errors
     /// [`Error::TooLarge`]; those of the medium, where it is full.
     pub fn reserve(&self, count: u64) -> Result<PageId> {
-        let inner = self.inner;
-        let (first, pages) = {
-            let mut table = inner.allocation.lock();
-            let first = table.take_run(count);
-            let first = first.ok_or_else(|| Error::TooLarge { path: inner.path.clone(), pages: count })?;
-            (first, table.pages())
-        };
-        if let Err(error) = inner.grow(pages) {
-            let mut table = inner.allocation.lock();
-            for page in first..first + count {
-                table.take_back(page);
-                table.give_back(page);
-            }
-            return Err(error);
-        }
-        Ok(first)
+        self.inner.take(count, |table| table.pages_with_run(count), |table| table.take_run(count))
     }
 
     /// Gives a page back.
@@ -442,22 +422,14 @@ impl Unit<'_> {
     pub fn release(&self, page: PageId) -> Result<()> {
         let inner = self.inner;
         inner.require(page)?;
-        if !inner.allocation.lock().take_back(page) {
+        // Under the lock of the table: nobody finds the page in memory and free, or in use and gone.
+        let forgotten = inner.pool.forget_under(page, || inner.allocation.lock());
+        let mut table = forgotten.map_err(|error| inner.explain(error))?;
+        if !table.take_back(page) {
             return Err(Error::NotAllocated { page });
         }
-        let forgotten = inner.pool.forget(page);
-        let mut table = inner.allocation.lock();
-        match forgotten {
-            Ok(()) => {
-                table.give_back(page);
-                Ok(())
-            }
-            Err(error) => {
-                table.mark(page);
-                drop(table);
-                Err(inner.explain(error))
-            }
-        }
+        table.give_back(page);
+        Ok(())
     }
 }
 
@@ -494,6 +466,28 @@ impl Inner {
             return Err(Error::Protected { page });
         }
         if table.is_in_use(page) { Ok(()) } else { Err(Error::NotAllocated { page }) }
+    }
+
+    /// Takes pages from the table as soon as there is room for all that it has then: where there is none, it has
+    /// not changed, and can be written.
+    fn take(
+        &self,
+        count: u64,
+        end: impl Fn(&Allocation) -> Option<u64>,
+        take: impl Fn(&mut Allocation) -> Option<PageId>,
+    ) -> Result<PageId> {
+        let too_large = || Error::TooLarge { path: self.path.clone(), pages: count };
+        loop {
+            let end = {
+                let mut table = self.allocation.lock();
+                let end = end(&table).ok_or_else(too_large)?;
+                if end <= self.pool.pages() {
+                    return take(&mut table).ok_or_else(too_large);
+                }
+                end
+            };
+            self.grow(end)?;
+        }
     }
 
     /// Makes room for so many pages.
@@ -545,15 +539,26 @@ impl Pages for Database {
 impl PagesMut for Database {
     fn allocate(&self, count: u64) -> ops::Result<Extents> {
         let most = 8 * self.page_bytes() as u64 - 1;
-        let mut extents = Extents::new();
-        let mut left = count;
-        while left > 0 {
-            let run = left.min(most);
-            let first = self.unit().and_then(|unit| unit.reserve(run)).map_err(ops::Error::pages)?;
-            extents.push_range(first..first + run);
-            left -= run;
-        }
-        Ok(extents)
+        let allocate = || -> Result<Extents> {
+            let unit = self.unit()?;
+            // What cannot be numbered fails here, and not when the disk is full.
+            if count > MOST_PAGES - self.inner.allocation.lock().pages() {
+                return Err(Error::TooLarge { path: self.inner.path.clone(), pages: count });
+            }
+            let mut extents = Extents::new();
+            while extents.len() < count {
+                let run = most.min(count - extents.len());
+                match unit.reserve(run) {
+                    Ok(first) => extents.push_range(first..first + run),
+                    Err(error) => {
+                        extents.ranges().iter().cloned().flatten().try_for_each(|page| unit.release(page))?;
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(extents)
+        };
+        allocate().map_err(ops::Error::pages)
     }
 
     fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> ops::Result<()> {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// Suffixes of the files beside the data file.
 const META: &str = "-meta";
 const REDO: &str = "-redo";
+/// Suffix of the metadata file until it is complete.
+const UNFINISHED: &str = "-meta-unfinished";
 
 pub(super) struct Files {
     pub path: PathBuf,
@@ -35,36 +37,41 @@ pub(super) fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -
     if !PAGE_SIZES.contains(&page_bytes) {
         return Err(Error::PageSize(page_bytes));
     }
-    let all = [path.to_owned(), beside(path, META), beside(path, REDO)];
-    for path in &all {
-        if medium.info(path)?.is_some() {
-            return Err(Error::AlreadyExists { path: path.clone() });
+    for path in [path.to_owned(), beside(path, META), beside(path, REDO)] {
+        if medium.info(&path)?.is_some() {
+            return Err(Error::AlreadyExists { path });
         }
     }
-    let result = write_new(medium, path, page_bytes);
+    let data = medium.open(path, FileKind::Database, OpenMode::CreateNew);
+    // Whoever has made the data file makes the others: nobody else is at it.
+    let data = data.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::InvalidPath { path: path.to_owned() },
+        ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
+        _ => error.into(),
+    })?;
+    let result = write_new(medium, path, &*data, page_bytes);
     if result.is_err() {
         // What cannot be removed either keeps its name, and the next attempt names it.
-        all.iter().for_each(|path| drop(medium.delete(path)));
+        let made = [path.to_owned(), beside(path, META), beside(path, UNFINISHED)];
+        made.iter().for_each(|path| drop(medium.delete(path)));
     }
     result
 }
 
-fn write_new(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -> Result<()> {
-    let open = |path: &Path, kind| {
-        medium.open(path, kind, OpenMode::CreateNew).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::InvalidPath { path: path.to_owned() },
-            ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
-            _ => error.into(),
-        })
-    };
-    let data = open(path, FileKind::Database)?;
+fn write_new(medium: &Arc<dyn Medium>, path: &Path, data: &dyn File, page_bytes: usize) -> Result<()> {
     let mut page = vec![0; page_bytes];
     Allocation::new(page_bytes as u32).encode(0, &mut page);
     data.write_at(&page, 0)?;
     data.sync()?;
-    let meta = open(&beside(path, META), FileKind::Metadata)?;
+    let unfinished = beside(path, UNFINISHED);
+    // One that a power cut has left is nobody's.
+    let meta = medium.open(&unfinished, FileKind::Metadata, OpenMode::Create)?;
+    meta.set_len(0)?;
     meta.write_at(&Metadata { page_size: page_bytes as u32, groups: 1 }.encode(), 0)?;
     meta.sync()?;
+    // The data file has its name for good before the one appears that says so.
+    medium.sync_directory(parent_directory(path))?;
+    medium.rename(&unfinished, &beside(path, META))?;
     Ok(medium.sync_directory(parent_directory(path))?)
 }
 

@@ -2,13 +2,14 @@ use super::*;
 use crate::device::sim::{Faults, Random, SyncSite};
 use crate::device::{FileKind, Medium, OpenMode, Operation, OsMedium, SimMedium};
 use crate::ops::graph::{Graph, Order, Search, Text, load};
-use crate::ops::{Pages, scan};
+use crate::ops::{Pages, PagesMut, scan};
 use crate::pool;
 use crate::task::io::{IoConfig, IoQueue};
 use crate::task::{Config, Workers};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PATH: &str = "/d/store";
 const PAGE: usize = 4096;
@@ -417,8 +418,16 @@ fn threads_share_pages_and_none_is_torn_or_handed_out_twice() {
 type Content = BTreeMap<PageId, u64>;
 
 fn content(database: &Database) -> Content {
-    let pages = database.dump().into_iter().filter(|(_, used)| *used).flat_map(|(run, _)| run);
-    pages.filter(|page| *page != 0).map(|page| (page, value_or_torn(&database.pin(page).unwrap()))).collect()
+    content_from(database, 0)
+}
+
+/// What the pages from `first` on hold.
+fn content_from(database: &Database, first: PageId) -> Content {
+    let pages = database.extents().ranges().to_vec().into_iter().flatten();
+    pages
+        .filter(|page| *page >= first)
+        .map(|page| (page, value_or_torn(&database.pin(page).unwrap())))
+        .collect()
 }
 
 /// A random unit on the database and on the model.
@@ -479,13 +488,28 @@ fn it_agrees_with_a_model_over_reopens() {
 
 /// A run of units and checkpoints, cut at random moments; answers how many cuts, and the first failure.
 fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>) {
+    let begin = || {
+        let sim = SimMedium::new();
+        sim.set_faults(faults.clone());
+        Database::create(&(Arc::new(sim.clone()) as Arc<dyn Medium>), Path::new(PATH), PAGE).unwrap();
+        sim
+    };
+    power_cuts_from(begin, 0, seed, 80, cuts)
+}
+
+/// The same where the run begins with a database that is there, of whose pages those from `first` on count.
+fn power_cuts_from(
+    begin: impl Fn() -> SimMedium,
+    first: PageId,
+    seed: u64,
+    cuts_each: usize,
+    cuts: usize,
+) -> (usize, Option<String>) {
     let mut done = 0;
     let mut random = Random::new(seed);
     while done < cuts {
-        let sim = SimMedium::new();
-        sim.set_faults(faults.clone());
+        let sim = begin();
         let medium: Arc<dyn Medium> = Arc::new(sim.clone());
-        Database::create(&medium, Path::new(PATH), PAGE).unwrap();
         // The states between units, and which of them was the last that a checkpoint had made durable when.
         let mut states = vec![Content::new()];
         let mut durable = vec![(sim.operations(), 0)];
@@ -512,7 +536,7 @@ fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>)
         let mut replay = sim.replay();
         let created = durable[0].0;
         let mut moments: Vec<usize> =
-            (0..80).map(|_| created + random.below((end - created + 1) as u64) as usize).collect();
+            (0..cuts_each).map(|_| created + random.below((end - created + 1) as u64) as usize).collect();
         moments.sort_unstable();
         for cut in moments {
             replay.advance(cut);
@@ -524,7 +548,7 @@ fn power_cuts(seed: u64, faults: Faults, cuts: usize) -> (usize, Option<String>)
             let verdict = match open_with(&medium, &Options { prefetch: false, ..options(64) }) {
                 Err(error) => Some(format!("cannot be opened: {error}")),
                 Ok(database) => {
-                    let found = content(&database);
+                    let found = content_from(&database, first);
                     let most = most.min(states.len() - 1);
                     let known = states[least..=most].contains(&found);
                     let checked = database.check().err().map(|error| error.to_string());
@@ -547,6 +571,29 @@ fn power_cuts_leave_what_a_checkpoint_has_left() {
     let (done, failure) = power_cuts(11, Faults::default(), cuts);
     assert_eq!(failure, None);
     eprintln!("{done} power cuts");
+}
+
+/// The page of the table that the second group begins with comes into use amid the run.
+#[test]
+fn power_cuts_spare_what_crosses_into_another_group() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let first = 8 * PAGE as u64 - 12;
+    database.unit().unwrap().reserve(first - 1).unwrap();
+    database.close().unwrap();
+    let files = sim.files();
+    let run = |faults: Faults, seed, cuts| {
+        let begin = || {
+            let sim = SimMedium::with_files(files.clone());
+            sim.set_faults(faults.clone());
+            sim
+        };
+        power_cuts_from(begin, first, seed, 20, cuts)
+    };
+    let cuts = std::env::var("LITEFOOT_GROUP_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(20);
+    assert_eq!(run(Faults::default(), 1, cuts).1, None);
+    let (_, failure) = run(Faults::ignoring(SyncSite::File(FileKind::Metadata), None), 3, 100);
+    assert!(failure.is_some(), "nothing is lost without the sync of the metadata");
 }
 
 #[test]
@@ -585,6 +632,258 @@ fn thousands_of_concurrent_allocations_are_all_different() {
         assert_eq!(value(&database.pin(*page).unwrap()), with);
     }
     database.check().unwrap();
+}
+
+/// Lets two threads do something at the same moment, as far as that can be had.
+fn at_once<A: Send, B: Send>(first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B + Send) -> (A, B) {
+    let ready = AtomicUsize::new(0);
+    let start = || {
+        ready.fetch_add(1, Ordering::SeqCst);
+        while ready.load(Ordering::SeqCst) < 2 {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            start();
+            second()
+        });
+        start();
+        (first(), other.join().unwrap())
+    })
+}
+
+#[test]
+fn of_two_who_create_a_database_one_has_it() {
+    for _ in 0..300 {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let create = || Database::create(&medium, Path::new(PATH), PAGE);
+        let results: [Result<()>; 2] = at_once(create, create).into();
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+        drop(open(&medium));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_a_database_that_is_created_or_not() {
+    let (sim, _) = medium();
+    let mut random = Random::new(3);
+    let mut replay = sim.replay();
+    for cut in 0..=replay.len() {
+        replay.advance(cut);
+        for _ in 0..50 {
+            let medium: Arc<dyn Medium> = Arc::new(replay.cut(&mut random));
+            match open_with(&medium, &options(64)) {
+                Ok(database) => assert_eq!(content(&database), Content::new()),
+                Err(Error::NotFound { .. }) if cut < replay.len() => {
+                    let data = medium.info(Path::new(PATH)).unwrap().is_some();
+                    let meta = medium.info(Path::new(&format!("{PATH}-meta"))).unwrap().is_some();
+                    assert!(data || !meta, "cut at {cut}");
+                }
+                Err(error) => panic!("cut at {cut}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_is_released_or_pinned_for_writing_and_keeps_what_it_holds() {
+    let (_, medium) = medium();
+    let database = open(&medium);
+    for round in 0..1000 {
+        let page = alloc(&database, 7 + round);
+        let pin = || database.unit().unwrap().pin_mut(page).map(|bytes| value(&bytes));
+        let release = || database.unit().unwrap().release(page);
+        let (pinned, released) = at_once(pin, release);
+        match (&pinned, &released) {
+            (Ok(found), _) => assert_eq!(*found, 7 + round),
+            (Err(Error::NotAllocated { .. }), Ok(())) => {}
+            _ => panic!("round {round}: {pinned:?}, {released:?}"),
+        }
+        if released.is_err() {
+            assert_eq!(value(&database.pin(page).unwrap()), 7 + round);
+            database.unit().unwrap().release(page).unwrap();
+        }
+    }
+    database.check().unwrap();
+}
+
+#[test]
+fn a_group_that_finds_no_room_is_not_begun() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let group = 8 * PAGE as u64;
+    database.unit().unwrap().reserve(group - 3).unwrap();
+    let page = alloc(&database, 1);
+    alloc(&database, 2);
+    database.checkpoint().unwrap();
+    fill(&mut database.unit().unwrap().pin_mut(page).unwrap(), 3);
+    let before = database.statistics();
+    // All that a checkpoint needs is there, and not a byte more.
+    let used = sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum();
+    sim.set_faults(Faults::full_at(used));
+    assert!(database.unit().unwrap().alloc().is_err());
+    assert!(database.unit().unwrap().reserve(10).is_err());
+    let after = database.statistics();
+    assert_eq!((after.pages, after.in_use), (before.pages, before.in_use));
+    database.check().unwrap();
+    database.checkpoint().unwrap();
+    sim.set_faults(Faults::default());
+    assert_eq!(alloc(&database, 4), group + 1);
+    database.check().unwrap();
+    database.close().unwrap();
+    let database = open(&medium);
+    assert_eq!(value(&database.pin(page).unwrap()), 3);
+    assert_eq!(value(&database.pin(group + 1).unwrap()), 4);
+}
+
+#[test]
+fn many_pages_at_once_are_allocated_all_or_none() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    // Room for the first run, and not for the second.
+    sim.set_faults(Faults::full_at(200 << 20));
+    let before = database.statistics().in_use;
+    assert!(database.allocate(100_000).is_err());
+    let protected = database.statistics().pages.div_ceil(8 * PAGE as u64) - 1;
+    assert_eq!(database.statistics().in_use, before + protected);
+    database.check().unwrap();
+    for count in [MOST_PAGES, 1 << 60, u64::MAX] {
+        let error = database.allocate(count).err().unwrap();
+        assert!(error.to_string().contains("cannot be numbered"), "{error}");
+    }
+    sim.set_faults(Faults::default());
+    assert_eq!(database.allocate(40_000).unwrap().len(), 40_000);
+}
+
+#[test]
+fn a_checkpoint_takes_a_page_however_many_hold_it() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let page = alloc(&database, 5);
+    let pins: Vec<Pinned<'_>> = (0..0xffff).map(|_| database.pin(page).unwrap()).collect();
+    database.checkpoint().unwrap();
+    assert_eq!(database.statistics().pool.dirty, 0);
+    let medium: Arc<dyn Medium> = Arc::new(sim.cut(&mut Random::new(1)));
+    assert_eq!(value(&open(&medium).pin(page).unwrap()), 5);
+    drop(pins);
+}
+
+#[test]
+fn a_check_bears_with_readers() {
+    let (_, medium) = medium();
+    let database = open_with(&medium, &Options { partitions: 4, ..options(16) }).unwrap();
+    let pages: Vec<PageId> = (0..200).map(|with| alloc(&database, with)).collect();
+    database.checkpoint().unwrap();
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (database, pages, done) = (&database, &pages, &done);
+            scope.spawn(move || {
+                let mut random = Random::new(thread);
+                while done.load(Ordering::Relaxed) == 0 {
+                    let at = random.below(200);
+                    assert_eq!(value(&database.pin(pages[at as usize]).unwrap()), at);
+                }
+            });
+        }
+        let wrong = (0..20_000).find_map(|_| database.check().err());
+        done.store(1, Ordering::Relaxed);
+        assert!(wrong.is_none(), "{wrong:?}");
+    });
+}
+
+/// One of the things that can go wrong with a checkpoint, or with the recovery after it.
+fn random_faults(random: &mut Random, used: u64) -> Faults {
+    let operations = [Operation::Write, Operation::Sync, Operation::SetLength, Operation::Read];
+    let kinds = [FileKind::RedoLog, FileKind::Database, FileKind::Metadata];
+    match random.below(6) {
+        0 => Faults::full_at(used + random.below(64 * 1024)),
+        1 => Faults::failing_directory_sync(random.below(2)),
+        _ => {
+            let operation = operations[random.below(4) as usize];
+            let kind = kinds[random.below(3) as usize];
+            let mut faults = Faults::failing(operation, kind, random.below(3));
+            faults.fail_again = random.one_in(2);
+            faults
+        }
+    }
+}
+
+#[test]
+fn whatever_fails_leaves_what_a_checkpoint_has_left() {
+    let used = |sim: &SimMedium| sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum::<u64>();
+    let (mut failures, mut cuts) = (0, 0);
+    let runs = std::env::var("LITEFOOT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
+    for seed in 0..runs {
+        let mut random = Random::new(seed);
+        let (mut sim, mut medium) = medium();
+        let (mut states, mut next, mut least) = (vec![Content::new()], 0, 0);
+        let options = Options { prefetch: random.one_in(2), clean_threshold: 1.0, ..options(64) };
+        let mut database = open_with(&medium, &options).unwrap();
+        for step in 0..60 {
+            sim.set_faults(Faults::default());
+            let mut model = states.last().unwrap().clone();
+            if database.unit().is_err() || database.statistics().pool.dirty > 40 {
+                // Latched: nothing can be cleaned any more.
+            } else {
+                random_unit(&database, &mut model, &mut random, &mut next);
+                states.push(model);
+            }
+            if !random.one_in(3) {
+                continue;
+            }
+            if random.one_in(2) {
+                sim.set_faults(random_faults(&mut random, used(&sim)));
+            }
+            let done = database.checkpoint();
+            if done.is_ok() {
+                least = states.len() - 1;
+            } else {
+                failures += 1;
+                database.check().unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+            }
+            if random.one_in(2) {
+                sim.set_faults(Faults::default());
+            }
+            let clean = match random.below(4) {
+                0 => continue,
+                1 => database.close(),
+                2 => {
+                    drop(database);
+                    Ok(())
+                }
+                _ => {
+                    cuts += 1;
+                    let image = sim.cut(&mut random);
+                    std::mem::forget(database);
+                    (sim, medium) = (image.clone(), Arc::new(image));
+                    Err(Error::Threshold(0.0))
+                }
+            };
+            sim.set_faults(Faults::default());
+            let _ = clean;
+            for _ in 0..random.below(3) {
+                sim.set_faults(random_faults(&mut random, used(&sim)));
+                drop(open_with(&medium, &options));
+                sim.set_faults(Faults::default());
+                if random.one_in(2) {
+                    cuts += 1;
+                    let image = sim.cut(&mut random);
+                    (sim, medium) = (image.clone(), Arc::new(image));
+                }
+            }
+            database = open_with(&medium, &options)
+                .unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+            database.check().unwrap();
+            let found = content(&database);
+            let known = states[least..].iter().rposition(|state| *state == found);
+            let Some(known) = known else { panic!("seed {seed}, step {step}: no state is {found:?}") };
+            states.truncate(least + known + 1);
+            least = states.len() - 1;
+        }
+    }
+    eprintln!("{failures} failures, {cuts} power cuts");
 }
 
 /// Many fibers on few threads: one that waits for a page, a frame or the gate leaves its thread to others.
