@@ -26,8 +26,8 @@ enum Step {
     Again(Arc<Slot>),
     /// Look again soon: another thread is at what is needed.
     Soon,
-    /// Nobody can have the page now.
-    Full,
+    /// Nobody can have the page now; and whether pages were dirty before that was found out.
+    Full(bool),
 }
 
 /// What came of looking for a frame.
@@ -63,14 +63,15 @@ impl Pool {
                     }
                 }
                 Step::Again(slot) => slot.wait(|result| result.is_some().then_some(())),
-                Step::Full if full + 1 < LOOKS_FOR_A_FRAME => {
+                Step::Full(_) if full + 1 < LOOKS_FOR_A_FRAME => {
                     full += 1;
                     self.pause(page, &mut patience)?;
                 }
-                Step::Soon | Step::Full => break,
+                Step::Full(dirty) => return Err(self.full(dirty)),
+                Step::Soon => break,
             }
         }
-        Err(self.full())
+        Err(self.full(self.shared.has_dirty()))
     }
 
     /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
@@ -79,22 +80,23 @@ impl Pool {
         if state.look() != Found::Empty {
             return Ok(None);
         }
+        let dirty = self.shared.has_dirty();
         match self.shared.frame(&mut partition, page) {
             Frame::Found(frame) => {
                 state.begin_new(frame);
                 Ok(Some(frame))
             }
             Frame::Contended => Ok(None),
-            Frame::None => match self.shared.comes_free(&partition) {
-                Step::Full => Err(self.full()),
+            Frame::None => match self.shared.comes_free(&partition, dirty) {
+                Step::Full(dirty) => Err(self.full(dirty)),
                 _ => Ok(None),
             },
         }
     }
 
-    fn full(&self) -> Error {
+    fn full(&self, dirty: bool) -> Error {
         let frames = self.frames();
-        if self.dirty() > 0 { Error::AllDirty { frames } } else { Error::AllHeld { frames } }
+        if dirty { Error::AllDirty { frames } } else { Error::AllHeld { frames } }
     }
 
     fn start(&self, mut reads: Vec<Request>) {
@@ -109,6 +111,7 @@ impl Pool {
     /// One look under the lock, and what has to be read after it.
     fn step(&self, page: u64, state: &State) -> (Step, Vec<Request>) {
         let mut reads = Vec::new();
+        let dirty = self.shared.has_dirty();
         let (step, is_news) = {
             let mut partition = self.shared.partition(page).lock();
             match (state.look(), partition.reading.get(&page).cloned()) {
@@ -131,7 +134,7 @@ impl Pool {
                         (Step::Wait(slot), true)
                     }
                     Frame::Contended => (Step::Soon, false),
-                    Frame::None => (self.shared.comes_free(&partition), false),
+                    Frame::None => (self.shared.comes_free(&partition, dirty), false),
                 },
             }
         };
@@ -219,8 +222,13 @@ impl Shared {
         if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
     }
 
+    /// Whether pages are dirty, or were until now. Asked before a frame is looked for: they may be clean after it.
+    fn has_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) > 0 || self.cleaning.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether some frame comes free by itself: when a read that is under way ends and is used, or a cleaning.
-    fn comes_free(&self, home: &Partition) -> Step {
+    fn comes_free(&self, home: &Partition, dirty: bool) -> Step {
         if self.cleaning.load(Ordering::Relaxed) > 0 {
             return Step::Soon;
         }
@@ -234,7 +242,7 @@ impl Shared {
             Some(slot) => Step::Again(slot),
             // One that could not be looked at may be reading.
             None if tried + 1 < self.partitions.len() => Step::Soon,
-            None => Step::Full,
+            None => Step::Full(dirty),
         }
     }
 

@@ -420,8 +420,9 @@ impl Pool {
         for page in pages {
             let Some(state) = self.shared.table.of(page) else { continue };
             if let Some(frame) = state.clean() {
-                self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+                // In this order: whoever finds none dirty finds it here.
                 self.shared.cleaning.fetch_add(1, Ordering::Relaxed);
+                self.shared.dirty.fetch_sub(1, Ordering::Release);
                 all.push(self.cleaning(page, frame, state));
             }
         }

@@ -203,7 +203,8 @@ impl Database {
             busy: Watched::new(false),
             counters: Counters::default(),
             signal: Arc::default(),
-            threshold: (frames as f64 * options.clean_threshold) as usize,
+            // A frame at least is left for a unit that begins.
+            threshold: ((frames as f64 * options.clean_threshold) as usize).min(frames - 1),
             cleaner: options.cleaner,
         });
         let background = match options.cleaner {

@@ -128,6 +128,8 @@ impl Files {
         self.data.set_len(pages * page_bytes as u64)?;
         self.latch.watch(self.data.sync())?;
         self.note_groups(pages.div_ceil(8 * page_bytes as u64) as u32)?;
+        // Whoever wrote what it says may have ended before that was for good.
+        self.latch.watch(self.meta.sync())?;
         Ok(self.redo.delete()?)
     }
 
@@ -170,8 +172,10 @@ impl Files {
             return Err(too_short(expected));
         }
         if len > expected {
-            self.cut(expected)?;
+            self.data.set_len(expected)?;
         }
+        // Always: whoever cut it before may have ended before that was for good.
+        self.latch.watch(self.data.sync())?;
         Ok(allocation)
     }
 }
