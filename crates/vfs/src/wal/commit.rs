@@ -271,12 +271,12 @@ impl Commits {
             return Err(Cause::LogFull);
         }
         let room = (used + needed).max(media.statements.room());
-        media
+        let claimed = media
             .ready(page_bytes, room)
             .and_then(|()| media.claim(page_bytes, end))
             .map_err(|_| Cause::Unavailable)?;
         let mut queue = self.queue.lock();
-        queue.claimed = end + FRAMES_CLAIMED;
+        queue.claimed = claimed;
         queue.ready = true;
         queue.room = media.statements.room().min(self.statement_bytes);
         queue.used = queue.used.max(media.statements.bytes());
@@ -405,8 +405,8 @@ impl Commits {
             return Ok(());
         }
         let mut media = self.media.lock();
-        media.claim(page_bytes, end)?;
-        self.queue.lock().claimed = end + FRAMES_CLAIMED;
+        let claimed = media.claim(page_bytes, end)?;
+        self.queue.lock().claimed = claimed;
         Ok(())
     }
 
@@ -504,10 +504,15 @@ impl Media {
         Ok(())
     }
 
-    /// Claims space in the redo log for all frames up to `end`, and some more.
-    fn claim(&mut self, page_bytes: usize, end: usize) -> litefoot_engine::device::Result<()> {
-        let ahead = end.saturating_sub(self.logged) + FRAMES_CLAIMED;
-        self.redo.claim(page_bytes as u32, ahead as u32)
+    /// Claims space in the redo log for all frames up to `end`, and for some more if there is room; answers up to
+    /// which.
+    fn claim(&mut self, page_bytes: usize, end: usize) -> litefoot_engine::device::Result<usize> {
+        let needed = end.saturating_sub(self.logged);
+        let mut claim = |frames: usize| self.redo.claim(page_bytes as u32, frames as u32);
+        if claim(needed + FRAMES_CLAIMED).is_ok() {
+            return Ok(end + FRAMES_CLAIMED);
+        }
+        claim(needed).map(|()| end)
     }
 
     /// The records of transactions, and of the texts that are new.

@@ -266,7 +266,7 @@ impl RedoLog {
     /// Makes sure that `frames` more frames will not run out of space, without writing them.
     pub fn claim(&mut self, page_bytes: u32, frames: u32) -> Result<()> {
         let header = self.begin(page_bytes)?;
-        let end = header.frame_offset(self.frames + frames) + space::MOST_BEYOND;
+        let end = header.frame_offset(self.frames + frames);
         let Some(file) = self.file.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
             return Ok(());
         };
