@@ -28,7 +28,7 @@
 //!    adjacent ones; at most half of the frames at a time.
 //!
 //! # What it does not do
-//! Write. A dirty page stays until its owner has cleaned it ([`Pool::clean`]) or dropped it ([`Pool::forget`]): what
+//! Write. A dirty page stays until its owner has cleaned it or dropped it ([`Pool::forget`]): what
 //! may be written where, and when, is a matter of durability.
 //!
 //! # Invariants
