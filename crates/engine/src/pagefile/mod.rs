@@ -20,7 +20,7 @@
 //!    last. A builder that is dropped unfinished leaves nothing.
 //! 2. A file that is none, has another length than it says, or a header that is damaged, is refused.
 //! 3. [`PageFile`] keeps at most [`Options::cache_bytes`] of pages in memory, and at least [`FEWEST_PAGES`], in a
-//!    [`Pool`](crate::pool::Pool). On top come 8 bytes for each page of the file.
+//!    [`Pool`](crate::pool::Pool). On top come 8 to 16 bytes for each page of the file.
 //!
 //! # What it does not do
 //! Write pages of a file that has its name, or notice when somebody else does.
