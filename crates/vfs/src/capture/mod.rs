@@ -378,9 +378,10 @@ impl Capture {
         };
         let parameters = statement.parameters();
         state.captured.begin_statement(text, parameters);
-        if parameters > 0 && !self.add_values(state, statement, parameters) {
-            let readable = statement.has_readable_bindings();
-            state.cause = Some(if readable { Cause::Unavailable } else { Cause::Bindings });
+        if parameters > 0 && !statement.has_readable_bindings() {
+            state.cause = Some(Cause::Bindings);
+        } else if parameters > 0 && !self.add_values(state, statement, parameters) {
+            state.cause = Some(Cause::Unavailable);
         }
         if state.captured.values.len() > MOST_BYTES {
             state.cause = Some(Cause::Size);

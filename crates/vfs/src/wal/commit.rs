@@ -358,7 +358,7 @@ impl Commits {
         let mut media = self.media.lock();
         let media = &mut *media;
         // Whoever failed before took transactions along that others wait for.
-        self.latch.check(media.statements.path())?;
+        self.latch.check(&self.path)?;
         // What a fold has taken meanwhile is in the redo log.
         batch.retain(|pending| pending.generation == media.generation && pending.end > media.logged);
         let result = media.append(&batch).and_then(|records| match durability {
@@ -450,7 +450,7 @@ impl Commits {
         media.texts.clear();
         let mut queue = self.queue.lock();
         queue.pending.clear();
-        (queue.logged, queue.generation) = (0, media.generation);
+        (queue.logged, queue.claimed, queue.generation) = (0, 0, media.generation);
         queue.synced = media.redo.is_synced();
         self.durable.fetch_max(queue.published, Ordering::AcqRel);
         queue.begin_log(&media);
@@ -486,7 +486,6 @@ impl Queue {
         let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
         self.used = media.statements.bytes() + pending;
         self.ready = false;
-        self.claimed = 0;
     }
 }
 
