@@ -2,15 +2,14 @@
 //! and made.
 
 use crate::failure::Failure;
-use litefoot_engine::device::{OsMedium, parent_directory};
+use litefoot_engine::device::{Medium, OsMedium, parent_directory};
 use litefoot_engine::ops::{self, Extents, Pages};
 use litefoot_engine::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
 use litefoot_engine::pool::{FEWEST_FRAMES, Statistics};
-use litefoot_engine::store::{self, Database, Pinned};
+use litefoot_engine::store::{self, Database};
 use litefoot_engine::task::io::{IoConfig, IoQueue};
 use litefoot_engine::task::{Config, Workers};
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -63,7 +62,7 @@ pub fn create(path: &Path, page_bytes: PageBytes) -> Result<Builder, Failure> {
         let what = format!("the directory {} does not exist", directory.display());
         return Err(Failure::file(path, what).advice(format!("Make it: mkdir -p {}", directory.display())));
     }
-    Builder::create(Arc::new(OsMedium::new()), path, page_bytes.0).map_err(|error| explain(path, &error))
+    Builder::create(medium(), path, page_bytes.0).map_err(|error| explain(path, &error))
 }
 
 /// Gives a page file its name.
@@ -97,25 +96,8 @@ pub enum Opened {
     Database(Database),
 }
 
-/// A page of either.
-pub enum Page<'a> {
-    Held(Held<'a>),
-    Pinned(Pinned<'a>),
-}
-
-impl Deref for Page<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Page::Held(page) => page,
-            Page::Pinned(page) => page,
-        }
-    }
-}
-
 impl Pages for Opened {
-    type Guard<'a> = Page<'a>;
+    type Guard<'a> = Held<'a>;
 
     fn page_bytes(&self) -> usize {
         match self {
@@ -124,10 +106,10 @@ impl Pages for Opened {
         }
     }
 
-    fn page(&self, page: u64) -> ops::Result<Page<'_>> {
+    fn page(&self, page: u64) -> ops::Result<Held<'_>> {
         match self {
-            Opened::File(file) => file.page(page).map(Page::Held),
-            Opened::Database(database) => database.page(page).map(Page::Pinned),
+            Opened::File(file) => file.page(page),
+            Opened::Database(database) => database.page(page),
         }
     }
 }
@@ -149,16 +131,9 @@ impl Opened {
     }
 }
 
-/// The file beside a database that says what it is.
-pub fn metadata_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-meta");
-    name.into()
-}
-
 /// Opens a page file or a database of pages, whichever is there.
 pub fn open_any(path: &Path, options: &Options) -> Result<Opened, Failure> {
-    if metadata_of(path).exists() {
+    if Database::exists(&OsMedium::new(), path).map_err(said)? {
         open_database(path, options).map(Opened::Database)
     } else {
         open(path, options).map(|file| Opened::File(Box::new(file)))
@@ -167,25 +142,28 @@ pub fn open_any(path: &Path, options: &Options) -> Result<Opened, Failure> {
 
 /// Makes a database of pages, and opens it.
 pub fn create_database(path: &Path, page_bytes: PageBytes) -> Result<Database, Failure> {
-    let medium: Arc<dyn litefoot_engine::device::Medium> = Arc::new(OsMedium::new());
-    Database::create(&medium, path, page_bytes.0).map_err(|error| Failure::new(error.to_string()))?;
+    Database::create(&medium(), path, page_bytes.0).map_err(said)?;
     open_database(path, &Options::default())
 }
 
 /// Removes a database that was not finished.
 pub fn remove_database(path: &Path) {
-    let mut redo = path.as_os_str().to_owned();
-    redo.push("-redo");
     // What cannot be removed keeps its name, and the next attempt says so.
-    for file in [path, &metadata_of(path), Path::new(&redo)] {
-        let _ = std::fs::remove_file(file);
-    }
+    let _ = Database::remove(&OsMedium::new(), path);
+}
+
+fn medium() -> Arc<dyn Medium> {
+    Arc::new(OsMedium::new())
+}
+
+/// An error of a database of pages: it names its file itself.
+fn said(error: store::Error) -> Failure {
+    Failure::new(error.to_string())
 }
 
 /// Opens a database of pages.
 pub fn open_database(path: &Path, options: &Options) -> Result<Database, Failure> {
     look(path)?;
-    let medium: Arc<dyn litefoot_engine::device::Medium> = Arc::new(OsMedium::new());
     // Pages of the largest size fit any pool of whole ones.
     let most = PAGE_SIZES[PAGE_SIZES.len() - 1];
     let options = store::Options {
@@ -194,7 +172,7 @@ pub fn open_database(path: &Path, options: &Options) -> Result<Database, Failure
         prefetch: options.prefetch,
         ..store::Options::default()
     };
-    Database::open(&medium, path, queue()?, &options).map_err(|error| Failure::new(error.to_string()))
+    Database::open(&medium(), path, queue()?, &options).map_err(said)
 }
 
 /// Starts workers: one for each processor where no number is given.

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use support::{PROGRAM, Watchdog, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed};
 
 /// A user without rights of its own, which tests that run as root become: root may do everything.
@@ -222,6 +222,21 @@ fn a_second_owner_is_told_who_is_in_the_way() {
     succeed(directory, &["sql", "a.db", INSERT]);
 }
 
+/// Runs a script that may mount file systems, on the directory `disk`; `None` where this system does not let us.
+fn in_namespace(directory: &Path, script: &str) -> Option<Output> {
+    fs::create_dir(directory.join("disk")).unwrap();
+    let run = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
+        command.current_dir(directory).output()
+    };
+    if !run("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this system lets nobody make a mount namespace");
+        return None;
+    }
+    Some(run(script).unwrap())
+}
+
 /// A file system of 256 KiB that exists only for the commands run in it, in a mount namespace of its own.
 const FULL_DISK: &str = r#"
     set -e
@@ -241,17 +256,7 @@ const FULL_DISK: &str = r#"
 fn a_full_disk_costs_the_transaction_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    fs::create_dir(directory.join("disk")).unwrap();
-    let namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
-        command.current_dir(directory).output()
-    };
-    if !namespace("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this system lets nobody make a mount namespace");
-        return;
-    }
-    let output = namespace(FULL_DISK).unwrap();
+    let Some(output) = in_namespace(directory, FULL_DISK) else { return };
     assert!(stdout_of(output, "the script").ends_with("a.db: in order\n"));
     let message = fs::read_to_string(directory.join("message")).unwrap();
     assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
@@ -278,18 +283,9 @@ const FULL_DISK_WAL: &str = r#"
 fn a_full_disk_is_met_by_a_commit_in_wal_mode_too() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    fs::create_dir(directory.join("disk")).unwrap();
     fs::write(directory.join("inserts.sql"), "INSERT INTO t VALUES(zeroblob(3000));\n".repeat(400)).unwrap();
-    let namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
-        command.current_dir(directory).output()
-    };
-    if !namespace("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this system lets nobody make a mount namespace");
-        return;
-    }
-    let output = stdout_of(namespace(FULL_DISK_WAL).unwrap(), "the script");
+    let Some(output) = in_namespace(directory, FULL_DISK_WAL) else { return };
+    let output = stdout_of(output, "the script");
     let message = fs::read_to_string(directory.join("message")).unwrap();
     assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
     assert!(message.contains("the disk is full") && message.contains("Make room"), "{message}");

@@ -15,7 +15,7 @@ pub use wal::Wal;
 
 use crate::failure::Failure;
 use litefoot_engine::device::{
-    DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, OsMedium, RangeLock,
+    self, DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, OsMedium, RangeLock,
 };
 use std::path::{Path, PathBuf};
 
@@ -93,9 +93,7 @@ fn beside<T>(
     kind: FileKind,
     read: impl Fn(&dyn File) -> litefoot_engine::device::Result<T>,
 ) -> Result<Option<T>, Failure> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    match medium.open(Path::new(&name), kind, OpenMode::ReadOnly).and_then(|file| read(&*file)) {
+    match medium.open(&device::beside(path, ending), kind, OpenMode::ReadOnly).and_then(|file| read(&*file)) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(device_failure(&error)),

@@ -15,10 +15,10 @@
 //!    file short calls [`Mapping::forget`] before.
 //! 2. Stores go to the range of one caller's write; callers do not write the same range at once.
 
+use crate::sync::Mutex;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a file is to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Mapping {
     /// Writes the buffers one behind the other from `offset`, durably; `false` where the range is not in the
     /// file yet or the file cannot be mapped, and nothing was written.
     pub fn write(&self, file: &File, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<bool> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         let Some(end) = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(total)) else {
             return Ok(false);
@@ -88,14 +88,10 @@ impl Mapping {
 
     /// Gives the mapping up: the file may become shorter.
     pub fn forget(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if matches!(*state, State::Mapped(_)) {
             *state = State::Untried;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -253,10 +253,39 @@ pub(crate) fn total_bytes(bufs: &[IoSlice<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
+/// The path of a file that lies beside another: the same name with something behind it.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Most bytes of one write of adjacent pages.
+const RUN_BYTES: usize = 256 * 1024;
+
+/// Cuts pages, sorted by number, into runs of adjacent ones that are written together.
+pub fn runs<T>(pages: &[T], page_bytes: usize, number: impl Fn(&T) -> u64) -> impl Iterator<Item = &[T]> {
+    let most = (RUN_BYTES / page_bytes).max(1);
+    pages.chunk_by(move |a, b| number(a) + 1 == number(b)).flat_map(move |run| run.chunks(most))
+}
+
 /// The directory part of a path; `.` for a bare name.
 pub fn parent_directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_pages_leave_together_and_no_write_is_too_large() {
+        let pages: Vec<u64> = [3, 4, 5, 9].into_iter().chain(100..300).collect();
+        let runs: Vec<(u64, usize)> =
+            runs(&pages, 4096, |page| *page).map(|run| (run[0], run.len())).collect();
+        assert_eq!(runs, [(3, 3), (9, 1), (100, 64), (164, 64), (228, 64), (292, 8)]);
     }
 }

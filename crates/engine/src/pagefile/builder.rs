@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use super::{Error, PAGE_SIZES, Result};
-use crate::device::{File, FileKind, Medium, OpenMode, parent_directory};
+use crate::device::{File, FileKind, Medium, OpenMode, beside, parent_directory};
 use crate::ops::{self, Extents, Pages, PagesMut};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,7 @@ impl Builder {
         if medium.info(path)?.is_some() {
             return Err(Error::Exists { path: path.to_owned() });
         }
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(UNFINISHED);
-        let unfinished = PathBuf::from(unfinished);
+        let unfinished = beside(path, UNFINISHED);
         // One that a power cut has left is nobody's.
         let file = medium.open(&unfinished, FileKind::Database, OpenMode::Create)?;
         file.set_len(0)?;

@@ -1,12 +1,11 @@
 //! The slow path: a page that is not in memory, on its way, or read ahead and not yet wanted.
 
 use super::partition::{Partition, Slot};
-use super::patience::Patience;
 use super::state::{Found, State};
 use super::{Error, Held, Pool, Result, Shared};
 use crate::device::DeviceError;
-use crate::task::in_fiber;
 use crate::task::io::{Buffer, Completion, Direction, Request};
+use crate::task::{Patience, in_fiber};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,17 +41,11 @@ impl Pool {
     #[cold]
     pub(super) fn hold_slowly<'a>(&'a self, page: u64, state: &'a State) -> Result<Held<'a>> {
         let mut patience = Patience::default();
-        let mut full = 0;
-        for _ in 0..MOST_WAITS {
-            let step = loop {
-                let (step, reads) = self.step(page, state);
-                // Whatever becomes of this page: those that are to be read say so already.
-                self.start(reads);
-                match step {
-                    Step::Soon => self.pause(page, &mut patience)?,
-                    other => break other,
-                }
-            };
+        let (mut waits, mut full) = (0, 0);
+        while waits < MOST_WAITS {
+            let (step, reads) = self.step(page, state);
+            // Whatever becomes of this page: those that are to be read say so already.
+            self.start(reads);
             match step {
                 Step::Held(frame) => return Ok(self.held(frame, state)),
                 Step::Wait(slot) => {
@@ -61,14 +54,18 @@ impl Pool {
                     if let Found::Ready(frame) = state.look() {
                         return Ok(self.held(frame, state));
                     }
+                    waits += 1;
                 }
-                Step::Again(slot) => slot.wait(|result| result.is_some().then_some(())),
+                Step::Again(slot) => {
+                    slot.wait(|result| result.is_some().then_some(()));
+                    waits += 1;
+                }
+                Step::Soon => self.pause(page, &mut patience)?,
                 Step::Full(_) if full + 1 < LOOKS_FOR_A_FRAME => {
                     full += 1;
                     self.pause(page, &mut patience)?;
                 }
                 Step::Full(dirty) => return Err(self.full(dirty)),
-                Step::Soon => break,
             }
         }
         Err(self.full(self.shared.has_dirty()))
@@ -84,6 +81,7 @@ impl Pool {
         match self.shared.frame(&mut partition, page) {
             Frame::Found(frame) => {
                 state.begin_new(frame);
+                self.shared.dirty.fetch_add(1, Ordering::Relaxed);
                 Ok(Some(frame))
             }
             Frame::Contended => Ok(None),

@@ -13,7 +13,6 @@
 //! | `miss` | the slow path: reading, waiting, reading ahead |
 //! | `guard` | pages that are held |
 //! | `numa` | which memory is near |
-//! | `patience` | waiting for somebody who holds a page |
 //!
 //! # What it promises
 //! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
@@ -42,7 +41,6 @@ mod guard;
 mod miss;
 mod numa;
 mod partition;
-mod patience;
 mod state;
 mod table;
 #[cfg(test)]
@@ -54,11 +52,11 @@ pub use guard::{Held, HeldMut};
 use crate::device::File;
 use crate::prefetch::{self, Detector};
 use crate::sync::Mutex;
+use crate::task::Patience;
 use crate::task::io::IoQueue;
 use frames::Frames;
 use miss::LOOKS_FOR_A_FRAME;
 use partition::Partition;
-use patience::Patience;
 use state::{Forgotten, Found, State};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -309,16 +307,12 @@ impl Pool {
         let state = self.state(page)?;
         let mut patience = Patience::default();
         loop {
+            if let Some(frame) = self.take(state) {
+                return Ok(self.held_mut(frame, state));
+            }
             match state.look() {
-                Found::Ready(_) => {
-                    if let Some((frame, was_clean)) = state.write() {
-                        self.note_dirty(was_clean);
-                        return Ok(self.held_mut(frame, state));
-                    }
-                    self.pause(page, &mut patience)?;
-                }
-                Found::Writing => self.pause(page, &mut patience)?,
                 Found::Empty | Found::Reading => drop(self.hold_slowly(page, state)?),
+                Found::Ready(_) | Found::Writing => self.pause(page, &mut patience)?,
             }
         }
     }
@@ -332,27 +326,17 @@ impl Pool {
         let mut patience = Patience::default();
         let mut full = 0;
         let frame = loop {
-            match state.look() {
-                Found::Empty => match self.begin_new(page, state) {
-                    Ok(Some(frame)) => {
-                        self.note_dirty(true);
-                        break frame;
-                    }
-                    Err(error) if full + 1 >= LOOKS_FOR_A_FRAME => return Err(error),
-                    looked => {
-                        full = if looked.is_err() { full + 1 } else { 0 };
-                        self.pause(page, &mut patience)?;
-                    }
-                },
-                Found::Ready(_) => {
-                    if let Some((frame, was_clean)) = state.write() {
-                        self.note_dirty(was_clean);
-                        break frame;
-                    }
-                    self.pause(page, &mut patience)?;
-                }
-                Found::Writing | Found::Reading => self.pause(page, &mut patience)?,
+            if let Some(frame) = self.take(state) {
+                break frame;
             }
+            if state.look() == Found::Empty {
+                match self.begin_new(page, state) {
+                    Ok(Some(frame)) => break frame,
+                    Err(error) if full + 1 >= LOOKS_FOR_A_FRAME => return Err(error),
+                    looked => full = if looked.is_err() { full + 1 } else { 0 },
+                }
+            }
+            self.pause(page, &mut patience)?;
         };
         let mut held = self.held_mut(frame, state);
         held.fill(0);
@@ -405,19 +389,10 @@ impl Pool {
         self.shared.give_back(frame);
     }
 
-    /// How many hold a page.
-    pub fn holds(&self, page: u64) -> u64 {
-        self.shared.table.of(page).map_or(0, State::holds)
-    }
-
-    /// All dirty pages, in order: held, and clean unless the cleaning fails. Nobody may write pages meanwhile.
+    /// All dirty pages, in order: of the cleaner, and clean unless the cleaning fails. Nobody may write pages meanwhile.
     pub(crate) fn clean(&self) -> Vec<Cleaning<'_>> {
-        let mut pages: Vec<u64> =
-            self.shared.partitions.iter().flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
-        pages.sort_unstable();
-        pages.dedup();
         let mut all = Vec::new();
-        for page in pages {
+        for page in self.shared.in_frames() {
             let Some(state) = self.shared.table.of(page) else { continue };
             if let Some(frame) = state.clean() {
                 // In this order: whoever finds none dirty finds it here.
@@ -461,11 +436,8 @@ impl Pool {
 
     /// The pages in memory that somebody has wanted.
     pub(crate) fn resident(&self) -> Vec<u64> {
-        let partitions = self.shared.partitions.iter();
-        let mut pages: Vec<u64> =
-            partitions.flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
+        let mut pages = self.shared.in_frames();
         pages.retain(|page| self.shared.table.of(*page).is_some_and(State::is_wanted));
-        pages.sort_unstable();
         pages
     }
 
@@ -484,8 +456,11 @@ impl Pool {
         state.ok_or(Error::NoSuchPage { page })
     }
 
-    fn note_dirty(&self, was_clean: bool) {
+    /// Takes a page that is ready and that nobody holds, for a writer.
+    fn take(&self, state: &State) -> Option<u32> {
+        let (frame, was_clean) = state.write()?;
         self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);
+        Some(frame)
     }
 
     fn pause(&self, page: u64, patience: &mut Patience) -> Result<()> {
@@ -496,6 +471,16 @@ impl Pool {
 impl Shared {
     fn partition(&self, page: u64) -> &Mutex<Partition> {
         &self.partitions[(page % self.partitions.len() as u64) as usize]
+    }
+
+    /// The pages that frames are said to hold, in order, each once.
+    fn in_frames(&self) -> Vec<u64> {
+        let partitions = self.partitions.iter();
+        let mut pages: Vec<u64> =
+            partitions.flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
     }
 
     /// A frame is nobody's any more. Under no lock.

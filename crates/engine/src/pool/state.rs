@@ -224,6 +224,7 @@ impl<W: Word> State<W> {
     }
 
     /// How many hold it.
+    #[cfg(test)]
     pub fn holds(&self) -> u64 {
         (self.0.load(Ordering::Relaxed) & HOLDS) / HOLD
     }

@@ -8,6 +8,11 @@
 use super::{MOST_PAGES, PageId};
 use std::collections::BTreeSet;
 
+/// Pages that one page of the table has bits for.
+pub(super) fn pages_per_group(page_bytes: usize) -> u64 {
+    8 * page_bytes as u64
+}
+
 /// The allocation table in memory.
 #[derive(Debug)]
 pub(crate) struct Allocation {
@@ -59,9 +64,8 @@ impl Allocation {
         Ok(table)
     }
 
-    /// Pages that one page of the table has bits for.
-    pub fn pages_per_group(&self) -> u64 {
-        u64::from(self.page_size) * 8
+    fn pages_per_group(&self) -> u64 {
+        pages_per_group(self.page_size as usize)
     }
 
     /// Whether a page belongs to the table itself.

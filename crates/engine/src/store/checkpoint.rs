@@ -2,7 +2,7 @@
 
 use super::database::Inner;
 use super::{Error, PageId, Result};
-use crate::device::DeviceError;
+use crate::device::{self, DeviceError};
 use crate::log::redo::{Durability, Transaction};
 use crate::pool::Cleaning;
 use crate::sync::{Condvar, Mutex};
@@ -11,9 +11,6 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-
-/// Most bytes of one write to the data file.
-pub(super) const BATCH_BYTES: usize = 256 * 1024;
 
 /// What checkpoints have done.
 #[derive(Default)]
@@ -93,9 +90,9 @@ impl Inner {
             Ok(())
         };
         files.redo.append(&transaction, &mut copy, Durability::Durable)?;
-        for batch in batches(&pages, self.pool.page_bytes()) {
-            let slices: Vec<IoSlice<'_>> = batch.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
-            files.data.write_vectored_at(&slices, batch[0].0 * self.pool.page_bytes() as u64)?;
+        for run in device::runs(&pages, self.pool.page_bytes(), |(page, _)| *page) {
+            let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
+            files.data.write_vectored_at(&slices, run[0].0 * self.pool.page_bytes() as u64)?;
             self.counters.writes.fetch_add(1, Ordering::Relaxed);
         }
         self.counters.pages.fetch_add(pages.len() as u64, Ordering::Relaxed);
@@ -120,15 +117,6 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.busy.change(|busy| *busy = false);
     }
-}
-
-/// Runs of adjacent pages of at most [`BATCH_BYTES`].
-fn batches<'a, 'p>(
-    pages: &'a [(PageId, &'p [u8])],
-    page_bytes: usize,
-) -> impl Iterator<Item = &'a [(PageId, &'p [u8])]> {
-    let most = (BATCH_BYTES / page_bytes).max(1);
-    pages.chunk_by(|(a, _), (b, _)| a + 1 == *b).flat_map(move |run| run.chunks(most))
 }
 
 /// The thread that cleans in the background.
@@ -192,19 +180,5 @@ impl Drop for BackgroundCleaner {
             // A panic in it has ended it, which is what is wanted.
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn adjacent_pages_leave_together_and_no_write_is_too_large() {
-        let bytes = [0; 4096];
-        let pages: Vec<(PageId, &[u8])> =
-            [3, 4, 5, 9].into_iter().chain(100..300).map(|page| (page, &bytes[..])).collect();
-        let runs: Vec<(u64, usize)> = batches(&pages, 4096).map(|run| (run[0].0, run.len())).collect();
-        assert_eq!(runs, [(3, 3), (9, 1), (100, 64), (164, 64), (228, 64), (292, 8)]);
     }
 }

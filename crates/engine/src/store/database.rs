@@ -1,6 +1,6 @@
 //! A database of pages, as those see it who use it.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, pages_per_group};
 use super::check::Inconsistency;
 use super::checkpoint::{BackgroundCleaner, Counters, Signal};
 use super::files::{self, Files};
@@ -8,11 +8,12 @@ use super::gate::Gate;
 use super::{Error, MOST_PAGES, PageId, Result};
 use crate::device::{Medium, RangeLock};
 use crate::ops::{self, Extents, Pages, PagesMut};
-use crate::pool::{self, FEWEST_FRAMES, Held, HeldMut, Pool};
+use crate::pool::{self, FEWEST_FRAMES, Pool};
+pub use crate::pool::{Held as Pinned, HeldMut as PinnedMut};
 use crate::sync::Mutex;
 use crate::task::Watched;
 use crate::task::io::IoQueue;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,35 +99,6 @@ pub struct Database {
     closed: bool,
 }
 
-/// A page, pinned: its bytes do not change while this lives.
-pub struct Pinned<'a>(Held<'a>);
-
-impl Deref for Pinned<'_> {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// A page, pinned for writing, by nobody else.
-pub struct PinnedMut<'a>(HeldMut<'a>);
-
-impl Deref for PinnedMut<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl DerefMut for PinnedMut<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
 /// Changes that no checkpoint takes apart: they are on the medium together or not at all.
 ///
 /// A checkpoint waits until it ends, and a new unit waits for a checkpoint that waits: a thread must not begin a
@@ -152,6 +124,22 @@ impl Database {
     /// [`Error::PageSize`], [`Error::AlreadyExists`], [`Error::InvalidPath`]; those of the medium.
     pub fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -> Result<()> {
         files::create(medium, path, page_bytes)
+    }
+
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    pub fn exists(medium: &dyn Medium, path: &Path) -> Result<bool> {
+        files::exist(medium, path)
+    }
+
+    /// Removes a database that nobody has open, as far as its files are there.
+    ///
+    /// # Errors
+    /// The first of the medium's; the other files are gone then.
+    pub fn remove(medium: &dyn Medium, path: &Path) -> Result<()> {
+        files::remove(medium, path)
     }
 
     /// Opens a database, as its last checkpoint left it.
@@ -246,7 +234,7 @@ impl Database {
     #[inline]
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
         match self.inner.pool.try_hold(page) {
-            Some(held) => Ok(Pinned(held)),
+            Some(held) => Ok(held),
             None => self.inner.pin_slowly(page, true),
         }
     }
@@ -366,7 +354,7 @@ impl Unit<'_> {
     /// As [`Database::pin`]; [`Error::UnitTooLarge`].
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
         match self.inner.pool.try_hold(page) {
-            Some(held) => Ok(Pinned(held)),
+            Some(held) => Ok(held),
             None => self.inner.pin_slowly(page, false),
         }
     }
@@ -377,13 +365,13 @@ impl Unit<'_> {
     /// As [`Unit::pin`].
     pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
         self.inner.require(page)?;
-        let held = self.inner.pool.hold_mut(page).map_err(|error| self.inner.explain(error))?;
+        let held = self.inner.pool.hold_mut(page).map_err(in_unit)?;
         if let Err(error) = self.inner.require(page) {
             // It was released just now. Whoever gets it next must not find what we have.
             self.inner.pool.discard(held);
             return Err(error);
         }
-        Ok(PinnedMut(held))
+        Ok(held)
     }
 
     /// Allocates a page, of zeros.
@@ -398,11 +386,11 @@ impl Unit<'_> {
         match held {
             Ok(held) => {
                 table.mark(page);
-                Ok((page, PinnedMut(held)))
+                Ok((page, held))
             }
             Err(error) => {
                 table.give_back(page);
-                Err(inner.explain(error))
+                Err(in_unit(error))
             }
         }
     }
@@ -425,7 +413,7 @@ impl Unit<'_> {
         inner.require(page)?;
         // Under the lock of the table: nobody finds the page in memory and free, or in use and gone.
         let forgotten = inner.pool.forget_under(page, || inner.allocation.lock());
-        let mut table = forgotten.map_err(|error| inner.explain(error))?;
+        let mut table = forgotten.map_err(in_unit)?;
         if !table.take_back(page) {
             return Err(Error::NotAllocated { page });
         }
@@ -447,14 +435,14 @@ impl Inner {
             self.checkpoint()?;
             held = self.pool.hold(page);
         }
-        let held = held.map_err(|error| if may_clean { of_pool(error) } else { self.explain(error) })?;
+        let held = held.map_err(if may_clean { of_pool } else { in_unit })?;
         // Whoever released it meanwhile found nobody to hold it; from here on nobody can.
         if let Err(error) = self.require(page) {
             drop(held);
             self.pool.forget_clean(page);
             return Err(error);
         }
-        Ok(Pinned(held))
+        Ok(held)
     }
 
     /// The page can be pinned.
@@ -507,13 +495,13 @@ impl Inner {
         self.pool.set_pages(pages.max(self.pool.pages()));
         Ok(())
     }
+}
 
-    /// An error of the pool, for a unit.
-    fn explain(&self, error: pool::Error) -> Error {
-        match error {
-            pool::Error::AllDirty { frames } => Error::UnitTooLarge { frames },
-            error => of_pool(error),
-        }
+/// An error of the pool, for a unit.
+fn in_unit(error: pool::Error) -> Error {
+    match error {
+        pool::Error::AllDirty { frames } => Error::UnitTooLarge { frames },
+        error => of_pool(error),
     }
 }
 
@@ -539,7 +527,7 @@ impl Pages for Database {
 
 impl PagesMut for Database {
     fn allocate(&self, count: u64) -> ops::Result<Extents> {
-        let most = 8 * self.page_bytes() as u64 - 1;
+        let most = pages_per_group(self.page_bytes()) - 1;
         let allocate = || -> Result<Extents> {
             let unit = self.unit()?;
             // What cannot be numbered fails here, and not when the disk is full.

@@ -1,13 +1,12 @@
 //! The three files of a database: creating, opening, recovering.
 
-use super::allocation::Allocation;
+use super::allocation::{Allocation, pages_per_group};
 use super::metadata::{self, Metadata};
 use super::{Error, PAGE_SIZES, Result};
 use crate::device::{
-    DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, RangeLock, SyncLatch, parent_directory,
+    DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, RangeLock, SyncLatch, beside, parent_directory,
 };
 use crate::log::RedoLog;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,10 +25,17 @@ pub(super) struct Files {
     pub latch: Arc<SyncLatch>,
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or(OsStr::new("")).to_owned();
-    name.push(suffix);
-    path.with_file_name(name)
+/// Whether there is a database: its metadata file comes last.
+pub(super) fn exist(medium: &dyn Medium, path: &Path) -> Result<bool> {
+    Ok(medium.info(&beside(path, META))?.is_some())
+}
+
+/// Removes all files of a database that are there. The metadata goes first: without it there is no database.
+pub(super) fn remove(medium: &dyn Medium, path: &Path) -> Result<()> {
+    let all = [META, UNFINISHED, REDO, ""].map(|suffix| medium.delete(&beside(path, suffix)));
+    let failed =
+        all.into_iter().filter_map(|result| result.err()).find(|error| error.kind() != ErrorKind::NotFound);
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Makes an empty database: page 0 and the metadata. Nothing is left where that fails.
@@ -52,8 +58,7 @@ pub(super) fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -
     let result = write_new(medium, path, &*data, page_bytes);
     if result.is_err() {
         // What cannot be removed either keeps its name, and the next attempt names it.
-        let made = [path.to_owned(), beside(path, META), beside(path, UNFINISHED)];
-        made.iter().for_each(|path| drop(medium.delete(path)));
+        let _ = remove(&**medium, path);
     }
     result
 }
@@ -127,7 +132,7 @@ impl Files {
         let pages = u64::from(self.redo.database_pages());
         self.data.set_len(pages * page_bytes as u64)?;
         self.latch.watch(self.data.sync())?;
-        self.note_groups(pages.div_ceil(8 * page_bytes as u64) as u32)?;
+        self.note_groups(pages.div_ceil(pages_per_group(page_bytes)) as u32)?;
         // Whoever wrote what it says may have ended before that was for good.
         self.latch.watch(self.meta.sync())?;
         Ok(self.redo.delete()?)
@@ -158,7 +163,7 @@ impl Files {
         let too_short = |expected| Error::Truncated { path: self.path.clone(), bytes: len, expected };
         let mut bytes = Vec::new();
         for group in 0..u64::from(self.metadata.groups) {
-            let at = group * 8 * page_bytes * page_bytes;
+            let at = group * pages_per_group(self.page_bytes()) * page_bytes;
             let mut page = vec![0; page_bytes as usize];
             if self.data.read_at(&mut page, at)? < page.len() {
                 return Err(too_short(at + page_bytes));

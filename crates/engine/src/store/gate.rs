@@ -3,8 +3,7 @@
 //! A checkpoint takes the pages as they are while no unit is open: it closes the gate, waits for those inside, looks,
 //! and opens the gate again. It does not write while the gate is closed.
 
-use crate::task::Watched;
-use std::time::Duration;
+use crate::task::{Patience, Watched};
 
 #[derive(Default)]
 struct State {
@@ -16,9 +15,6 @@ struct State {
 pub(super) struct Gate {
     state: Watched<State>,
 }
-
-/// Longest wait for units to end. A thread that waits for its own never sees it.
-const MOST_WAIT: Duration = Duration::from_secs(10);
 
 impl Gate {
     /// Goes in; waits while the gate is closed.
@@ -36,23 +32,18 @@ impl Gate {
         self.state.change(|state| state.inside -= 1);
     }
 
-    /// Closes the gate, unless it is, and waits until nobody is inside.
+    /// Closes the gate, unless it is, and waits until nobody is inside; `false` where that takes too long: a thread
+    /// that waits for its own unit never sees it end.
     fn close(&self) -> bool {
         self.state.wait(|state| (!state.closed).then(|| state.closed = true));
-        let begun = std::time::Instant::now();
-        loop {
-            if self.state.look(|state| state.inside == 0) {
-                return true;
-            }
-            if begun.elapsed() > MOST_WAIT {
+        let mut patience = Patience::default();
+        while self.state.look(|state| state.inside > 0) {
+            if patience.pause().is_err() {
                 self.open();
                 return false;
             }
-            crate::task::yield_now();
-            if begun.elapsed() > Duration::from_millis(1) {
-                std::thread::sleep(Duration::from_micros(50));
-            }
         }
+        true
     }
 
     fn open(&self) {

@@ -30,6 +30,7 @@ mod counter;
 mod fiber;
 mod handle;
 pub mod io;
+mod patience;
 mod queues;
 mod wait;
 mod worker;
@@ -40,6 +41,7 @@ pub use fiber::{in_fiber, worker_index, yield_now};
 pub use handle::Handle;
 pub use workers::{Config, Place, Statistics, Workers};
 
+pub(crate) use patience::Patience;
 pub(crate) use wait::Watched;
 
 #[cfg(test)]

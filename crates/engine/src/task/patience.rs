@@ -1,6 +1,6 @@
-//! Waiting for somebody who holds a page: bounded, and leaving the thread to other fibers.
+//! Waiting for somebody who holds something, by looking again: bounded, and leaving the thread to other fibers.
 
-use crate::task::{in_fiber, yield_now};
+use super::{in_fiber, yield_now};
 use std::time::{Duration, Instant};
 
 /// Longest wait. Whoever waits longer waits for itself.
@@ -10,7 +10,7 @@ const LOOKS: u32 = 64;
 const NAP: Duration = Duration::from_micros(50);
 
 #[derive(Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     looks: u32,
     since: Option<Instant>,
 }

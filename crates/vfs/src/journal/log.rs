@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
-use litefoot_engine::device::{DeviceError, Operation};
+use litefoot_engine::device::{DeviceError, Operation, runs};
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Slot, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
@@ -29,8 +29,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const COUNTER_JUMP: u32 = 1 << 20;
 /// Pages copied before commits get their turn.
 const PAGES_PER_TURN: usize = 64;
-/// Bytes written in place at a time.
-const IN_PLACE_BYTES: usize = 256 << 10;
 /// Where page 1 has the change counter, and its copy that vouches for the database size.
 const COUNTERS: [usize; 2] = [24, 92];
 /// Where page 1 says whether the database is in WAL mode (2).
@@ -446,19 +444,13 @@ fn write_in_place(
     page_bytes: usize,
     copy: &mut dyn FnMut(u32, &mut [u8]) -> litefoot_engine::device::Result<()>,
 ) -> Result<()> {
-    let most = (IN_PLACE_BYTES / page_bytes).max(1);
     let mut buffer = Vec::new();
-    let mut rest = numbers;
-    while let Some(first) = rest.first() {
-        let adjacent =
-            (*first..).zip(rest).take(most).take_while(|(wanted, number)| wanted == *number).count();
-        let (run, behind) = rest.split_at(adjacent);
+    for run in runs(numbers, page_bytes, |number| u64::from(*number)) {
         buffer.resize(run.len() * page_bytes, 0);
         for (number, page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
             copy(*number, page)?;
         }
-        database.write(&buffer, u64::from(first - 1) * page_bytes as u64)?;
-        rest = behind;
+        database.write(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
     }
     Ok(())
 }

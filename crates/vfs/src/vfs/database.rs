@@ -213,8 +213,8 @@ impl Database {
         if !self.is_of_this_process() {
             return Err(Error::Forked { path: self.path.clone() });
         }
-        if wanted == Level::Exclusive && self.background.wait() {
-            Stats::add(&self.stats.checkpoint_waits, 1);
+        if wanted == Level::Exclusive {
+            self.await_background();
         }
         self.own()?;
         if self.replay_waits.load(Ordering::Acquire) {
@@ -231,10 +231,7 @@ impl Database {
     fn own(&self) -> Result<()> {
         let mut locks = self.locks();
         if !locks.owned {
-            if !ownership::acquire(&*self.file, self.writable)? {
-                let holder = self.file.lock_holder(ownership::LOCK_OFFSET, ownership::LOCK_BYTES);
-                return Err(Error::Owned { path: self.path.clone(), holder });
-            }
+            ownership::acquire(&*self.file, self.writable)?;
             locks.owned = true;
             if self.holds_back
                 && let Err(error) = self.take_over()
@@ -302,6 +299,13 @@ impl Database {
     /// The thread that checkpoints.
     pub fn background(&self) -> &Arc<Background> {
         &self.background
+    }
+
+    /// Waits until that has ended, and counts it where it was at work.
+    pub fn await_background(&self) {
+        if self.background.wait() {
+            Stats::add(&self.stats.checkpoint_waits, 1);
+        }
     }
 
     /// Where the statement log lies.
@@ -419,9 +423,7 @@ impl Database {
 
     /// Where a companion lies, if it is there.
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
-        let mut path = self.path.as_os_str().to_owned();
-        path.push(companion.suffix());
-        path.into()
+        companion.of(&self.path)
     }
 
     /// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished

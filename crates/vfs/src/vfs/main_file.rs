@@ -10,7 +10,6 @@ use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
 use crate::memory::MakeMemory;
-use crate::stats::Stats;
 use crate::wal::Wal;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -168,7 +167,7 @@ impl MainFile {
             (WRITE_SLOT, true) if !self.database.writers().may_write(self.id) => {
                 // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
                 // be what is in its way.
-                self.await_background();
+                self.database.await_background();
                 if self.database.writers().may_write(self.id) {
                     return Ok(());
                 }
@@ -176,17 +175,11 @@ impl MainFile {
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
-                self.await_background();
+                self.database.await_background();
                 Ok(())
             }
             (READ_SLOTS.., false) => self.await_durable(),
             _ => Ok(()),
-        }
-    }
-
-    fn await_background(&self) {
-        if self.database.background().wait() {
-            Stats::add(&self.database.counters().checkpoint_waits, 1);
         }
     }
 

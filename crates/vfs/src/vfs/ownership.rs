@@ -12,7 +12,8 @@
 //! in which generation of forks it was opened; in a child all inherited databases refuse to work, and the
 //! child must open its own (and finds the database locked while the parent has it).
 
-use litefoot_engine::device::{File, RangeLock, Result};
+use crate::error::{Error, Result};
+use litefoot_engine::device::{File, RangeLock};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,13 +38,19 @@ unsafe extern "C" fn after_fork_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Takes the lock that makes this process the owner; `false` when another process is in the way.
-pub fn acquire(file: &dyn File, writable: bool) -> Result<bool> {
+/// Takes the lock that makes this process the owner.
+///
+/// # Errors
+/// [`Error::Owned`] when another process is in the way.
+pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
     let lock = if writable { RangeLock::Exclusive } else { RangeLock::Shared };
-    file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)
+    if file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)? {
+        return Ok(());
+    }
+    Err(Error::Owned { path: file.path().to_owned(), holder: file.lock_holder(LOCK_OFFSET, LOCK_BYTES) })
 }
 
 /// Gives the ownership back. Explicit, because a forked child may still have the descriptor.
 pub fn release(file: &dyn File) -> Result<()> {
-    file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None).map(drop)
+    Ok(file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None).map(drop)?)
 }

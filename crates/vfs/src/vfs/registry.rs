@@ -4,10 +4,10 @@
 //! descriptor which stays open, so it cannot be reused while the entry lives.
 
 use super::database::Database;
-use litefoot_engine::device::FileId;
+use litefoot_engine::device::{FileId, beside};
 use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 /// A file that SQLite keeps beside a database.
@@ -22,6 +22,11 @@ pub enum Companion {
 }
 
 impl Companion {
+    /// Where it lies, if it is there.
+    pub fn of(self, database: &Path) -> PathBuf {
+        beside(database, self.suffix())
+    }
+
     /// What its path has behind the database's.
     pub fn suffix(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use super::statements::{Worth, version_text, worth};
 use crate::abi::statement::Value;
 use crate::capture::record::{self, Logged, Text};
 use crate::error::{Error, Result};
-use litefoot_engine::device::{FileKind, Medium, OpenMode, SyncLatch, parent_directory};
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
 use litefoot_engine::log::statement::Record;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use std::collections::HashMap;
@@ -57,12 +57,12 @@ pub struct Transaction {
 /// # Errors
 /// Those of reading, and of a transaction that cannot be understood.
 pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) -> Result<Option<Waiting>> {
-    let path = log.map_or_else(|| beside(database, Companion::StatementLog), Path::to_owned);
+    let path = log.map_or_else(|| Companion::StatementLog.of(database), Path::to_owned);
     if medium.info(&path)?.is_none() {
         return Ok(None);
     }
     let latch = Arc::new(SyncLatch::new());
-    let redo = RedoLog::open(medium.clone(), &beside(database, Companion::Wal), latch.clone())?;
+    let redo = RedoLog::open(medium.clone(), &Companion::Wal.of(database), latch.clone())?;
     let statements = StatementLog::open(medium.clone(), &path, latch)?;
     let (fate, records) = match worth(&redo, &statements, None)? {
         Worth::Nothing => (Fate::Removed, Vec::new()),
@@ -81,16 +81,11 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
 /// Those of renaming; [`Error::Owned`] where a process has the database open.
 pub fn move_away(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Result<PathBuf> {
     let file = medium.open(database, FileKind::Database, OpenMode::ReadWrite)?;
-    if !ownership::acquire(&*file, true)? {
-        let holder = file.lock_holder(ownership::LOCK_OFFSET, ownership::LOCK_BYTES);
-        return Err(Error::Owned { path: database.to_owned(), holder });
-    }
+    ownership::acquire(&*file, true)?;
     // Closing the file gives the database back.
     let mut number = 1;
     loop {
-        let mut name = waiting.path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        let away = PathBuf::from(name);
+        let away = beside(&waiting.path, &format!(".{number}"));
         if medium.info(&away)?.is_none() {
             medium.rename(&waiting.path, &away)?;
             medium.sync_directory(parent_directory(&away))?;
@@ -98,12 +93,6 @@ pub fn move_away(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -
         }
         number += 1;
     }
-}
-
-fn beside(database: &Path, companion: Companion) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push(companion.suffix());
-    path.into()
 }
 
 /// The transactions in records, as SQL. One that cannot be told whole is an error: nobody shall take what is left

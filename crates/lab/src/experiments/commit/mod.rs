@@ -45,9 +45,9 @@ use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
 use counted::Cost;
-use litefoot_engine::device::Device;
+use litefoot_engine::device::{Device, beside};
 use side::{SIDES, Side};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use timed::Timing;
 use workload::Workload;
@@ -101,9 +101,7 @@ pub(super) fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
 /// Removes a database and whatever a side has left beside it.
 pub(super) fn remove_database(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm", "-journal", "-sla"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        let path = PathBuf::from(name);
+        let path = beside(path, suffix);
         match std::fs::remove_file(&path) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::Directory { path, source });
