@@ -198,6 +198,12 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// The same file past the system's cache, for reads into memory that is aligned to 4 KiB, of whole multiples of
+    /// 4 KiB at such offsets; `None` where the file cannot be read like that. Writes through this handle are seen.
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        None
+    }
+
     /// What single writes are worth on this device.
     fn guarantees(&self) -> Guarantees {
         Guarantees::default()

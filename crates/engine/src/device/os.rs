@@ -66,6 +66,10 @@ impl Aligned {
         Aligned { memory, start, len: bytes.len() }
     }
 
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.len]
     }
@@ -242,6 +246,23 @@ impl File for OsFile {
 
     fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
         Some(self.file.as_raw_fd())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(link).ok()?;
+        // Some file systems take the flag and refuse the reads.
+        let mut probe = Aligned::copy_of(&[0; DIRECT_ALIGNMENT]);
+        file.read_at(probe.bytes_mut(), 0).ok()?;
+        Some(Arc::new(OsFile {
+            file,
+            path: self.path.clone(),
+            id: self.id,
+            direct: OnceLock::new(),
+            mapping: None,
+            durable_write_unsupported: AtomicBool::new(false),
+        }))
     }
 
     fn guarantees(&self) -> Guarantees {

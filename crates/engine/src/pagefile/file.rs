@@ -30,6 +30,8 @@ impl PageFile {
             partitions: options.partitions,
             most_pages: header.pages,
             prefetch: options.prefetch,
+            run_pages: 1,
+            budget: None,
         };
         let pool = Pool::new(file, io, &config, Box::new(|page| page > 0))
             .map_err(|error| of_pool(error, path, header.pages))?;

@@ -12,6 +12,9 @@ use std::ptr::{self, NonNull};
 /// Readable bytes behind the last frame.
 pub(super) const TAIL_BYTES: usize = 128;
 
+/// What the system gives and takes memory by; where its pages are larger, it refuses what is not whole.
+const SYSTEM_PAGE: usize = 4096;
+
 #[derive(Debug)]
 pub(super) struct Frames {
     memory: NonNull<u8>,
@@ -58,6 +61,23 @@ impl Frames {
         let _ = unsafe {
             numa::bind(self.memory.as_ptr().add(frames.start * self.page_bytes).cast(), bytes, node)
         };
+    }
+
+    /// Gives the memory of frames back to the system. Nobody may look at them, or be about to.
+    pub fn give_up(&self, mut frames: Vec<u32>) {
+        frames.sort_unstable();
+        for run in frames.chunk_by(|a, b| a + 1 == *b) {
+            let start = run[0] as usize * self.page_bytes;
+            let end = start + run.len() * self.page_bytes;
+            // Smaller frames keep what they share with others.
+            let (start, end) = (start.next_multiple_of(SYSTEM_PAGE), end / SYSTEM_PAGE * SYSTEM_PAGE);
+            if start < end {
+                // SAFETY: the frames lie inside the range, which is ours, and belong to no page.
+                let _ = unsafe {
+                    libc::madvise(self.memory.as_ptr().add(start).cast(), end - start, libc::MADV_DONTNEED)
+                };
+            }
+        }
     }
 
     /// Where a frame begins.

@@ -2,7 +2,7 @@
 
 use super::partition::{Partition, Slot};
 use super::state::{Found, State};
-use super::{Error, Held, Pool, Result, Shared};
+use super::{Advisor, Error, Held, Pool, Result, Shared};
 use crate::device::DeviceError;
 use crate::task::io::{Buffer, Completion, Direction, Request};
 use crate::task::{Patience, in_fiber};
@@ -19,6 +19,8 @@ pub(super) const LOOKS_FOR_A_FRAME: u32 = 3;
 enum Step {
     /// Held, in that frame.
     Held(u32),
+    /// The file has been cut before it.
+    Gone,
     /// Held once the read has ended well.
     Wait(Arc<Slot>),
     /// Look again once the read has ended somehow: there was no frame.
@@ -40,19 +42,26 @@ enum Frame {
 impl Pool {
     #[cold]
     pub(super) fn hold_slowly<'a>(&'a self, page: u64, state: &'a State) -> Result<Held<'a>> {
+        let frame = self.frame_slowly(page, state, &mut Detected)?;
+        Ok(self.held(frame, state))
+    }
+
+    /// Holds a page; answers its frame.
+    pub(super) fn frame_slowly(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> Result<u32> {
         let mut patience = Patience::default();
         let (mut waits, mut full) = (0, 0);
         while waits < MOST_WAITS {
-            let (step, reads) = self.step(page, state);
+            let (step, reads) = self.step(page, state, advisor);
             // Whatever becomes of this page: those that are to be read say so already.
             self.start(reads);
             match step {
-                Step::Held(frame) => return Ok(self.held(frame, state)),
+                Step::Held(frame) => return Ok(frame),
+                Step::Gone => return Err(Error::NoSuchPage { page }),
                 Step::Wait(slot) => {
                     slot.wait(|result| result.clone()).map_err(|why| Error::Read { page, why })?;
                     // It is held since before it was read: nobody can have written or evicted it.
                     if let Found::Ready(frame) = state.look() {
-                        return Ok(self.held(frame, state));
+                        return Ok(frame);
                     }
                     waits += 1;
                 }
@@ -107,7 +116,7 @@ impl Pool {
     }
 
     /// One look under the lock, and what has to be read after it.
-    fn step(&self, page: u64, state: &State) -> (Step, Vec<Request>) {
+    fn step(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> (Step, Vec<Request>) {
         let mut reads = Vec::new();
         let dirty = self.shared.has_dirty();
         let (step, is_news) = {
@@ -117,7 +126,8 @@ impl Pool {
                     let is_news = self.first_use(state);
                     (state.hold_ready().map_or(Step::Soon, Step::Held), is_news)
                 }
-                (Found::Writing, _) => (Step::Soon, false),
+                (Found::Writing | Found::Latched, _) => (Step::Soon, false),
+                (Found::Empty, _) if page >= self.pages() => (Step::Gone, false),
                 (Found::Reading, Some(slot)) => {
                     let step = if state.join() { Step::Wait(slot) } else { Step::Soon };
                     (step, self.first_use(state))
@@ -137,7 +147,9 @@ impl Pool {
             }
         };
         if is_news {
-            self.read_ahead(page, &mut reads);
+            let mut ahead = Vec::new();
+            advisor.wanted(page, self, &mut ahead);
+            self.begin_ahead(&ahead, &mut reads);
         }
         (step, reads)
     }
@@ -148,12 +160,10 @@ impl Pool {
         first
     }
 
-    fn read_ahead(&self, page: u64, reads: &mut Vec<Request>) {
-        let run =
-            self.shared.detector.lock().as_mut().and_then(|detector| detector.wanted(page, self.pages()));
-        let Some(run) = run else { return };
+    /// Makes the requests that read pages ahead.
+    pub(super) fn begin_ahead(&self, pages: &[u64], reads: &mut Vec<Request>) {
         let most = self.frames() / 2;
-        for page in run.pages() {
+        for &page in pages {
             if self.shared.ahead_on_their_way.load(Ordering::Relaxed) >= most {
                 return;
             }
@@ -162,7 +172,7 @@ impl Pool {
                 continue;
             }
             let mut partition = self.shared.partition(page).lock();
-            if state.look() != Found::Empty {
+            if state.look() != Found::Empty || page >= self.pages() {
                 continue;
             }
             let Frame::Found(frame) = self.shared.frame(&mut partition, page) else { return };
@@ -186,13 +196,24 @@ impl Pool {
         partition.reading.insert(page, slot.clone());
         let shared = self.shared.clone();
         let request = Request {
-            file: self.file.clone(),
+            file: self.source.as_ref().and_then(|source| source(page)).unwrap_or_else(|| self.file.clone()),
             direction: Direction::Read,
             offset: page * self.shared.page_bytes as u64,
             buffer: Box::new(FrameBuffer { shared: shared.clone(), frame }),
             done: Box::new(move |completion| shared.ended(page, frame, ahead, completion)),
         };
         (slot, request)
+    }
+}
+
+/// The pool's own detector of streams.
+struct Detected;
+
+impl Advisor for Detected {
+    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>) {
+        let mut detector = pool.shared.detector.lock();
+        let run = detector.as_mut().and_then(|detector| detector.wanted(page, pool.pages()));
+        ahead.extend(run.into_iter().flat_map(crate::prefetch::Run::pages));
     }
 }
 
@@ -204,6 +225,11 @@ impl Shared {
         }
         let others = || self.partitions.iter().filter_map(|part| part.try_lock());
         if let Some(frame) = others().find_map(|mut other| other.take_free(page)) {
+            return Frame::Found(frame);
+        }
+        if self.grow(home)
+            && let Some(frame) = home.take_free(page)
+        {
             return Frame::Found(frame);
         }
         if let Some(frame) = home.evict(&self.table, page) {

@@ -9,9 +9,11 @@
 //! | `state` | the word of a page, and every transition of it |
 //! | `table` | the words of all pages |
 //! | `frames` | the memory |
+//! | `budget` | how much of it several pools have together |
 //! | `partition` | frames, free list and clock of one partition |
 //! | `miss` | the slow path: reading, waiting, reading ahead |
 //! | `guard` | pages that are held |
+//! | `mapped` | pages by address, as those who map a file want them, and writes beneath them |
 //! | `numa` | which memory is near |
 //!
 //! # What it promises
@@ -20,11 +22,13 @@
 //! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves
 //!    its thread to others. A failed read is an error of those who asked for the page, and of nobody else.
 //! 3. Frames are one contiguous range with 128 readable bytes behind the last, in as
-//!    many partitions as asked for; a page belongs to partition *number mod partitions*, whose frames lie on one
-//!    memory node. Where a partition has none to give, it borrows.
+//!    many partitions as asked for; a page belongs to partition *number / run mod partitions* (see
+//!    [`Config::run_pages`]), whose frames lie on one memory node. Where a partition has none to give, it borrows.
 //! 4. Where no frame can be had, that is an error and no hang, and says why: all held, or all dirty.
 //! 5. Pages are read ahead as [`Detector`] says, through the I/O queue, which merges
 //!    adjacent ones; at most half of the frames at a time.
+//!
+//! 6. With a [`Budget`], frames get their memory as they are needed, and lose it when others need it more.
 //!
 //! # What it does not do
 //! Write. A dirty page stays until its owner has cleaned it or dropped it ([`Pool::forget`]): what
@@ -36,8 +40,10 @@
 //! 3. The lock of a page's partition is taken before that of another partition's frames, and the latter is only
 //!    tried; the detector's lock is taken under none of them.
 
+mod budget;
 mod frames;
 mod guard;
+mod mapped;
 mod miss;
 mod numa;
 mod partition;
@@ -46,14 +52,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use budget::{Budget, Taken};
 pub(crate) use guard::Cleaning;
 pub use guard::{Held, HeldMut};
+pub use mapped::Advisor;
 
 use crate::device::File;
 use crate::prefetch::{self, Detector};
 use crate::sync::Mutex;
 use crate::task::Patience;
 use crate::task::io::IoQueue;
+use budget::Member;
 use frames::Frames;
 use miss::LOOKS_FOR_A_FRAME;
 use partition::Partition;
@@ -77,12 +86,26 @@ pub struct Config {
     pub partitions: usize,
     /// Most pages the file can have.
     pub most_pages: u64,
+    /// Adjacent pages that belong to one partition: 1 lets the threads of a parallel scan meet least, more lets
+    /// pages that are read together lie together in memory, too.
+    pub run_pages: u64,
     /// Whether pages are read ahead.
     pub prefetch: bool,
+    /// Where the memory comes from; without it, all frames have theirs from the beginning.
+    pub budget: Option<Arc<Budget>>,
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Budget({} of {} bytes)", self.used(), self.limit())
+    }
 }
 
 /// Says which pages may be read ahead.
 pub type Readable = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// Says where a page is read from now, if not from the pool's file.
+pub type Source = Box<dyn Fn(u64) -> Option<Arc<dyn File>> + Send + Sync>;
 
 /// Result of an operation on a pool.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -167,6 +190,7 @@ pub struct Pool {
     file: Arc<dyn File>,
     io: Arc<IoQueue>,
     readable: Readable,
+    source: Option<Source>,
     shared: Arc<Shared>,
 }
 
@@ -179,6 +203,12 @@ struct Shared {
     detector: Mutex<Option<Detector>>,
     /// Frames in all partitions.
     count: usize,
+    run_pages: u64,
+    budget: Option<Arc<Budget>>,
+    /// Frames that have memory, where there is a budget.
+    populated: AtomicUsize,
+    /// Frames that get memory together.
+    portion: usize,
     /// Pages of the file.
     pages: AtomicU64,
     ahead_on_their_way: AtomicUsize,
@@ -209,13 +239,21 @@ impl Pool {
         ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
         ahead.first_window = ahead.first_window.min(ahead.longest_window);
         let detector = Mutex::new(config.prefetch.then(|| Detector::new(ahead)));
-        let shared = Shared {
+        let mut parts: Vec<Partition> = (0..partitions).map(|part| Partition::new(range(part))).collect();
+        if config.budget.is_none() {
+            parts.iter_mut().for_each(|part| part.populate(count));
+        }
+        let shared = Arc::new(Shared {
             page_bytes: config.page_bytes,
             frames,
             table: Table::new(config.most_pages),
-            partitions: (0..partitions).map(|part| Mutex::new(Partition::new(range(part)))).collect(),
+            partitions: parts.into_iter().map(Mutex::new).collect(),
             detector,
             count,
+            run_pages: config.run_pages.max(1),
+            populated: AtomicUsize::new(if config.budget.is_none() { count } else { 0 }),
+            portion: portion(config),
+            budget: config.budget.clone(),
             pages: AtomicU64::new(0),
             ahead_on_their_way: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
@@ -223,8 +261,18 @@ impl Pool {
             missed: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             ahead_used: AtomicU64::new(0),
-        };
-        Ok(Pool { file, io, readable, shared: Arc::new(shared) })
+        });
+        if let Some(budget) = &config.budget {
+            let member: std::sync::Weak<Shared> = Arc::downgrade(&shared);
+            budget.join(member);
+        }
+        Ok(Pool { file, io, readable, source: None, shared })
+    }
+
+    /// Reads pages from where `source` says, which is asked for each of them when its read begins.
+    #[must_use]
+    pub fn with_source(self, source: Source) -> Pool {
+        Pool { source: Some(source), ..self }
     }
 
     /// The file has so many pages now.
@@ -269,7 +317,7 @@ impl Pool {
             ahead: load(&shared.ahead),
             ahead_used: load(&shared.ahead_used),
             dirty: self.dirty() as u64,
-            frames: shared.count as u64,
+            frames: shared.populated.load(Ordering::Relaxed) as u64,
             ..Statistics::default()
         };
         for partition in &shared.partitions {
@@ -312,7 +360,7 @@ impl Pool {
             }
             match state.look() {
                 Found::Empty | Found::Reading => drop(self.hold_slowly(page, state)?),
-                Found::Ready(_) | Found::Writing => self.pause(page, &mut patience)?,
+                Found::Ready(_) | Found::Writing | Found::Latched => self.pause(page, &mut patience)?,
             }
         }
     }
@@ -470,7 +518,25 @@ impl Pool {
 
 impl Shared {
     fn partition(&self, page: u64) -> &Mutex<Partition> {
-        &self.partitions[(page % self.partitions.len() as u64) as usize]
+        &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
+    }
+
+    /// Gets memory for more frames of a partition whose lock is held.
+    fn grow(&self, partition: &mut Partition) -> bool {
+        let Some(budget) = &self.budget else { return false };
+        let count = self.portion.min(partition.vacant());
+        let bytes = count * self.page_bytes;
+        if count == 0 {
+            return false;
+        }
+        if self.populated.load(Ordering::Relaxed) < FEWEST_FRAMES {
+            budget.take(bytes);
+        } else if !budget.take_for_pool(bytes, self.bytes()) {
+            return false;
+        }
+        self.populated.fetch_add(count, Ordering::Relaxed);
+        partition.populate(count);
+        true
     }
 
     /// The pages that frames are said to hold, in order, each once.
@@ -483,7 +549,7 @@ impl Shared {
         pages
     }
 
-    /// A frame is nobody's any more. Under no lock.
+    /// A frame is nobody's any more. Under no lock of a partition.
     fn give_back(&self, frame: u32) {
         // The inverse of how frames are cut into partitions.
         let part = ((frame as usize + 1) * self.partitions.len() - 1) / self.count;
@@ -491,4 +557,47 @@ impl Shared {
             partition.lock().give_back(frame);
         }
     }
+}
+
+impl Member for Shared {
+    fn bytes(&self) -> usize {
+        self.populated.load(Ordering::Relaxed) * self.page_bytes
+    }
+
+    fn give_up(&self, bytes: usize) -> usize {
+        let wanted = bytes.div_ceil(self.page_bytes);
+        let mut given = 0;
+        // Whoever has one of the locks may be waiting for the one who asks.
+        for mut partition in self.partitions.iter().filter_map(Mutex::try_lock) {
+            let mut frames = Vec::new();
+            while given < wanted && self.populated.load(Ordering::Relaxed) > FEWEST_FRAMES {
+                let Some(frame) = partition.vacate(&self.table) else { break };
+                self.populated.fetch_sub(1, Ordering::Relaxed);
+                frames.push(frame);
+                given += 1;
+            }
+            self.frames.give_up(frames);
+        }
+        if let Some(budget) = &self.budget {
+            budget.put_back(given * self.page_bytes);
+        }
+        given * self.page_bytes
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.leave(self.bytes());
+        }
+    }
+}
+
+/// Most frames that get memory together.
+const MOST_PORTION: usize = 128;
+
+/// Frames that get memory together: enough for adjacent pages to lie together, few enough for a small budget.
+fn portion(config: &Config) -> usize {
+    let limit = config.budget.as_ref().map_or(usize::MAX, |budget| budget.limit());
+    (limit / config.page_bytes / 16).clamp(1, MOST_PORTION)
 }

@@ -1,4 +1,6 @@
 //! The frames of one partition: which page has which, which are free, and the clock's hand.
+//!
+//! A frame is *vacant* while it has no memory: it was never used, or given up.
 
 use super::state::MOST_USAGE;
 use super::table::Table;
@@ -17,9 +19,13 @@ const NOBODY: u64 = u64::MAX;
 pub(super) struct Partition {
     /// Its first frame.
     first: usize,
-    /// The page in each of its frames.
+    /// Frames it may have.
+    most: usize,
+    /// The page in each of the frames that ever had memory.
     owner: Vec<u64>,
     free: Vec<u32>,
+    /// Those that were given up; the ones that never had memory lie behind `owner`.
+    vacant: Vec<u32>,
     hand: usize,
     evicted: u64,
     /// Pages of this partition that are being read, wherever their frames are.
@@ -27,16 +33,46 @@ pub(super) struct Partition {
 }
 
 impl Partition {
+    /// All frames are vacant.
     pub fn new(frames: Range<usize>) -> Partition {
         Partition {
             first: frames.start,
-            owner: vec![NOBODY; frames.len()],
-            // Those handed out first are the lowest.
-            free: frames.rev().map(|frame| frame as u32).collect(),
+            most: frames.len(),
+            owner: Vec::new(),
+            free: Vec::new(),
+            vacant: Vec::new(),
             hand: 0,
             evicted: 0,
             reading: HashMap::new(),
         }
+    }
+
+    /// Frames that have no memory.
+    pub fn vacant(&self) -> usize {
+        self.vacant.len() + self.most - self.owner.len()
+    }
+
+    /// Up to so many vacant frames have memory now, and are free.
+    pub fn populate(&mut self, count: usize) {
+        let known = self.vacant.len().min(count);
+        let fresh = (count - known).min(self.most - self.owner.len());
+        let start = self.first + self.owner.len();
+        self.owner.resize(self.owner.len() + fresh, NOBODY);
+        // Handed out from behind, so that those of one portion lie one behind the other.
+        self.free.extend((start..start + fresh).rev().map(|frame| frame as u32));
+        let mut known: Vec<u32> = self.vacant.drain(self.vacant.len() - known..).collect();
+        known.sort_unstable_by_key(|frame| std::cmp::Reverse(*frame));
+        self.free.extend(known);
+    }
+
+    /// A frame whose memory can go, free or taken from a page; it is vacant now.
+    pub fn vacate(&mut self, table: &Table) -> Option<u32> {
+        let frame = match self.free.pop() {
+            Some(frame) => frame,
+            None => self.evict(table, NOBODY)?,
+        };
+        self.vacant.push(frame);
+        Some(frame)
     }
 
     pub fn free(&self) -> usize {
@@ -63,7 +99,8 @@ impl Partition {
         let mut seen = HashSet::new();
         let twice = self.free.iter().filter(|frame| !seen.insert(**frame)).copied().collect::<Vec<_>>();
         let wrong = (0..self.owner.len()).filter(move |index| {
-            let is_free = seen.contains(&((self.first + index) as u32));
+            let frame = (self.first + index) as u32;
+            let is_free = seen.contains(&frame) || self.vacant.contains(&frame);
             is_free != (self.owner[*index] == NOBODY)
         });
         wrong.map(|index| (self.first + index) as u32).chain(twice)

@@ -9,11 +9,14 @@
 //! bit  52      DIRTY     its bytes are newer than those on the medium
 //! bit  53      WRITING   one writer has it, and nobody else may look
 //! bit  54      CLEANING  the cleaner has it: its bytes are on their way to the medium
+//! bit  55      LATCHED   somebody writes the page on the medium, in memory or not: no new holds, no reads
 //!
 //!   EMPTY --begin--> READING --ready--> READY <--hold / let go--> READY, held
 //!     ^ |               |              ^  |  ^ \--write / written--> READY, dirty
 //!     | +--begin_new----|--------------|--+   \--clean / cleaned--> READY, of the cleaner
 //!     +-----failed------+---- evict, forget: without holds
+//!
+//!   EMPTY or READY --latch--> the same, LATCHED --unlatch--> the same
 //! ```
 //!
 //! # Invariants
@@ -24,6 +27,8 @@
 //! 4. `ready` and `written` release what they have written, `hold`, `write` and `clean` acquire it; `let_go` and
 //!    `cleaned` release what they have read, `evict`, `forget` and `write` acquire that. So a frame is neither
 //!    read too early nor overwritten too early.
+//! 5. A page that is latched gets no new holds, is neither read nor evicted. Those who hold it already keep it, and
+//!    see its bytes change, as in a file that is mapped: they must know that what they need of it does not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +42,7 @@ const AHEAD: u64 = 1 << 51;
 const DIRTY: u64 = 1 << 52;
 const WRITING: u64 = 1 << 53;
 const CLEANING: u64 = 1 << 54;
+const LATCHED: u64 = 1 << 55;
 
 /// Most times that the clock's hand spares a page that is not used again.
 pub(super) const MOST_USAGE: usize = (USAGE / USE) as usize;
@@ -92,6 +98,8 @@ pub(super) enum Found {
     Reading,
     /// In memory, in that frame, and one writer has it.
     Writing,
+    /// In memory or not, and being written on the medium.
+    Latched,
     /// In memory, in that frame.
     Ready(u32),
 }
@@ -109,6 +117,17 @@ pub(super) enum Forgotten {
     Busy,
 }
 
+/// What came of latching a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Latched {
+    /// It is not in memory, and does not come there.
+    Absent,
+    /// It is in that frame, and so many hold it.
+    Frame(u32, u64),
+    /// It is being read, written or cleaned: that ends by itself.
+    Busy,
+}
+
 /// The word of one page.
 #[derive(Debug, Default)]
 pub(super) struct State<W = AtomicU64>(W);
@@ -121,12 +140,12 @@ impl<W: Word> State<W> {
     /// Holds a page that is ready and has been wanted before: the way of every hit.
     #[inline]
     pub fn hold(&self) -> Option<u32> {
-        self.hold_unless(READING | WRITING | AHEAD)
+        self.hold_unless(READING | WRITING | LATCHED | AHEAD)
     }
 
     /// Holds a page that is ready, wanted before or not.
     pub fn hold_ready(&self) -> Option<u32> {
-        self.hold_unless(READING | WRITING)
+        self.hold_unless(READING | WRITING | LATCHED)
     }
 
     #[inline]
@@ -154,7 +173,7 @@ impl<W: Word> State<W> {
     pub fn write(&self) -> Option<(u32, bool)> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if word & FRAME == 0 || word & (READING | WRITING | CLEANING | HOLDS) != 0 {
+            if word & FRAME == 0 || word & (READING | WRITING | CLEANING | LATCHED | HOLDS) != 0 {
                 return None;
             }
             let used = if word & USAGE == USAGE { 0 } else { USE };
@@ -184,7 +203,7 @@ impl<W: Word> State<W> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let there = word & FRAME != 0 && word & DIRTY != 0;
-            if !there || word & (READING | WRITING | CLEANING) != 0 {
+            if !there || word & (READING | WRITING | CLEANING | LATCHED) != 0 {
                 return None;
             }
             match self.0.swap_if(word, (word & !DIRTY) | CLEANING, Ordering::Acquire) {
@@ -205,6 +224,7 @@ impl<W: Word> State<W> {
     pub fn look(&self) -> Found {
         let word = self.0.load(Ordering::Relaxed);
         match word {
+            _ if word & LATCHED != 0 => Found::Latched,
             _ if word & FRAME == 0 => Found::Empty,
             _ if word & READING != 0 => Found::Reading,
             _ if word & WRITING != 0 => Found::Writing,
@@ -273,10 +293,42 @@ impl<W: Word> State<W> {
         self.0.store(0, Ordering::Relaxed);
     }
 
+    /// Latches a page whose bytes on the medium are about to change. Under the lock.
+    pub fn latch(&self) -> Latched {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if word & (READING | WRITING | CLEANING | LATCHED) != 0 {
+                return Latched::Busy;
+            }
+            match self.0.swap_if(word, word | LATCHED, Ordering::Acquire) {
+                Ok(_) if word & FRAME == 0 => return Latched::Absent,
+                Ok(_) => return Latched::Frame(frame_of(word), (word & HOLDS) / HOLD),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The medium has its new bytes, and the frame, too.
+    pub fn unlatch(&self) {
+        self.0.fetch_and(!LATCHED, Ordering::Release);
+    }
+
+    /// Takes a page that is latched out of memory, latched as it is; `None` where somebody holds it.
+    pub fn forget_latched(&self) -> Option<u32> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & HOLDS == 0 {
+            match self.0.swap_if(word, LATCHED, Ordering::Acquire) {
+                Ok(_) => return Some(frame_of(word)),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
     /// The clock's hand comes by: takes the frame from the page, or spares it.
     pub fn evict(&self, frame: u32) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        let stays = HOLDS | READING | WRITING | CLEANING | DIRTY;
+        let stays = HOLDS | READING | WRITING | CLEANING | LATCHED | DIRTY;
         if word & stays != 0 || word & FRAME != u64::from(frame) + 1 {
             return false;
         }
@@ -301,11 +353,11 @@ impl<W: Word> State<W> {
     fn forget_unless(&self, not: u64) -> Forgotten {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
+            if word & (READING | CLEANING | LATCHED) != 0 {
+                return Forgotten::Busy;
+            }
             if word & FRAME == 0 {
                 return Forgotten::Empty;
-            }
-            if word & (READING | CLEANING) != 0 {
-                return Forgotten::Busy;
             }
             if word & (HOLDS | not) != 0 {
                 return Forgotten::Held;
@@ -377,6 +429,35 @@ mod tests {
         unused.ready();
         assert!(!unused.evict(1));
         assert!(unused.evict(1));
+    }
+
+    #[test]
+    fn a_latched_page_stays_where_it_is_and_nobody_comes() {
+        let state = State::<AtomicU64>::default();
+        assert_eq!(state.latch(), Latched::Absent);
+        assert_eq!(
+            (state.look(), state.latch(), state.forget()),
+            (Found::Latched, Latched::Busy, Forgotten::Busy)
+        );
+        state.unlatch();
+        assert_eq!(state.look(), Found::Empty);
+
+        let state = ready(5);
+        state.hold().unwrap();
+        assert_eq!(state.latch(), Latched::Frame(5, 1));
+        assert_eq!(
+            (state.hold(), state.hold_ready(), state.write(), state.clean()),
+            (None, None, None, None)
+        );
+        assert_eq!((state.forget_latched(), state.evict(5)), (None, false));
+        state.let_go();
+        assert!((0..10).all(|_| !state.evict(5)));
+        assert_eq!(state.forget_latched(), Some(5));
+        assert_eq!(state.look(), Found::Latched);
+        state.unlatch();
+        assert_eq!(state.look(), Found::Empty);
+        state.begin(1, false);
+        assert_eq!(state.latch(), Latched::Busy);
     }
 
     #[test]
@@ -553,6 +634,31 @@ mod exhaustive {
             let last = page.look();
             assert_eq!(last, if written { 4 } else { 3 });
             assert!(page.state.is_dirty() || cleaned == Some(last), "what was written is lost");
+        });
+    }
+
+    #[test]
+    fn what_is_written_under_a_latch_is_seen_whole() {
+        loom::model(|| {
+            let page = page();
+            let (first, second) = (page.clone(), page.clone());
+            let reader = thread::spawn(move || read(&first));
+            let rival = thread::spawn(move || second.state.evict(0));
+            let written = match page.state.latch() {
+                Latched::Frame(0, 0) => {
+                    page.put(4);
+                    page.state.unlatch();
+                    true
+                }
+                Latched::Busy => false,
+                _ => {
+                    page.state.unlatch();
+                    false
+                }
+            };
+            let (evicted, seen) = (rival.join().unwrap(), reader.join().unwrap());
+            assert!(seen.is_none_or(|value| value == 1 || (value == 4 && written)));
+            assert!(!evicted || page.state.look() == Found::Empty);
         });
     }
 

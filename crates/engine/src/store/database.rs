@@ -171,6 +171,8 @@ impl Database {
             partitions: options.partitions,
             most_pages: MOST_PAGES,
             prefetch: options.prefetch,
+            run_pages: 1,
+            budget: None,
         };
         let pages = allocation.pages();
         let allocation = Arc::new(Mutex::new(allocation));

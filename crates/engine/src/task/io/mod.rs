@@ -29,10 +29,11 @@ pub use request::{Buffer, Completion, Direction, Request, Ticket};
 
 use super::TaskError;
 use crate::device::File;
+use crate::sync::Mutex;
 use batch::Batch;
 use lane::Lane;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 /// How the queue works.
@@ -78,10 +79,16 @@ struct Counters {
 
 /// The queue.
 pub struct IoQueue {
+    config: IoConfig,
+    counters: Arc<Counters>,
+    /// What the threads are fed through, once there are any.
+    lanes: OnceLock<Lanes>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Lanes {
     direct: Arc<Lane>,
     ring: Option<Arc<Lane>>,
-    counters: Arc<Counters>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 impl IoQueue {
@@ -90,41 +97,60 @@ impl IoQueue {
     /// # Errors
     /// [`TaskError::NoResources`] where the system gives no thread.
     pub fn start(config: &IoConfig) -> Result<IoQueue, TaskError> {
-        let counters = Arc::new(Counters::default());
-        let direct = Arc::new(Lane::new(config));
-        let mut queue = IoQueue { direct: direct.clone(), ring: None, counters, threads: Vec::new() };
-        for index in 0..config.threads.max(1) {
-            let (lane, counters) = (direct.clone(), queue.counters.clone());
-            queue.spawn(format!("litefoot-io-{index}"), move || threads::run(&lane, &counters))?;
-        }
-        queue.start_ring(config)?;
+        let queue = IoQueue::idle(config);
+        queue.lanes()?;
         Ok(queue)
     }
 
+    /// A queue whose threads start with its first request.
+    pub fn idle(config: &IoConfig) -> IoQueue {
+        let counters = Arc::new(Counters::default());
+        IoQueue { config: config.clone(), counters, lanes: OnceLock::new(), threads: Mutex::default() }
+    }
+
+    fn lanes(&self) -> Result<&Lanes, TaskError> {
+        if let Some(lanes) = self.lanes.get() {
+            return Ok(lanes);
+        }
+        let mut threads = self.threads.lock();
+        if let Some(lanes) = self.lanes.get() {
+            return Ok(lanes);
+        }
+        let direct = Arc::new(Lane::new(&self.config));
+        for index in 0..self.config.threads.max(1) {
+            let (lane, counters) = (direct.clone(), self.counters.clone());
+            let run = move || threads::run(&lane, &counters);
+            match spawn(format!("litefoot-io-{index}"), run) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    direct.close();
+                    return Err(error);
+                }
+            }
+        }
+        let ring = self.start_ring(&mut threads);
+        Ok(self.lanes.get_or_init(|| Lanes { direct, ring }))
+    }
+
+    /// Without it, all goes through the threads.
     #[cfg(target_os = "linux")]
-    fn start_ring(&mut self, config: &IoConfig) -> Result<(), TaskError> {
-        let Some(ring) = ring::Ring::probe(config.ring_operations) else { return Ok(()) };
-        let lane = Arc::new(Lane::with_alarm(config, ring.alarm()));
+    fn start_ring(&self, threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
+        let ring = ring::Ring::probe(self.config.ring_operations)?;
+        let lane = Arc::new(Lane::with_alarm(&self.config, ring.alarm()));
         let (for_thread, counters) = (lane.clone(), self.counters.clone());
-        self.spawn("litefoot-ring".to_owned(), move || ring.run(&for_thread, &counters))?;
-        self.ring = Some(lane);
-        Ok(())
+        let thread = spawn("litefoot-ring".to_owned(), move || ring.run(&for_thread, &counters));
+        threads.push(thread.ok()?);
+        Some(lane)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn start_ring(&mut self, _config: &IoConfig) -> Result<(), TaskError> {
-        Ok(())
-    }
-
-    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<(), TaskError> {
-        let thread = thread::Builder::new().name(name).spawn(run);
-        self.threads.push(thread.map_err(|error| TaskError::NoResources(error.to_string()))?);
-        Ok(())
+    fn start_ring(&self, _threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
+        None
     }
 
     /// Whether requests of plain files go through io_uring.
     pub fn uses_ring(&self) -> bool {
-        self.ring.is_some()
+        self.lanes().is_ok_and(|lanes| lanes.ring.is_some())
     }
 
     /// Submits a request. Waits for room where too many wait already.
@@ -134,11 +160,18 @@ impl IoQueue {
 
     /// Submits requests together, so that adjacent ones are merged.
     pub fn submit_all(&self, requests: Vec<Request>) {
-        let Some(ring) = &self.ring else { return self.direct.push(requests) };
+        if requests.is_empty() {
+            return;
+        }
+        let Ok(lanes) = self.lanes() else {
+            // No thread to be had: the caller waits.
+            return requests.into_iter().for_each(|request| self.perform(request));
+        };
+        let Some(ring) = &lanes.ring else { return lanes.direct.push(requests) };
         let (for_ring, direct) =
             requests.into_iter().partition(|request| request.file.raw_descriptor().is_some());
         ring.push(for_ring);
-        self.direct.push(direct);
+        lanes.direct.push(direct);
     }
 
     /// Does a request on the calling thread, for callers that would wait for it and have nothing else to do.
@@ -181,14 +214,21 @@ impl IoQueue {
     }
 }
 
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TaskError> {
+    let thread = thread::Builder::new().name(name).spawn(run);
+    thread.map_err(|error| TaskError::NoResources(error.to_string()))
+}
+
 impl Drop for IoQueue {
     fn drop(&mut self) {
-        self.direct.close();
-        if let Some(ring) = &self.ring {
-            ring.close();
+        if let Some(lanes) = self.lanes.get() {
+            lanes.direct.close();
+            lanes.ring.iter().for_each(|ring| ring.close());
         }
         let me = thread::current().id();
-        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
+        for thread in
+            std::mem::take(&mut *self.threads.lock()).into_iter().filter(|thread| thread.thread().id() != me)
+        {
             // The threads catch the panics of the callbacks and have none of their own.
             let _ = thread.join();
         }

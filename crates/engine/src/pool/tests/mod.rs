@@ -4,6 +4,9 @@ use crate::device::{FileKind, Medium, OpenMode, Operation, SimMedium};
 use crate::task::io::IoConfig;
 use std::path::Path;
 
+mod budget;
+mod mapped;
+
 const PAGE: usize = 4096;
 
 /// A file of so many pages, each beginning with its number, and a pool over it.
@@ -15,7 +18,15 @@ fn pool(pages: u64, frames: usize, partitions: usize, prefetch: bool) -> (SimMed
         bytes[..8].copy_from_slice(&page.to_le_bytes());
         file.write_at(&bytes, page * PAGE as u64).unwrap();
     }
-    let config = Config { page_bytes: PAGE, frames, partitions, most_pages: pages, prefetch };
+    let config = Config {
+        page_bytes: PAGE,
+        frames,
+        partitions,
+        most_pages: pages,
+        prefetch,
+        run_pages: 1,
+        budget: None,
+    };
     let io = Arc::new(IoQueue::start(&IoConfig::default()).unwrap());
     let pool = Pool::new(file, io, &config, Box::new(|_| true)).unwrap();
     pool.set_pages(pages);

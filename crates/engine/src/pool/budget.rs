@@ -1,0 +1,164 @@
+//! One budget of memory for all pools of a process, and for what they share it with.
+//!
+//! # Why
+//! A process may have many databases open, and a device has memory for few pages. What each may take cannot be
+//! said when it is opened: it depends on what the others need.
+//!
+//! # What it promises
+//! 1. Pools take memory in portions, as they need it, and together never more than the limit leaves.
+//! 2. Memory that is no pool's ([`Budget::take`]: pages that a transaction holds back, a log that is kept in
+//!    memory) comes first: pools give up as much as is missing.
+//! 3. A pool that has less than its share (the limit over the number of pools) gets what it needs from the one
+//!    that has most, and else replaces its own pages.
+//! 4. A pool gives up what can be had at once: pages that are held or dirty stay.
+//!
+//! # Invariants
+//! 1. `used` is what pools have, each said by its own `bytes`, and what was taken besides.
+//! 2. No other lock is taken under that of the members. A pool that gives up only tries its own: one that asks has
+//!    some of them.
+
+use crate::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A pool, as the budget sees it.
+pub(super) trait Member: Send + Sync {
+    /// Bytes of the budget that it has.
+    fn bytes(&self) -> usize;
+    /// Gives up to `bytes` back, and answers how many; waits for nobody.
+    fn give_up(&self, bytes: usize) -> usize;
+}
+
+/// Memory of a process.
+pub struct Budget {
+    limit: AtomicUsize,
+    used: AtomicUsize,
+    members: Mutex<Vec<Weak<dyn Member>>>,
+    /// How many members there are.
+    count: AtomicUsize,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(limit: usize) -> Budget {
+        Budget {
+            limit: AtomicUsize::new(limit),
+            used: AtomicUsize::new(0),
+            members: Mutex::default(),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Most bytes.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit; pools give up what is too much.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.make_room();
+    }
+
+    /// Takes memory that pools cannot have.
+    pub fn take(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.make_room();
+    }
+
+    /// Gives back what was taken.
+    pub fn put_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn make_room(&self) {
+        if self.used() <= self.limit() {
+            return;
+        }
+        let mut pools = self.pools();
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.bytes()));
+        for pool in pools {
+            let missing = self.used().saturating_sub(self.limit());
+            if missing == 0 {
+                return;
+            }
+            pool.give_up(missing);
+        }
+    }
+
+    /// The pools there are; one that ends while they are looked at says so under the lock, which is not held then.
+    fn pools(&self) -> Vec<Arc<dyn Member>> {
+        self.members.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(super) fn join(&self, member: Weak<dyn Member>) {
+        let mut members = self.members.lock();
+        members.retain(|member| member.strong_count() > 0);
+        members.push(member);
+        self.count.store(members.len(), Ordering::Relaxed);
+    }
+
+    /// A pool that has `own` bytes and is gone.
+    pub(super) fn leave(&self, own: usize) {
+        self.put_back(own);
+        let mut members = self.members.lock();
+        members.retain(|member| member.strong_count() > 0);
+        self.count.store(members.len(), Ordering::Relaxed);
+    }
+
+    /// Takes memory for a pool that has `own` bytes; `false` where it must make do with these.
+    pub(super) fn take_for_pool(&self, bytes: usize, own: usize) -> bool {
+        self.take_within_limit(bytes) || self.take_from_largest(bytes, own)
+    }
+
+    fn take_within_limit(&self, bytes: usize) -> bool {
+        let limit = self.limit();
+        let within = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+
+    fn take_from_largest(&self, bytes: usize, own: usize) -> bool {
+        let share = self.limit() / self.count.load(Ordering::Relaxed).max(1);
+        if own + bytes > share {
+            return false;
+        }
+        let pools = self.pools();
+        let largest = pools.iter().max_by_key(|pool| pool.bytes());
+        let Some(largest) = largest.filter(|pool| pool.bytes() > share) else { return false };
+        largest.give_up(bytes);
+        self.take_within_limit(bytes)
+    }
+}
+
+/// Memory that was taken from a budget; given back when this is dropped.
+pub struct Taken {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Taken {
+    /// Nothing yet.
+    pub fn nothing(budget: Arc<Budget>) -> Taken {
+        Taken { budget, bytes: 0 }
+    }
+
+    /// So many bytes are in use now.
+    pub fn set(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.take(more),
+            None => self.budget.put_back(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.put_back(self.bytes);
+    }
+}

@@ -1,0 +1,166 @@
+//! Pages by address, as those who map a file want them, and writes beneath them.
+//!
+//! # Why
+//! SQLite asks for the address of a page and says later that it has done with it; whoever changes the file need not
+//! wait for that, as if the file were mapped. Guards cannot say either.
+//!
+//! # What it promises
+//! 1. [`Pool::map`] is [`Pool::hold`] without a guard.
+//! 2. Under [`Pool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
+//!    whoever looks sees the new bytes: what was read ahead before is overtaken, too. It waits for reads that are
+//!    under way, and for nobody who holds a page.
+//! 3. After [`Pool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
+//!    zeros, as the file would be if it grew again.
+
+use super::state::{Latched, State};
+use super::{Error, Pool, Result};
+use crate::task::Patience;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
+pub trait Advisor {
+    /// Adds the pages, in the order in which they will be wanted.
+    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>);
+}
+
+/// Nothing is read ahead.
+impl Advisor for () {
+    fn wanted(&mut self, _page: u64, _pool: &Pool, _ahead: &mut Vec<u64>) {}
+}
+
+impl Pool {
+    /// Holds a page if it is in memory; answers its address. Whoever holds it lets go of it with
+    /// [`Pool::let_go`].
+    #[inline]
+    pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
+        if page >= self.pages() {
+            return None;
+        }
+        let frame = self.shared.table.of(page)?.hold()?;
+        Some(self.shared.frames.frame(frame))
+    }
+
+    /// Holds a page; answers its address. Whoever holds it lets go of it with [`Pool::let_go`].
+    ///
+    /// # Errors
+    /// As [`Pool::hold`].
+    pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
+        let state = self.state(page)?;
+        let frame = self.frame_slowly(page, state, advisor)?;
+        Ok(self.shared.frames.frame(frame))
+    }
+
+    /// Lets go of a page that was mapped.
+    ///
+    /// # Safety
+    /// The caller holds the page by [`Pool::map`] or [`Pool::try_map`], and does not look at it any more.
+    #[inline]
+    pub unsafe fn let_go(&self, page: u64) {
+        if let Some(state) = self.shared.table.of(page) {
+            state.let_go();
+        }
+    }
+
+    /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
+    /// write all of its new bytes. Where `fill` says `false`, or `change` failed, the page is taken out of memory
+    /// unless somebody holds it.
+    ///
+    /// # Errors
+    /// Those of `change`; [`Error::Waited`], and then nothing was changed.
+    pub fn change<R, E: From<Error>>(
+        &self,
+        pages: Range<u64>,
+        change: impl FnOnce() -> std::result::Result<R, E>,
+        mut fill: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> std::result::Result<R, E> {
+        // In order, so that two who change the same pages do not wait for each other.
+        let mut latched: Vec<(u64, Latches<'_>)> = Vec::new();
+        for page in pages {
+            // Behind the end nothing can be in memory, or come there, before the end is moved.
+            let Some(state) = self.shared.table.of(page) else { break };
+            latched.push((page, self.latch(page, state)?));
+        }
+        let result = change();
+        let mut bytes = vec![0; if latched.is_empty() { 0 } else { self.shared.page_bytes }];
+        for (page, latch) in latched {
+            let Some((frame, _)) = latch.frame else { continue };
+            if result.is_ok() && fill(page, &mut bytes) {
+                self.put(frame, &bytes);
+            } else {
+                self.forget_latched(latch);
+            }
+        }
+        result
+    }
+
+    /// The file ends after `pages` pages now, which are no more than before.
+    ///
+    /// # Errors
+    /// [`Error::Waited`].
+    pub fn truncate(&self, pages: u64) -> Result<()> {
+        let before = self.pages();
+        // First of all: no read behind the end begins from now on.
+        self.shared.pages.store(pages, std::sync::atomic::Ordering::Release);
+        for page in pages..before {
+            let Some(state) = self.shared.table.of(page) else { break };
+            let latch = self.latch(page, state)?;
+            match latch.frame {
+                Some((frame, holds)) if holds > 0 => self.put(frame, &vec![0; self.shared.page_bytes]),
+                Some(_) => self.forget_latched(latch),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads pages ahead, as far as there are frames for them.
+    pub fn read_ahead(&self, pages: &[u64]) {
+        let mut reads = Vec::new();
+        self.begin_ahead(pages, &mut reads);
+        self.io.submit_all(reads);
+    }
+
+    fn latch<'a>(&self, page: u64, state: &'a State) -> Result<Latches<'a>> {
+        let mut patience = Patience::default();
+        loop {
+            let latched = {
+                let _partition = self.shared.partition(page).lock();
+                state.latch()
+            };
+            match latched {
+                Latched::Absent => return Ok(Latches { state, frame: None }),
+                Latched::Frame(frame, holds) => return Ok(Latches { state, frame: Some((frame, holds)) }),
+                Latched::Busy => self.pause(page, &mut patience)?,
+            }
+        }
+    }
+
+    fn put(&self, frame: u32, bytes: &[u8]) {
+        let place = self.shared.frames.frame(frame).as_ptr();
+        // SAFETY: the frame has as many bytes, and belongs to a page that is latched: nobody else writes it. Those
+        // who hold the page already may look at it meanwhile, and know that it may change (invariant 5 of the state).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+    }
+
+    fn forget_latched(&self, latch: Latches<'_>) {
+        let frame = latch.state.forget_latched();
+        drop(latch);
+        if let Some(frame) = frame {
+            self.shared.give_back(frame);
+        }
+    }
+}
+
+/// A page that is latched, until this is dropped.
+struct Latches<'a> {
+    state: &'a State,
+    /// Its frame, and how many held it then.
+    frame: Option<(u32, u64)>,
+}
+
+impl Drop for Latches<'_> {
+    fn drop(&mut self) {
+        self.state.unlatch();
+    }
+}
