@@ -25,6 +25,22 @@ pub struct Options {
     pub normal_window: Duration,
     /// How long a writer waits for its turn inside the process.
     pub busy_wait: Duration,
+    /// Most bytes of pages in memory: 0 for none, `None` for what suits the machine.
+    pub pool: Option<usize>,
+    /// Whether reads bypass the system's cache.
+    pub direct: Direct,
+}
+
+/// Whether pages are read past the system's cache, so that memory holds one copy of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Where the system could not keep the database in memory anyway.
+    #[default]
+    Auto,
+    /// Wherever the file can be read like that.
+    On,
+    /// Nowhere.
+    Off,
 }
 
 /// What is taken for a write that reaches the medium whole or not at all.
@@ -50,6 +66,8 @@ impl Default for Options {
             nvram: None,
             normal_window: Duration::from_millis(10),
             busy_wait: Duration::from_secs(5),
+            pool: None,
+            direct: Direct::Auto,
         }
     }
 }
@@ -133,6 +151,38 @@ const KNOWN: &[Known] = &[
         help: "milliseconds that a writer waits for its turn inside the process before SQLite's busy handling",
         set: |options, value| milliseconds(value).map(|value| options.busy_wait = value),
         get: |options| options.busy_wait.as_millis().to_string(),
+    },
+    Known {
+        name: "pool",
+        help: "most bytes (K, M, G) of pages in memory, at least 1M, for all connections of the process together; \
+               auto: a quarter of what is free, at most 256M; 0: SQLite's own caches only",
+        set: |options, value| {
+            options.pool = if value == "auto" { None } else { Some(size(value)?) };
+            Ok(())
+        },
+        get: |options| options.pool.map_or("auto".to_owned(), |bytes| bytes.to_string()),
+    },
+    Known {
+        name: "direct",
+        help: "auto, on or off: read pages past the system's cache, so that memory holds one copy of them; \
+               auto does where the database is larger than half of the memory that is free",
+        set: |options, value| {
+            options.direct = match value {
+                "auto" => Direct::Auto,
+                "on" => Direct::On,
+                "off" => Direct::Off,
+                _ => return Err("takes auto, on or off"),
+            };
+            Ok(())
+        },
+        get: |options| {
+            match options.direct {
+                Direct::Auto => "auto",
+                Direct::On => "on",
+                Direct::Off => "off",
+            }
+            .to_owned()
+        },
     },
 ];
 

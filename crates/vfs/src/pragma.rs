@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 pub(crate) fn answer(database: &Database, name: &str, value: Option<&str>) -> Result<String> {
     match name {
         "stats" => Ok(table(&database.stats())),
+        "pool" if value.is_none() => Ok(table(&pool_rows(database)?)),
         "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
         _ => option(database, name, value),
     }
@@ -26,10 +27,17 @@ fn option(database: &Database, name: &str, value: Option<&str>) -> Result<String
             database.path().display()
         ))),
         (None, _) => Err(Error::Refused(format!(
-            "unknown PRAGMA litefoot_{name}; there are stats, version and the options {}",
+            "unknown PRAGMA litefoot_{name}; there are stats, pool, version and the options {}",
             crate::options::Options::names()
         ))),
     }
+}
+
+/// What the pool has done and has, or would.
+fn pool_rows(database: &Database) -> Result<Vec<(String, i64)>> {
+    let figures = database.pages()?.map(|pages| pages.figures().collect::<Vec<_>>());
+    let rows = figures.unwrap_or_default().into_iter();
+    Ok(rows.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn table(rows: &[(String, i64)]) -> String {

@@ -183,6 +183,8 @@ pub struct Statistics {
     pub free: u64,
     /// Pages that are newer than on the medium.
     pub dirty: u64,
+    /// Pages that somebody holds.
+    pub held: u64,
 }
 
 /// A buffer pool over a file.
@@ -324,6 +326,8 @@ impl Pool {
             let partition = partition.lock();
             statistics.free += partition.free() as u64;
             statistics.evicted += partition.evicted();
+            let is_held = |page| shared.table.of(page).is_some_and(|state| state.holds() > 0);
+            statistics.held += partition.pages().filter(|page| is_held(*page)).count() as u64;
         }
         statistics
     }

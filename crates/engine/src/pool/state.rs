@@ -244,7 +244,6 @@ impl<W: Word> State<W> {
     }
 
     /// How many hold it.
-    #[cfg(test)]
     pub fn holds(&self) -> u64 {
         (self.0.load(Ordering::Relaxed) & HOLDS) / HOLD
     }

@@ -74,12 +74,18 @@ impl FileObject {
     pub(crate) unsafe fn watch(&self, db: *mut Sqlite3) {
         let Some(session) = self.session() else { return };
         let database = &session.database;
-        if session.internal || !database.holds_back() {
+        if session.internal {
             return;
         }
         // SAFETY: the session, which owns the capture, ends with the main file, and that after the last
         // statement of the connection.
         let handle = unsafe { Db::new(self.api, db) };
+        if database.is_pooled() {
+            use_pool(handle, database.share().bytes());
+        }
+        if !database.holds_back() {
+            return;
+        }
         if database.options().sla_size == 0 {
             return;
         }
@@ -94,6 +100,17 @@ impl FileObject {
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.handle.refusal()
     }
+}
+
+/// The part of the pool's bytes that a transaction may change before SQLite writes pages away.
+const SPILL_SHARE: usize = 8;
+
+/// Tells SQLite to ask for pages by address, and to keep what a transaction changes. What the application says
+/// later counts. Both work without a look at the database.
+fn use_pool(db: Db, pool_bytes: usize) {
+    // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
+    let _ = db.execute("PRAGMA mmap_size=1");
+    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", pool_bytes / SPILL_SHARE / 1024));
 }
 
 /// The session behind a connection's main database, where that is ours.
@@ -393,8 +410,41 @@ unsafe extern "C" fn shm_unmap(file: *mut Sqlite3File, delete: c_int) -> c_int {
     unsafe { with(file, |object| object.handle.shm_unmap(delete != 0).map(|()| SQLITE_OK)) }
 }
 
+unsafe extern "C" fn fetch(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the file is ours; `page` can be written.
+    unsafe {
+        *page = std::ptr::null_mut();
+        with(file, |object| {
+            let bytes = usize::try_from(bytes).unwrap_or(0);
+            if let Some(found) = object.handle.fetch(offset_of(offset), bytes) {
+                *page = found.as_ptr().cast();
+            }
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
+    if page.is_null() {
+        // That the file is about to change is a hint to those who map all of it.
+        return SQLITE_OK;
+    }
+    // SAFETY: the file is ours.
+    unsafe {
+        with(file, |object| {
+            object.handle.unfetch(offset_of(offset));
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
 static MAIN_METHODS: IoMethods = IoMethods {
-    version: 2,
+    version: 3,
     close,
     read,
     write,
@@ -411,8 +461,8 @@ static MAIN_METHODS: IoMethods = IoMethods {
     shm_lock: Some(shm_lock),
     shm_barrier: Some(shm_barrier),
     shm_unmap: Some(shm_unmap),
-    fetch: None,
-    unfetch: None,
+    fetch: Some(fetch),
+    unfetch: Some(unfetch),
 };
 
 static PLAIN_METHODS: IoMethods = IoMethods {
@@ -421,5 +471,7 @@ static PLAIN_METHODS: IoMethods = IoMethods {
     shm_lock: None,
     shm_barrier: None,
     shm_unmap: None,
+    fetch: None,
+    unfetch: None,
     ..MAIN_METHODS
 };

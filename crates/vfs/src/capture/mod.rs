@@ -37,7 +37,7 @@ use litefoot_engine::sync::Mutex;
 use record::{Captured, Checks, Settings, Text, put_value};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
@@ -50,6 +50,11 @@ const TYPICAL_PAGE_BYTES: usize = 4096;
 const DIFFERENCES: u32 = 8;
 /// Bytes of statements beyond which pages are written.
 const MOST_BYTES: usize = 256 << 10;
+
+/// What a connection's own cache is made to hold.
+const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
+/// Statements that may be in the way of that.
+const CACHE_ATTEMPTS: u32 = 3;
 
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
@@ -69,6 +74,8 @@ pub(crate) struct Capture {
     disturbed: AtomicBool,
     /// Whether the connection must not be captured any more.
     barred: AtomicBool,
+    /// How often the connection's page cache may still be tried to be made small.
+    cache_attempts: AtomicU32,
 }
 
 #[derive(Default)]
@@ -90,8 +97,8 @@ struct State {
     idle: Option<usize>,
     /// Verdicts that the two programs differ.
     differences: u32,
-    /// Page accesses when the last statement ended.
-    accesses: i64,
+    /// Page accesses when the last statement ended; unknown where that was a query, and nothing was written.
+    accesses: Option<i64>,
     /// The transaction logged last, while its number of changes is not known to the log.
     unchecked: Option<u64>,
     verdicts: Verdicts,
@@ -104,6 +111,10 @@ struct State {
     utf8: Option<bool>,
     /// Selects as many parameters as it was made for.
     helper: Option<(usize, Statement)>,
+    /// The text of a query that was found to be nothing else.
+    query: Vec<u8>,
+    /// The query that runs outside of any transaction, while no other statement has started.
+    alone: Option<usize>,
 }
 
 /// What was found out about texts.
@@ -146,7 +157,6 @@ impl Capture {
         Capture {
             api,
             db,
-            database,
             writer,
             state: Mutex::default(),
             busy: AtomicBool::new(false),
@@ -154,6 +164,8 @@ impl Capture {
             owes: AtomicU64::new(0),
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
+            cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
+            database,
         }
     }
 
@@ -187,22 +199,45 @@ impl Capture {
         nothing
     }
 
+    /// The application says itself how large the connection's page cache is.
+    pub fn keep_cache(&self) {
+        self.cache_attempts.store(0, Ordering::Relaxed);
+    }
+
+    /// Makes the connection's page cache small, once: pages are in the pool. Not when the connection is opened,
+    /// where SQLite would have to read the schema for it.
+    fn settle_cache(&self) {
+        let attempts = self.cache_attempts.load(Ordering::Relaxed);
+        if attempts > 0 {
+            let settled = self.db.execute(SMALL_CACHE).is_ok();
+            self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins a callback. It is the connection's thread that finds one at work, if any does.
+    fn enter(&self) -> bool {
+        let free = !self.busy.load(Ordering::Relaxed);
+        self.busy.store(true, Ordering::Relaxed);
+        free
+    }
+
     /// A statement starts.
     pub fn started(&self, statement: Running, sql: &[u8]) {
-        if self.busy.swap(true, Ordering::Acquire) {
+        if !self.enter() {
             return;
         }
+        self.settle_cache();
         self.start(statement, sql);
-        self.busy.store(false, Ordering::Release);
+        self.busy.store(false, Ordering::Relaxed);
     }
 
     /// A statement has ended.
     pub fn ended(&self, statement: Running) {
-        if self.busy.swap(true, Ordering::Acquire) {
+        if !self.enter() {
             return;
         }
         self.end(statement);
-        self.busy.store(false, Ordering::Release);
+        self.busy.store(false, Ordering::Relaxed);
     }
 
     /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
@@ -236,9 +271,52 @@ impl Capture {
         Ok(captured)
     }
 
+    /// A query of a transaction that has written nothing, known from the last time: nothing has to be noted of
+    /// it but that it runs. This is the way of every point query.
+    fn start_alone(&self, state: &mut State, statement: Running, sql: &[u8]) -> bool {
+        let alone = state.query == sql
+            && state.open.is_empty()
+            && state.captured.statements.is_empty()
+            && !self.shows_nothing.load(Ordering::Relaxed)
+            && (self.db.is_autocommit() || self.db.transaction() != TransactionState::Writing)
+            && statement.is_read_only();
+        if alone {
+            state.open.push(statement.id());
+            state.alone = Some(statement.id());
+            state.idle = None;
+            state.accesses = None;
+            self.settle();
+        }
+        alone
+    }
+
+    /// Whether pages were touched since the last statement of the transaction has ended.
+    fn was_touched(&self, state: &mut State) -> bool {
+        match state.accesses {
+            Some(accesses) => self.db.page_accesses() != accesses,
+            // Nothing was written when the last query started, and it wrote nothing.
+            None => self.db.transaction() == TransactionState::Writing,
+        }
+    }
+
+    /// Notes a text whose statements may run alone.
+    fn note_query(&self, state: &mut State, statement: Running, sql: &[u8]) {
+        if statement.is_read_only()
+            && state.query != sql
+            && std::str::from_utf8(sql).is_ok_and(|sql| is_query(sql))
+        {
+            state.query = sql.to_vec();
+        }
+    }
+
     fn start(&self, statement: Running, sql: &[u8]) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        if self.start_alone(state, statement, sql) {
+            return;
+        }
+        state.alone = None;
+        self.note_query(state, statement, sql);
         if state.open.last() == Some(&statement.id()) && sql.starts_with(b"--") {
             // A trigger of the statement.
             return;
@@ -257,11 +335,7 @@ impl Capture {
         let fresh = autocommit && outermost;
         if fresh {
             self.begin(state);
-        } else if !autocommit
-            && outermost
-            && state.cause.is_none()
-            && self.db.page_accesses() != state.accesses
-        {
+        } else if !autocommit && outermost && state.cause.is_none() && self.was_touched(state) {
             state.cause = Some(Cause::NotSeen);
         }
         if !outermost {
@@ -311,11 +385,16 @@ impl Capture {
     fn end(&self, statement: Running) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        if state.alone.take_if(|alone| *alone == statement.id()).is_some() {
+            state.open.clear();
+            self.settle();
+            return;
+        }
         state.open.retain(|open| *open != statement.id());
         if !state.open.is_empty() {
             return;
         }
-        state.accesses = self.db.page_accesses();
+        state.accesses = Some(self.db.page_accesses());
         let changes = self.db.total_changes();
         // A statement that changed nothing may have told so by an error, of what it found.
         let silent = state.kind == Kind::Write && changes == state.changes_after;
@@ -361,8 +440,11 @@ impl Capture {
     /// Waits until what was read and is about to be shown is durable. A failure latches the database; whoever
     /// reads on meets it there.
     fn settle(&self) {
+        if self.owes.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let owed = self.owes.swap(0, Ordering::Relaxed);
-        if let Some(wal) = self.database.wal().filter(|_| owed > 0) {
+        if let Some(wal) = self.database.wal() {
             let _ = wal.wait(owed);
         }
     }
@@ -500,6 +582,11 @@ fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts
         verdicts.clear();
     }
     if read_only { Kind::Read } else { Kind::Write }
+}
+
+fn is_query(sql: &str) -> bool {
+    let word = first_word(sql);
+    ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
 }
 
 fn is_pragma(sql: &str) -> bool {

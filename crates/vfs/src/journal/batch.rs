@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::memory::{MakeMemory, MemoryFile};
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
+use litefoot_engine::pool::Advisor;
 use std::sync::atomic::Ordering;
 
 /// Memory that is kept from one transaction to the next.
@@ -49,12 +50,18 @@ impl Batcher {
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
-        database.write(buf, offset)
+        database.write_in_place(buf, offset)
     }
 
     /// Reads the database as the transaction sees it.
-    pub fn read(&self, session: &Session, buf: &mut [u8], offset: u64) -> Result<()> {
-        let Batch::Held(held) = &self.batch else { return session.database.read(buf, offset) };
+    pub fn read(
+        &self,
+        session: &Session,
+        buf: &mut [u8],
+        offset: u64,
+        advisor: &mut dyn Advisor,
+    ) -> Result<()> {
+        let Batch::Held(held) = &self.batch else { return session.database.read(buf, offset, advisor) };
         let inside = held.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         let (there, behind) = buf.split_at_mut(inside);
         held.read(there, offset, &|buf, offset| before(&session.database, buf, offset))?;
@@ -63,6 +70,11 @@ impl Batcher {
         }
         behind.fill(0);
         Err(Error::ShortRead)
+    }
+
+    /// Whether the connection sees something else than what was committed last.
+    pub fn holds(&self) -> bool {
+        matches!(self.batch, Batch::Held(_))
     }
 
     /// Cuts or extends the database.
@@ -74,7 +86,7 @@ impl Batcher {
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
-        database.set_len(len)
+        database.set_len_in_place(len)
     }
 
     /// Length of the database as the transaction sees it; `None` where that is the file's.
@@ -115,7 +127,9 @@ impl Batcher {
         };
         if !held.is_empty() {
             let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
+            let page_bytes = held.new_page_bytes()?;
             session.database.atomic().commit(&session.database, held, durability)?;
+            session.database.pages_committed(held.page_numbers(), page_bytes);
         }
         self.finish(session, Batch::None);
         log::reset_in_background(&session.database);

@@ -282,7 +282,7 @@ impl Held {
 /// Reads the database as it was before the transaction; what is behind its end, and was not written there,
 /// reads as zeros.
 pub fn before(database: &Database, buf: &mut [u8], offset: u64) -> Result<()> {
-    match database.read(buf, offset) {
+    match database.read(buf, offset, &mut ()) {
         Err(Error::ShortRead) => Ok(()),
         result => result,
     }

@@ -9,6 +9,8 @@ use super::background::Background;
 use super::handle::read_exactly;
 use super::lock::{HandleId, Level, LockTable};
 use super::ownership;
+use super::pages::{Pages, Setup};
+use super::process::Share;
 use super::registry::Companion;
 use super::shm::SharedMemory;
 use super::writers::Writers;
@@ -23,11 +25,12 @@ use crate::stats::Stats;
 use crate::wal::Wal;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
 use litefoot_engine::log::statement::Writer;
-use litefoot_engine::sync::{Mutex, MutexGuard};
+use litefoot_engine::pool::Advisor;
+use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
@@ -57,8 +60,16 @@ pub struct Database {
     written: AtomicBool,
     /// The log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
+    /// Changes whenever `wal` does.
+    wal_generation: AtomicU64,
     /// The redo log of its rollback-journal transactions.
-    atomic: AtomicLog,
+    atomic: Arc<AtomicLog>,
+    /// Whether there may be a pool at all.
+    pooled: bool,
+    /// The pages in memory, once there are any.
+    pages: RwLock<Option<Arc<Pages>>>,
+    /// Changes whenever `pages` does.
+    pages_generation: AtomicU64,
     /// Whether transactions are held back until they commit.
     holds_back: bool,
     /// Bytes of a page, as the file says; 0 while that must be read.
@@ -84,6 +95,10 @@ pub struct Database {
     behind_end: AtomicBool,
     /// Memory that the connections keep for their transactions.
     held_bytes: AtomicUsize,
+    /// Whether this process is the owner.
+    owned: AtomicBool,
+    /// Its share of the process's memory.
+    share: OnceLock<Arc<Share>>,
 }
 
 #[derive(Default)]
@@ -119,6 +134,8 @@ pub struct DatabaseSetup {
     pub created: bool,
     /// Whether transactions are held back until they commit.
     pub holds_back: bool,
+    /// Whether its pages are kept in memory for all connections.
+    pub pooled: bool,
 }
 
 impl Database {
@@ -128,12 +145,18 @@ impl Database {
             medium: setup.medium,
             file: setup.file,
             path: setup.path,
-            options: setup.options,
             writable: setup.writable,
             fork_generation: ownership::fork_generation(),
             latch: Arc::default(),
             wal: Mutex::default(),
-            atomic: AtomicLog::default(),
+            wal_generation: AtomicU64::new(0),
+            atomic: Arc::default(),
+            pooled: setup.pooled && setup.options.pool != Some(0),
+            options: setup.options,
+            pages: RwLock::default(),
+            pages_generation: AtomicU64::new(0),
+            owned: AtomicBool::new(false),
+            share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
@@ -240,8 +263,72 @@ impl Database {
                 ownership::release(&*self.file)?;
                 return Err(error);
             }
+            self.owned.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Whether its pages are kept in memory for all connections.
+    pub fn is_pooled(&self) -> bool {
+        self.pooled
+    }
+
+    /// The share of the process's memory, for what this database keeps there.
+    pub fn share(&self) -> &Arc<Share> {
+        self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
+    }
+
+    /// Changes whenever another pool has to be asked for.
+    #[inline]
+    pub fn pages_generation(&self) -> u64 {
+        self.pages_generation.load(Ordering::Acquire)
+    }
+
+    /// The pages in memory, if they are used already.
+    pub fn known_pages(&self) -> Option<Arc<Pages>> {
+        if self.pages_generation() == 0 { None } else { self.pages.read().clone() }
+    }
+
+    /// The pages in memory; `None` while there can be none.
+    pub fn pages(&self) -> Result<Option<Arc<Pages>>> {
+        if !self.pooled || !self.owned.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        if let Some(pages) = self.known_pages() {
+            return Ok(Some(pages));
+        }
+        let len = self.file_len()?;
+        let page_bytes = self.page_bytes(len)?;
+        if len == 0 || page_bytes == 0 {
+            return Ok(None);
+        }
+        let mut pages = self.pages.write();
+        if pages.is_none() {
+            let (file, log) = (&self.file, &self.atomic);
+            let setup = Setup { file, log, page_bytes, len, direct: self.options.direct };
+            *pages = Pages::new(self.share(), &setup).map(Arc::new);
+            self.pages_generation.fetch_add(1, Ordering::Release);
+        }
+        Ok(pages.clone())
+    }
+
+    /// Pages have another size from now on. Nobody reads: who says so has the database to itself.
+    fn drop_pages(&self) {
+        if self.known_pages().is_some() {
+            *self.pages.write() = None;
+            self.pages_generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// A transaction that was held back is in the redo log, and nobody reads yet.
+    pub fn pages_committed(&self, numbers: impl Iterator<Item = u32>, page_bytes: usize) {
+        let Some(pages) = self.known_pages() else { return };
+        let read = |page: &mut [u8], offset| self.read_medium(page, offset).is_ok();
+        let same = page_bytes == pages.page_bytes()
+            && self.file_len().and_then(|len| pages.committed(numbers, len, read)).is_ok();
+        if !same {
+            self.drop_pages();
+        }
     }
 
     /// Lowers a handle's lock.
@@ -268,6 +355,9 @@ impl Database {
         rows.push(("statement_log_bytes".to_owned(), i64::try_from(log).unwrap_or(i64::MAX)));
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
         rows.push(("log_memory_bytes".to_owned(), bytes(self.atomic.memory_bytes())));
+        if let Some(pages) = self.known_pages() {
+            rows.extend(pages.figures().map(|(name, value)| (format!("pool.{name}"), value)));
+        }
         rows.push(("held_memory_bytes".to_owned(), bytes(self.held_bytes.load(Ordering::Relaxed))));
         rows
     }
@@ -355,6 +445,7 @@ impl Database {
     /// Forgets the log in memory; what is on the medium stays.
     pub(super) fn forget_wal(&self) {
         *self.wal.lock() = None;
+        self.wal_generation.fetch_add(1, Ordering::Release);
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -459,7 +550,15 @@ impl Database {
     }
 
     /// Reads exactly `buf` of the database as it was committed last.
-    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+    pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Result<()> {
+        match self.pages()? {
+            Some(pages) if pages.read(buf, offset, advisor).is_some() => Ok(()),
+            _ => self.read_medium(buf, offset),
+        }
+    }
+
+    /// The same past the pages in memory.
+    fn read_medium(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
     }
 
@@ -512,7 +611,32 @@ impl Database {
         }
     }
 
-    /// Writes to the database file unless a sync has failed before.
+    /// Takes what SQLite writes in place.
+    pub fn write_in_place(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let Some(pages) = self.known_pages() else { return self.write(buf, offset) };
+        if offset == 0 && page_bytes_in(buf) as usize != pages.page_bytes() {
+            self.drop_pages();
+            return self.write(buf, offset);
+        }
+        pages.write(buf, offset, || self.write(buf, offset))?;
+        pages.resize(self.file_len()?)
+    }
+
+    /// Cuts the database file, or extends it, as SQLite asks.
+    pub fn set_len_in_place(&self, len: u64) -> Result<()> {
+        let Some(pages) = self.known_pages() else { return self.set_len(len) };
+        // In this order: nobody reads what is about to be cut off.
+        let before = self.file_len()?;
+        if len < before {
+            pages.resize(len)?;
+        }
+        let result = self.set_len(len);
+        pages.resize(if result.is_ok() { len } else { before })?;
+        result
+    }
+
+    /// Writes to the database file unless a sync has failed before. Readers see no difference: who writes what they
+    /// would see tells the pages in memory, too.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         Stats::add(&self.stats.database_writes, 1);
@@ -540,6 +664,12 @@ impl Database {
         if self.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
     }
 
+    /// Changes whenever another log, or none, has to be asked for.
+    #[inline]
+    pub fn wal_generation(&self) -> u64 {
+        self.wal_generation.load(Ordering::Acquire)
+    }
+
     /// The log, if a connection has used it.
     pub fn wal(&self) -> Option<Arc<Wal>> {
         self.wal.lock().clone()
@@ -553,6 +683,7 @@ impl Database {
         }
         let opened = Arc::new(Wal::open(self, make_spill)?);
         *wal = Some(opened.clone());
+        self.wal_generation.fetch_add(1, Ordering::Release);
         Ok(opened)
     }
 

@@ -107,6 +107,13 @@ pub trait Handle: Send {
     }
     /// Memory barrier.
     fn shm_barrier(&mut self) {}
+    /// The address of `bytes` at `offset`, where they are one page that can be had in memory; it stays until
+    /// [`Handle::unfetch`].
+    fn fetch(&mut self, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
+        None
+    }
+    /// The page at `offset` that was fetched is not looked at any more.
+    fn unfetch(&mut self, _offset: u64) {}
     /// Stops using the wal-index.
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
         Ok(())

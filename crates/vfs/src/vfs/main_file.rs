@@ -4,6 +4,7 @@ use super::background;
 use super::database::Database;
 use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
+use super::pages::Pages;
 use super::session::Session;
 use super::shm::HeldSlots;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
@@ -13,8 +14,8 @@ use crate::memory::MakeMemory;
 use crate::wal::Wal;
 use std::ffi::c_int;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 /// One connection's handle on a database.
 pub struct MainFile {
@@ -30,6 +31,51 @@ pub struct MainFile {
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
     unlogged: bool,
     checkpoint: Checkpoint,
+    view: View,
+    /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
+    wal: (u64, Weak<Wal>),
+}
+
+/// What this connection has of the pages in memory.
+#[derive(Default)]
+struct View {
+    pages: Option<Arc<Pages>>,
+    /// Which of the database's pools that is.
+    generation: u64,
+    /// Pages that SQLite has the address of.
+    mapped: usize,
+    /// Requests that found their page in memory, and that nobody has counted yet.
+    hits: u64,
+}
+
+impl View {
+    /// The pages of the database as they are now; `None` while pages are mapped that are another pool's.
+    #[inline]
+    fn of(&mut self, database: &Database) -> Option<&Pages> {
+        if self.pages.is_none() || self.generation != database.pages_generation() {
+            self.renew(database);
+        }
+        self.pages.as_deref()
+    }
+
+    #[cold]
+    fn renew(&mut self, database: &Database) {
+        if self.mapped > 0 {
+            return;
+        }
+        self.count();
+        let generation = database.pages_generation();
+        self.pages = database.pages().ok().flatten();
+        // One that was made just now is asked for once more.
+        self.generation = generation;
+    }
+
+    /// Adds to the figures of the pool.
+    fn count(&mut self) {
+        if let (Some(pages), true) = (&self.pages, self.hits > 0) {
+            pages.hits.fetch_add(std::mem::take(&mut self.hits), Ordering::Relaxed);
+        }
+    }
 }
 
 /// How far a checkpoint of this connection is.
@@ -69,7 +115,20 @@ impl MainFile {
             powersafe_overwrite,
             unlogged: false,
             checkpoint: Checkpoint::None,
+            view: View::default(),
+            wal: (0, Weak::new()),
         }
+    }
+
+    /// The log, if a connection has used it.
+    #[inline]
+    fn wal(&mut self) -> Option<Arc<Wal>> {
+        let generation = self.database.wal_generation();
+        if self.wal.0 != generation {
+            let wal = self.database.wal();
+            self.wal = (generation, wal.as_ref().map(Arc::downgrade).unwrap_or_default());
+        }
+        self.wal.1.upgrade()
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -78,7 +137,7 @@ impl MainFile {
 
     /// The database file is about to be written in place: what was committed must be in the redo log.
     fn before_in_place(&mut self) -> Result<()> {
-        let Some(wal) = self.database.wal() else { return Ok(()) };
+        let Some(wal) = self.wal() else { return Ok(()) };
         if self.checkpoint != Checkpoint::Logged {
             wal.before_in_place()?;
         }
@@ -103,6 +162,11 @@ impl MainFile {
             ("synchronous", Some(value)) => {
                 let off = value == "0" || value.eq_ignore_ascii_case("off");
                 self.session.unsafe_commits.store(off, Ordering::Relaxed);
+            }
+            ("cache_size", Some(_)) => {
+                if let Some(capture) = self.session.capture() {
+                    capture.keep_cache();
+                }
             }
             // A full disk that only this connection knows.
             ("max_page_count", Some(_)) => {
@@ -131,7 +195,7 @@ impl MainFile {
     /// A commit is published, and about to return.
     fn commit_done(&mut self) -> Result<()> {
         self.batcher.commit(&self.session)?;
-        let Some(wal) = self.database.wal() else { return Ok(()) };
+        let Some(wal) = self.wal() else { return Ok(()) };
         // In exclusive mode there are no locks to be dropped.
         self.queue_unsynced(&wal);
         match self.session.take_waiting() {
@@ -159,7 +223,7 @@ impl MainFile {
     }
 
     /// Whether a slot of the wal-index may be taken now.
-    fn admit(&self, first: usize, exclusive: bool) -> Result<()> {
+    fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
         if self.session.internal {
             return Ok(());
         }
@@ -185,8 +249,8 @@ impl MainFile {
 
     /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
     /// shows nothing of them before its own commit.
-    fn await_durable(&self) -> Result<()> {
-        let Some(wal) = self.database.wal() else { return Ok(()) };
+    fn await_durable(&mut self) -> Result<()> {
+        let Some(wal) = self.wal() else { return Ok(()) };
         match wal.owed() {
             Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
                 wal.wait(number)
@@ -212,7 +276,37 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        self.batcher.read(&self.session, buf, offset)
+        if !self.batcher.holds()
+            && let Some(pages) = self.view.of(&self.database)
+            && let Some(hit) = pages.read(buf, offset, &mut ())
+        {
+            self.view.hits += u64::from(hit);
+            return Ok(());
+        }
+        self.batcher.read(&self.session, buf, offset, &mut ())
+    }
+
+    fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        if self.batcher.holds() {
+            return None;
+        }
+        let pages = self.view.of(&self.database)?;
+        let page = pages.whole_page(offset, bytes)?;
+        let found = pages.try_map(page);
+        let address = match found {
+            Some(address) => address,
+            None => pages.map(page, &mut ())?,
+        };
+        self.view.hits += u64::from(found.is_some());
+        self.view.mapped += 1;
+        Some(address)
+    }
+
+    fn unfetch(&mut self, offset: u64) {
+        let Some(pages) = &self.view.pages else { return };
+        // SAFETY: SQLite has the page's address, from this pool: while it has one, the pool is not changed.
+        unsafe { pages.let_go(offset >> pages.page_bytes().trailing_zeros()) };
+        self.view.mapped -= 1;
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -265,6 +359,7 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.batcher.end(&self.session);
         }
+        self.view.count();
         self.database.unlock(self.id, to);
         Ok(())
     }
@@ -330,7 +425,7 @@ impl Handle for MainFile {
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         if first == WRITE_SLOT && !self.session.internal {
-            if let Some(wal) = self.database.wal() {
+            if let Some(wal) = self.wal() {
                 self.queue_unsynced(&wal);
             }
             self.database.shm().unlock(&mut self.slots, first, count);
@@ -340,6 +435,7 @@ impl Handle for MainFile {
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
         }
+        self.view.count();
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
         Ok(())

@@ -7,7 +7,8 @@
 //! - `plain_file`: what SQLite keeps beside it, and temporary files;
 //! - `refused_file`: an open that failed, until the connection hook reports why.
 //!
-//! `database` is what the handles on one file share; `registry` finds it by file identity.
+//! `database` is what the handles on one file share; `registry` finds it by file identity. `pages` are its pages in
+//! memory, `process` is what all databases share.
 
 pub(crate) mod background;
 pub mod database;
@@ -15,7 +16,9 @@ pub(crate) mod handle;
 pub(crate) mod lock;
 mod main_file;
 pub(crate) mod ownership;
+pub(crate) mod pages;
 mod plain_file;
+pub(crate) mod process;
 mod refused_file;
 pub mod registry;
 pub(crate) mod session;
@@ -177,6 +180,7 @@ impl Vfs {
                 // SQLite itself leaves the name of a new database to the file system. An empty file counts
                 // as new: whoever created it may have synced nothing.
                 holds_back: !self.pass_through,
+                pooled: !self.pass_through,
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });

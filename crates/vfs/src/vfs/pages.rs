@@ -1,0 +1,309 @@
+//! The pages of a database in memory: one buffer pool for all its connections.
+//!
+//! # Why
+//! SQLite's page cache belongs to one connection: sixteen of them hold sixteen copies, and every miss is a system
+//! call. Its memory-map hooks (`xFetch`, `xUnfetch`) ask for the address of a page and say when it is no longer
+//! looked at: that is pin and unpin.
+//!
+//! # What it promises
+//! 1. The pool has, of every page in it, what a reader that starts now would see: the newest committed version,
+//!    whether that is in the database file or still in the redo log.
+//! 2. Nothing here fails where SQLite could go on: where no page can be had, it reads the file.
+//! 3. Nobody who writes waits for a page that somebody looks at.
+//!
+//! # How it stays true
+//! - What SQLite writes in place (a checkpoint, a rollback, a transaction by its own protocol) passes
+//!   [`Pages::write`]: the pages are latched, written, and changed in memory.
+//! - What a transaction has held back is put into the pool by [`Pages::committed`], after it is in the redo log and
+//!   before its lock is dropped. Until then nobody may read, so nobody sees the old pages; a read ahead that was
+//!   under way is waited for and overtaken.
+//! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
+//! - The pool lives only while this process owns the database, and pages of another size need another pool.
+//!
+//! # Locks
+//! Reads of the pool take the redo log's lock. So nobody waits for the pool who has that.
+
+use super::process::{Share, free_memory};
+use crate::error::{Error, Result};
+use crate::journal::AtomicLog;
+use crate::options::Direct;
+use litefoot_engine::device::{self, DeviceError, File, FileId, Operation, RangeLock};
+use litefoot_engine::pool::{self, Advisor, Config, Pool};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Parts of the pool that lock by themselves.
+const PARTITIONS: usize = 4;
+/// Adjacent pages that lie together in memory where they can.
+const RUN_PAGES: u64 = 128;
+/// Smallest pages that can be read past the system's cache.
+const DIRECT_BYTES: usize = 4096;
+/// Most pages SQLite can have.
+const MOST_PAGES: u64 = 0xffff_fffe;
+
+/// What the pool is made from.
+pub struct Setup<'a> {
+    /// The database file.
+    pub file: &'a Arc<dyn File>,
+    /// The redo log of its rollback-journal transactions.
+    pub log: &'a Arc<AtomicLog>,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Length of the database.
+    pub len: u64,
+    /// Whether reads bypass the system's cache.
+    pub direct: Direct,
+}
+
+/// The pool of one database.
+pub struct Pages {
+    pool: Pool,
+    shift: u32,
+    direct: bool,
+    /// Requests that found their page in memory.
+    pub hits: AtomicU64,
+    share: Arc<Share>,
+}
+
+impl Pages {
+    /// A pool over a database; `None` where there can be none.
+    pub fn new(share: &Arc<Share>, setup: &Setup<'_>) -> Option<Pages> {
+        let direct = past_cache(setup);
+        let config = Config {
+            page_bytes: setup.page_bytes,
+            frames: share.bytes() / setup.page_bytes,
+            partitions: PARTITIONS,
+            most_pages: MOST_PAGES,
+            run_pages: RUN_PAGES,
+            prefetch: false,
+            budget: Some(share.budget().clone()),
+        };
+        let (file, log) = (setup.file.clone(), setup.log.clone());
+        let newest: Arc<dyn File> = Arc::new(Newest { file: file.clone(), log: log.clone() });
+        // Page 1 may be newer than the log says.
+        let in_log = move |page: u64| log.is_live() && (page == 0 || log.contains(page as u32 + 1));
+        let is_direct = direct.is_some();
+        let pool = Pool::new(direct.unwrap_or(file), share.io().clone(), &config, Box::new(|_| true))
+            .ok()?
+            .with_source(Box::new(move |page| in_log(page).then(|| newest.clone())));
+        pool.set_pages(setup.len / setup.page_bytes as u64);
+        Some(Pages {
+            pool,
+            shift: setup.page_bytes.trailing_zeros(),
+            direct: is_direct,
+            hits: AtomicU64::new(0),
+            share: share.clone(),
+        })
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        1 << self.shift
+    }
+
+    /// What the pool has done and has, by name.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, i64)> {
+        let statistics = self.pool.statistics();
+        let budget = self.share.budget();
+        let figures = [
+            ("hits", self.hits.load(Ordering::Relaxed)),
+            ("misses", statistics.missed),
+            ("evictions", statistics.evicted),
+            ("prefetched", statistics.ahead),
+            ("prefetched_used", statistics.ahead_used),
+            ("pinned", statistics.held),
+            ("pages", statistics.frames - statistics.free),
+            ("bytes", statistics.frames * self.page_bytes() as u64),
+            ("limit_bytes", self.share.bytes() as u64),
+            ("process_bytes", budget.used() as u64),
+            ("process_limit_bytes", budget.limit() as u64),
+            ("direct", u64::from(self.direct)),
+        ];
+        figures.into_iter().map(|(name, value)| (name, i64::try_from(value).unwrap_or(i64::MAX)))
+    }
+
+    /// The pool, for those who decide what to read ahead.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The page that lies at an offset, where that is one whole page and not the first, which SQLite never maps.
+    #[inline]
+    pub fn whole_page(&self, offset: u64, bytes: usize) -> Option<u64> {
+        let page = offset >> self.shift;
+        (bytes == self.page_bytes() && page << self.shift == offset && page > 0).then_some(page)
+    }
+
+    /// The address of a page that is in memory. It stays until [`Pages::let_go`].
+    #[inline]
+    pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
+        self.pool.try_map(page)
+    }
+
+    /// The address of a page; `None` where it cannot be had.
+    pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Option<NonNull<u8>> {
+        self.pool.map(page, advisor).ok()
+    }
+
+    /// A page is not looked at any more.
+    ///
+    /// # Safety
+    /// The caller has its address from [`Pages::map`] or [`Pages::try_map`].
+    #[inline]
+    pub unsafe fn let_go(&self, page: u64) {
+        // SAFETY: by contract.
+        unsafe { self.pool.let_go(page) }
+    }
+
+    /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.
+    pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Option<bool> {
+        let (page, inside) = (offset >> self.shift, offset as usize & (self.page_bytes() - 1));
+        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() {
+            return None;
+        }
+        let found = self.pool.try_map(page);
+        let address = match found {
+            Some(address) => address,
+            None => self.map(page, advisor)?,
+        };
+        // SAFETY: the page is held, and has bytes up to its size; where it changes meanwhile, SQLite's locks
+        // see to it that nobody believes what was read.
+        unsafe {
+            std::ptr::copy_nonoverlapping(address.as_ptr().add(inside), buf.as_mut_ptr(), buf.len());
+            self.pool.let_go(page);
+        }
+        Some(found.is_some())
+    }
+
+    /// Changes the database file at an offset by `write`, and then the pages in memory.
+    pub fn write(&self, buf: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        let end = offset + buf.len() as u64;
+        let pages = offset >> self.shift..(end + self.page_bytes() as u64 - 1) >> self.shift;
+        self.pool.change(pages, write, |page, bytes| {
+            let from = (page << self.shift).checked_sub(offset).map(|from| from as usize);
+            let part = from.and_then(|from| buf.get(from..from + bytes.len()));
+            part.is_some_and(|part| {
+                bytes.copy_from_slice(part);
+                true
+            })
+        })
+    }
+
+    /// A transaction that was held back is in the redo log: puts its pages into the pool, where they are in
+    /// memory. The database has `len` bytes now. `read` reads what was committed.
+    pub fn committed(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+        len: u64,
+        read: impl Fn(&mut [u8], u64) -> bool,
+    ) -> Result<()> {
+        self.resize(len)?;
+        for page in numbers.map(|number| u64::from(number) - 1).take_while(|page| *page < self.pool.pages()) {
+            self.pool.change(
+                page..page + 1,
+                || Ok::<_, Error>(()),
+                |page, bytes| read(bytes, page << self.shift),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The database has `len` bytes now.
+    pub fn resize(&self, len: u64) -> Result<()> {
+        let pages = len >> self.shift;
+        if pages < self.pool.pages() {
+            self.pool.truncate(pages)?;
+        } else {
+            self.pool.set_pages(pages);
+        }
+        Ok(())
+    }
+}
+
+impl From<pool::Error> for Error {
+    fn from(error: pool::Error) -> Error {
+        Error::Io(error.to_string())
+    }
+}
+
+/// The file past the system's cache, where reads are to go there.
+fn past_cache(setup: &Setup<'_>) -> Option<Arc<dyn File>> {
+    let wanted = match setup.direct {
+        Direct::On => true,
+        Direct::Off => false,
+        // What the system could keep is read from there faster than from the device, and it gives that memory
+        // away when somebody needs it.
+        Direct::Auto => free_memory().is_some_and(|free| setup.len > free as u64 / 2),
+    };
+    (wanted && setup.page_bytes >= DIRECT_BYTES).then(|| setup.file.past_cache()).flatten()
+}
+
+/// The database as it was committed last: pages of the redo log, and else of the file.
+struct Newest {
+    file: Arc<dyn File>,
+    log: Arc<AtomicLog>,
+}
+
+impl File for Newest {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+        match self.log.read(buf, offset) {
+            Ok(true) => Ok(buf.len()),
+            Ok(false) => self.file.read_at(buf, offset),
+            Err(Error::Device(error)) => Err(error),
+            Err(other) => {
+                Err(DeviceError::new(Operation::Read, self.file.path(), io::Error::other(other.to_string())))
+            }
+        }
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> device::Result<usize> {
+        let mut done = 0;
+        for buf in bufs {
+            let read = self.read_at(buf, offset + done as u64)?;
+            done += read;
+            if read < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
+        self.file.write_vectored_at(bufs, offset)
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
+        self.file.write_durable_at(bufs, offset)
+    }
+
+    fn sync(&self) -> device::Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> device::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> device::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> device::Result<()> {
+        self.file.allocate(len)
+    }
+
+    fn id(&self) -> FileId {
+        self.file.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> device::Result<bool> {
+        self.file.lock_range(offset, len, lock)
+    }
+}
