@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
-use crate::stats::Stats;
+use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
 use litefoot_engine::log::statement::Writer;
@@ -27,7 +27,7 @@ use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
@@ -47,7 +47,7 @@ pub struct Database {
     writable: bool,
     fork_generation: u32,
     latch: Arc<SyncLatch>,
-    stats: Stats,
+    stats: Arc<Page>,
     shm: SharedMemory,
     locks: Mutex<Locks>,
     next_handle: AtomicU64,
@@ -82,8 +82,6 @@ pub struct Database {
     plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
-    /// Memory that the connections keep for their transactions.
-    held_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -124,8 +122,16 @@ pub struct DatabaseSetup {
 impl Database {
     /// A database over an open file.
     pub fn new(setup: DatabaseSetup) -> Database {
+        // What simulates, counts or models has no descriptor, and is nobody else's to look at.
+        let stats = Arc::new(match setup.file.raw_descriptor() {
+            Some(_) => Page::shared(setup.file.id()),
+            None => Page::private(),
+        });
+        Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
+        Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
+        Stats::set(&stats.wal_limit_bytes, setup.options.wal_memory as u64);
         Database {
-            medium: setup.medium,
+            medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
             path: setup.path,
             options: setup.options,
@@ -147,9 +153,8 @@ impl Database {
             replaying: Mutex::default(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
-            held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
-            stats: Stats::default(),
+            stats,
             shm: SharedMemory::default(),
             locks: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -165,6 +170,11 @@ impl Database {
     /// The medium that holds the database and everything beside it.
     pub fn medium(&self) -> &Arc<dyn Medium> {
         &self.medium
+    }
+
+    /// A file that was opened past [`Database::medium`], so that what is written to it is counted, too.
+    pub(crate) fn metered(&self, file: Arc<dyn File>, kind: FileKind) -> Arc<dyn File> {
+        Arc::new(MeteredFile::new(file, kind, self.stats.clone()))
     }
 
     /// The absolute path.
@@ -240,6 +250,7 @@ impl Database {
                 ownership::release(&*self.file)?;
                 return Err(error);
             }
+            self.stats.set_state(PageState::Owned);
         }
         Ok(())
     }
@@ -261,14 +272,14 @@ impl Database {
 
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
+        let wal = self.wal();
+        if let Some(wal) = &wal {
+            wal.note_fill(&self.stats);
+        }
         let mut rows = self.stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let wal = self.wal();
-        let log = wal.as_ref().map_or(0, |wal| wal.log_bytes());
-        rows.push(("statement_log_bytes".to_owned(), i64::try_from(log).unwrap_or(i64::MAX)));
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
         rows.push(("log_memory_bytes".to_owned(), bytes(self.atomic.memory_bytes())));
-        rows.push(("held_memory_bytes".to_owned(), bytes(self.held_bytes.load(Ordering::Relaxed))));
         rows
     }
 
@@ -407,8 +418,8 @@ impl Database {
 
     /// Notes that a connection keeps more or less memory for its transactions.
     pub fn note_held_bytes(&self, before: usize, now: usize) {
-        self.held_bytes.fetch_add(now, Ordering::Relaxed);
-        self.held_bytes.fetch_sub(before, Ordering::Relaxed);
+        self.stats.held_memory_bytes.fetch_add(now as u64, Ordering::Relaxed);
+        self.stats.held_memory_bytes.fetch_sub(before as u64, Ordering::Relaxed);
     }
 
     /// The redo log of its rollback-journal transactions.
@@ -469,7 +480,9 @@ impl Database {
         self.atomic.undisturbed(|| {
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            Ok(self.file.write_at(buf, offset)?)
+            self.file.write_at(buf, offset)?;
+            self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+            Ok(())
         })
     }
 
@@ -508,19 +521,24 @@ impl Database {
         };
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-            result => Ok(self.latch.watch(result).map(|()| true)?),
+            result => {
+                self.latch.watch(result)?;
+                self.stats.add_write(FileKind::Database, offset, page.len() as u64);
+                self.stats.add_sync(FileKind::Database);
+                Ok(true)
+            }
         }
     }
 
     /// Writes to the database file unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
-        Stats::add(&self.stats.database_writes, 1);
         self.written.store(true, Ordering::Release);
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
         self.file.write_at(buf, offset)?;
+        self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
         self.note_len(|known| known.max(offset + buf.len() as u64));
         Ok(())
     }
@@ -559,10 +577,10 @@ impl Database {
     /// Syncs the database file; the first sync after its creation makes its name durable, too.
     pub fn sync(&self) -> Result<()> {
         self.latch.check(&self.path)?;
-        Stats::add(&self.stats.database_syncs, 1);
         // Before the sync: what is written meanwhile counts as written after it.
         self.written.store(false, Ordering::Release);
         self.latch.watch(self.file.sync())?;
+        self.stats.add_sync(FileKind::Database);
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced.store(false, Ordering::Release);

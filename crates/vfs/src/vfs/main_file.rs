@@ -143,6 +143,7 @@ impl MainFile {
             }
             None => {}
         }
+        wal.note_fill(self.database.counters());
         if !self.session.internal && wal.wants_checkpoint(&self.database) {
             background::checkpoint(&self.database);
         }
