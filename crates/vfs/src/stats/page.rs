@@ -240,8 +240,15 @@ fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Published;
     use super::*;
+    use crate::options::Options;
+    use crate::vfs::database::{Database, DatabaseSetup};
+    use crate::vfs::lock::Level;
+    use litefoot_engine::device::{CountingMedium, FileKind, Medium, OpenMode, OsMedium, SimMedium};
     use std::fs::OpenOptions;
+    use std::path::Path;
+    use std::sync::Arc;
 
     const DATABASE: FileId = FileId { device: 0xfeed, inode: 0xbeef };
 
@@ -271,6 +278,34 @@ mod tests {
         let place = figures().position(|(name, _, _)| name == "commits_pages").unwrap();
         let at = 8 * (HEAD_WORDS + place);
         assert_eq!(u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap()), 5);
+    }
+
+    /// An open database over a medium, owned, and what others see of it.
+    fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
+        let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+        let id = file.id();
+        let database = Database::new(DatabaseSetup {
+            host: None,
+            medium,
+            file,
+            path: path.to_owned(),
+            options: Options::default(),
+            writable: true,
+            created: true,
+            holds_back: true,
+        });
+        database.lock(database.new_handle(false), Level::Shared).unwrap();
+        Published::find(id)
+    }
+
+    #[test]
+    fn only_files_of_the_operating_system_are_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let counting = CountingMedium::new(Arc::new(OsMedium));
+        assert!(published(Arc::new(SimMedium::new()), Path::new("/a.db")).is_none());
+        assert!(published(Arc::new(counting), &path).is_none());
+        assert_eq!(published(Arc::new(OsMedium), &path).is_some(), !Page::shared(DATABASE).is_private());
     }
 
     #[test]

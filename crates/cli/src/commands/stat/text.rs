@@ -39,6 +39,9 @@ pub fn describe(files: &Files) -> Vec<Row> {
         },
     );
     add("owner", owner(files.owner));
+    if files.owner != Owner::Nobody && files.published.is_none() {
+        add("figures", "none are shown: it is another user's process, or does not use litefoot".to_owned());
+    }
     rows
 }
 
