@@ -196,14 +196,16 @@ fn share(name: &str, image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
     // SAFETY: a new mapping at an address of the system's choice touches no memory that is in use.
     let start = unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mmap(std::ptr::null_mut(), image.len(), protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        // The page is there; a fault for it would cost more than the rest.
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        libc::mmap(std::ptr::null_mut(), image.len(), protection, flags, file.as_raw_fd(), 0)
     };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // Older systems do without: then the mode alone keeps others from writing.
-    let _ = seal(&file, libc::F_SEAL_FUTURE_WRITE);
-    let _ = seal(&file, libc::F_SEAL_SEAL);
+    let _ = seal(&file, libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)
+        .or_else(|_| seal(&file, libc::F_SEAL_SEAL));
     let whole = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
     Ok((whole, file))
 }
