@@ -49,6 +49,11 @@ pub fn check() -> Result<(), Failure> {
     }
 }
 
+/// Whether the signal that asked us to stop was a Ctrl-C.
+pub fn was_ctrl_c() -> bool {
+    SIGNAL.load(Ordering::Relaxed) == SIGINT
+}
+
 /// Forgets a Ctrl-C, which at a prompt ends the statement and not the program. SIGTERM stands.
 pub fn forget_ctrl_c() -> Result<(), Failure> {
     // Where it fails there was no Ctrl-C to forget.

@@ -49,6 +49,8 @@ Examples:
   litefoot demo                                   stock SQLite and litefoot side by side
   litefoot sql app.db \"SELECT count(*) FROM t\"    one statement
   litefoot run -- python3 app.py                  an existing program, unchanged, on litefoot
+  litefoot adopt app.db                           move an existing database onto litefoot
+  litefoot stat --watch app.db                    what a running program does to it, live
   litefoot check app.db                           is everything in order?
   litefoot bench commit                           what a small durable transaction costs here
 

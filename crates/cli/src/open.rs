@@ -139,7 +139,8 @@ pub fn explain(name: &str, error: &Error) -> Failure {
     }
 }
 
-const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
+/// What to do where something may not be read or written.
+pub const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
 
 fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {
     let directory = parent_directory(path);

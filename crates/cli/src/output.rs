@@ -142,6 +142,17 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A time as people say it.
+pub fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +173,13 @@ mod tests {
     #[test]
     fn terminal_escapes_are_shown_not_obeyed() {
         assert_eq!(printable("a\u{1b}[2Jb\n\tc é"), "a\\u{1b}[2Jb\\n\\tc é");
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        for (seconds, text) in [(5, "5 s"), (65, "1 min 5 s"), (7_260, "2 h 1 min"), (90_000, "1 d 1 h")] {
+            assert_eq!(duration(seconds), text);
+        }
     }
 
     #[test]

@@ -255,3 +255,72 @@ fn builds_with_atomic_writes_take_the_same_way() {
         assert_eq!(stdout_of(check, &name), "ok\n");
     }
 }
+
+/// SQLite lets a VFS answer a PRAGMA with one text, a line a figure. The rows are a table, under the name that SQLite
+/// gives to PRAGMAs read as tables, and a shorter one.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn figures_are_a_text_and_a_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let rows = "FROM pragma_litefoot_stats WHERE name = 'commits_pages'";
+    let load = format!(".load {}", library().display());
+    let arguments = [
+        ":memory:",
+        &load,
+        ".open file:a.db?vfs=litefoot",
+        &format!("CREATE TABLE t(a); SELECT name, value {rows}; PRAGMA litefoot_stats"),
+    ];
+    let answer = stdout_of(stock(directory, "sqlite3", &arguments), "sqlite3");
+    assert!(answer.starts_with("commits_pages|1\ncommits_statements|0\n"), "{answer}");
+    assert_eq!(answer.matches("commits_pages|1\n").count(), 2, "{answer}");
+
+    let python = format!(
+        "import sqlite3; db = sqlite3.connect('b.db'); db.execute('CREATE TABLE t(a)')\n\
+         print(db.execute(\"SELECT * {rows}\").fetchall())\n\
+         table = db.execute('SELECT * FROM litefoot_stats').fetchall()\n\
+         text, = db.execute('PRAGMA litefoot_stats').fetchone()\n\
+         lines = [tuple(line.split('|')) for line in text.splitlines()]\n\
+         print([name for name, _ in table] == [name for name, _ in lines], len(table) > 10)"
+    );
+    let answer = succeed(directory, &["run", "--", "python3", "-c", &python]);
+    assert_eq!(answer, "[('commits_pages', 1)]\nTrue True\n");
+}
+
+/// The memory that `litefoot stat` reads is inherited by children; it is the parent's all the same, and is closed
+/// with the parent's database.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_forked_child_is_not_taken_for_the_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let python = "import os, sqlite3, sys\n\
+                  db = sqlite3.connect('a.db'); db.execute('CREATE TABLE t(a)')\n\
+                  child = os.fork()\n\
+                  if child == 0:\n    sys.stdin.read(); os._exit(0)\n\
+                  print(os.getpid(), flush=True)\n\
+                  input = os.open('go', os.O_RDONLY); os.read(input, 1)\n\
+                  db.close(); print('closed', flush=True)\n\
+                  os.waitpid(child, 0)\n";
+    let fifo = Command::new("mkfifo").arg("go").current_dir(directory).status().unwrap();
+    assert!(fifo.success());
+    let mut program = litefoot(directory, &["run", "--", "python3", "-c", python])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _watchdog = Watchdog::over(&program);
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+    let parent: u32 = said.next().unwrap().unwrap().parse().unwrap();
+    let look = || -> serde_json::Value {
+        serde_json::from_str(&succeed(directory, &["stat", "--json", "a.db"])).unwrap()
+    };
+    let seen = look();
+    assert_eq!((&seen["owner"]["process"], &seen["owner"]["program"]), (&parent.into(), &"python3".into()));
+    assert_eq!(seen["litefoot_stats"]["commits_pages"], 1);
+    std::fs::write(directory.join("go"), "x").unwrap();
+    assert_eq!(said.next().unwrap().unwrap(), "closed");
+    assert!(look()["litefoot_stats"].is_null(), "the child still has the memory, and it is closed");
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+}

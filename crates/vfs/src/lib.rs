@@ -11,6 +11,7 @@
 //! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
 //! options   URI parameters and their PRAGMAs
+//! stats     figures of a database, for its process and for others
 //! tables    functions that answer with rows
 //! ```
 
@@ -23,7 +24,7 @@ mod journal;
 mod memory;
 pub mod options;
 mod pragma;
-mod stats;
+pub mod stats;
 pub mod tables;
 pub mod vfs;
 pub mod wal;

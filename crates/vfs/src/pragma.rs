@@ -1,7 +1,7 @@
 //! `PRAGMA litefoot_*`: options and figures of the database at hand.
 //!
 //! SQLite lets a VFS answer a PRAGMA with one text. Tables are therefore printed one row a line with `|`
-//! between the columns, which is what the `sqlite3` shell prints for a table.
+//! between the columns, which is what the `sqlite3` shell prints for a table. `tables/stats.rs` has the rows.
 
 use crate::error::{Error, Result};
 use crate::vfs::database::Database;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub(crate) fn answer(database: &Database, name: &str, value: Option<&str>) -> Result<String> {
     match name {
         "stats" => Ok(table(&database.stats())),
-        "pool" if value.is_none() => Ok(table(&pool_rows(database)?)),
+        "pool" if value.is_none() => Ok(table(&pool_rows(database))),
         "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
         _ => option(database, name, value),
     }
@@ -33,11 +33,10 @@ fn option(database: &Database, name: &str, value: Option<&str>) -> Result<String
     }
 }
 
-/// What the pool has done and has, or would.
-fn pool_rows(database: &Database) -> Result<Vec<(String, i64)>> {
-    let figures = database.pages()?.map(|pages| pages.figures().collect::<Vec<_>>());
-    let rows = figures.unwrap_or_default().into_iter();
-    Ok(rows.map(|(name, value)| (name.to_owned(), value)).collect())
+/// What the pool has done and has.
+fn pool_rows(database: &Database) -> Vec<(String, i64)> {
+    let rows = database.stats().into_iter();
+    rows.filter_map(|(name, value)| Some((name.strip_prefix("pool.")?.to_owned(), value))).collect()
 }
 
 fn table(rows: &[(String, i64)]) -> String {

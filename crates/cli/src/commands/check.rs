@@ -5,7 +5,7 @@
 //! do the damage that this command is to prevent.
 
 use crate::failure::Failure;
-use crate::inspect::{self, Owner};
+use crate::inspect;
 use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, path_of};
 use crate::output::{Output, printable};
@@ -34,18 +34,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Leave);
     let path = path_of(&args.database);
     let files = inspect::look(&path)?;
-    if let Owner::Exclusive(_) = files.owner {
-        return Err(Failure::file(
-            &path,
-            "another process has this database open, and its files may be half written",
-        )
-        .advice("Close the other program first, then check again."));
-    }
+    files.refuse_owned("Close the other program first, then check again: its files may be half written.")?;
     let mut found = inspect::problems(&files);
     if found.is_empty() {
         let database = Database::open(&args.database, Access::Write)?;
         let _watch = interrupt::watch(&database.connection);
-        found = sqlite_findings(&database.connection, args.most).map_err(|error| database.explain(&error))?;
+        found = integrity_findings(&database.connection, args.most)
+            .and_then(|mut found| {
+                found.extend(foreign_key_findings(&database.connection, args.most)?);
+                Ok(found)
+            })
+            .map_err(|error| database.explain(&error))?;
         // Closing checkpoints; what the files look like afterwards must hold as well.
         drop(database);
         found.extend(inspect::problems(&inspect::look(&path)?));
@@ -61,8 +60,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What SQLite's own checks find.
-fn sqlite_findings(connection: &rusqlite::Connection, most: u32) -> rusqlite::Result<Vec<String>> {
+/// What SQLite's own check of its structures finds, `most` of it.
+pub fn integrity_findings(connection: &rusqlite::Connection, most: u32) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = connection
         .prepare(&format!("PRAGMA integrity_check({most})"))?
         .query_map([], |row| row.get::<_, String>(0))?
@@ -70,6 +69,12 @@ fn sqlite_findings(connection: &rusqlite::Connection, most: u32) -> rusqlite::Re
     if found == ["ok"] {
         found.clear();
     }
+    Ok(found)
+}
+
+/// Rows that refer to others that are not there, `most` of them.
+pub fn foreign_key_findings(connection: &rusqlite::Connection, most: u32) -> rusqlite::Result<Vec<String>> {
+    let mut found = Vec::new();
     let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

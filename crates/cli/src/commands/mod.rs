@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod adopt;
 mod bench;
 mod check;
 mod demo;
@@ -23,6 +24,7 @@ pub enum Command {
     Run(run::Args),
     Stat(stat::Args),
     Check(check::Args),
+    Adopt(adopt::Args),
     Recover(recover::Args),
     Release(release::Args),
     Graph(graph::Args),
@@ -38,6 +40,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
+        Command::Adopt(args) => adopt::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Release(args) => release::run(args),
         Command::Graph(args) => graph::run(args),

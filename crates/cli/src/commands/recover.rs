@@ -1,7 +1,7 @@
 //! `litefoot recover`: the transactions that a crash has left in a statement log.
 
 use crate::failure::Failure;
-use crate::inspect::{self, Owner};
+use crate::inspect;
 use crate::open::path_of;
 use crate::output::{Output, grouped};
 use litefoot::waiting::{Fate, Transaction, Waiting, move_away, waiting};
@@ -48,10 +48,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
-    if let Owner::Exclusive(_) = inspect::look(&path)?.owner {
-        return Err(Failure::file(&path, "another process has this database open")
-            .advice("It replays the log, or has done so. Close it, and look again."));
-    }
+    inspect::look(&path)?.refuse_owned("It replays the log, or has done so. Close it, and look again.")?;
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
     let mut output = Output::new();

@@ -1,10 +1,15 @@
 //! `litefoot release`: everything home in one plain file.
+//!
+//! Each step leaves a valid database with whatever logs belong to it: stopped between two of them, or in one,
+//! nothing is lost, and the next release goes on from there.
 
 use crate::failure::Failure;
-use crate::inspect::{self, Owner};
+use crate::inspect::{self, Content};
 use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, path_of};
-use crate::output::{Output, grouped};
+use crate::output::{Output, grouped, printable};
+use litefoot_engine::device::{Medium, OsMedium, beside};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Bring everything home into the database file: recover what waits, write it in place, remove the logs.
@@ -16,42 +21,89 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   litefoot release app.db && cp app.db backup/
-  litefoot release app.db --journal-mode delete   and leave WAL mode")]
+  litefoot release app.db --journal delete        and leave WAL mode
+
+Exit codes: 0 the file is complete by itself; 1 it is not, and nothing is lost; 130 interrupted, as 1.")]
 pub struct Args {
     /// The database
     database: String,
 
     /// Also change the journal mode, which the file remembers
-    #[arg(long, value_name = "MODE", value_parser = ["delete", "wal"])]
-    journal_mode: Option<String>,
+    #[arg(long, value_name = "MODE", value_parser = ["keep", "delete", "wal"], default_value = "keep",
+        alias = "journal-mode")]
+    journal: String,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    interrupt::listen(Idle::Leave);
+    interrupt::listen(Idle::Ask);
     let path = path_of(&args.database);
-    if let Owner::Exclusive(_) = inspect::look(&path)?.owner {
-        return Err(Failure::file(&path, "another process has this database open")
-            .advice("Close the other program: that releases the database as well."));
-    }
+    inspect::look(&path)?.refuse_owned(
+        "Close the other program: the last connection that closes releases the database as well.",
+    )?;
     let database = Database::open(&args.database, Access::Write)?;
-    let home = || -> rusqlite::Result<()> {
-        if let Some(mode) = &args.journal_mode {
-            database.connection.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))?;
-        }
-        database.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-    };
-    home().map_err(|error| database.explain(&error))?;
+    bring_home(&database, &args.journal)?;
+    remove_leftovers(&path)?;
+    interrupt::check()?;
     drop(database);
     let files = inspect::look(&path)?;
-    let mut output = Output::new();
-    let journal_in_use =
-        files.journal.as_ref().is_some_and(|journal| journal.content != inspect::Content::Finished);
-    if files.wal.is_some() || journal_in_use || files.statement_log_bytes.is_some() {
-        return Err(Failure::file(&path, "a log or journal is still beside it")
+    let logs = [
+        ("-wal", files.wal.is_some()),
+        ("-journal", files.journal.is_some()),
+        ("-sla", files.statement_log_bytes.is_some()),
+    ];
+    if let Some((log, _)) = logs.iter().find(|(_, there)| *there) {
+        return Err(Failure::file(&path, format!("its {log} is still beside it"))
             .advice("Look at it with litefoot stat, and check with litefoot check."));
     }
+    if let Some(problem) = inspect::problems(&files).first() {
+        return Err(Failure::file(&path, printable(problem)).advice("Check it with litefoot check."));
+    }
+    let mut output = Output::new();
     output.line(format!("{}: complete, {} bytes", path.display(), grouped(files.bytes)))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Changes the journal mode where that is wanted, and writes the logs to the database file.
+fn bring_home(database: &Database, journal: &str) -> Result<(), Failure> {
+    let explain = |error| database.explain(&error);
+    let _watch = interrupt::watch(&database.connection);
+    if journal != "keep" {
+        set_journal_mode(database, journal)?;
+        interrupt::check()?;
+    }
+    database.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(explain)?;
+    interrupt::check()
+}
+
+/// Changes the journal mode. SQLite answers with the mode that is in force, changed or not.
+pub fn set_journal_mode(database: &Database, mode: &str) -> Result<(), Failure> {
+    let change = format!("PRAGMA journal_mode={mode}");
+    let answer = database.connection.query_row(&change, [], |row| row.get::<_, String>(0));
+    match answer.map_err(|error| database.explain(&error))? {
+        now if now == mode => Ok(()),
+        now => {
+            let path = path_of(&database.name);
+            Err(Failure::file(&path, format!("the journal mode is still {now}"))
+                .advice("Nothing was changed. Close what else uses the database, and try again."))
+        }
+    }
+}
+
+/// What stock SQLite leaves and never needs again: a journal that is finished (PERSIST, TRUNCATE), and the index
+/// of a log that a crash has left. The caller owns the database, so nobody else can be using them.
+fn remove_leftovers(path: &Path) -> Result<(), Failure> {
+    let remove = |suffix: &str| {
+        let leftover = beside(path, suffix);
+        match OsMedium.info(&leftover) {
+            Ok(Some(info)) if info.is_file => OsMedium.delete(&leftover),
+            other => other.map(drop),
+        }
+        .map_err(|error| Failure::new(error.to_string()).advice("The database itself is complete."))
+    };
+    if inspect::look(path)?.journal.is_some_and(|journal| journal.content == Content::Finished) {
+        remove("-journal")?;
+    }
+    remove("-shm")
 }

@@ -68,7 +68,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     })
 }
 
-fn find_library() -> Result<PathBuf, Failure> {
+/// The library: where the environment says, or beside this program, or in ../lib.
+pub fn find_library() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
         return std::fs::canonicalize(&path).map_err(|error| {
             Failure::file(Path::new(&path), error)

@@ -5,29 +5,30 @@
 
 mod header;
 mod journal;
+mod owner;
 mod problems;
 mod wal;
 
 pub use header::Header;
 pub use journal::{Content, Journal};
+pub use owner::{Owner, process, program};
 pub use problems::problems;
 pub use wal::Wal;
 
 use crate::failure::Failure;
+use litefoot::stats::Published;
 use litefoot_engine::device::{
-    self, DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, OsMedium, RangeLock,
+    self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, OsMedium,
 };
 use std::path::{Path, PathBuf};
-
-/// First of SQLite's lock bytes, and how many there are (section 1.4 and `os.h`).
-const LOCK_OFFSET: u64 = 0x4000_0000;
-const LOCK_BYTES: u64 = 512;
 
 /// A database and the files beside it.
 #[derive(Debug)]
 pub struct Files {
     /// The database file.
     pub path: PathBuf,
+    /// Its identity.
+    pub id: FileId,
     /// Its length.
     pub bytes: u64,
     /// Its first 100 bytes; `None` for an empty file, which is an empty database.
@@ -42,17 +43,17 @@ pub struct Files {
     pub atomic_write_bytes: u32,
     /// Who uses it.
     pub owner: Owner,
+    /// The figures of its owner, where that shows them.
+    pub published: Option<Published>,
 }
 
-/// Who holds SQLite's locks on a database file, as far as the system tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// Nobody at this moment.
-    Nobody,
-    /// Somebody reads; writers may be idle.
-    Shared(Option<u32>),
-    /// One process keeps all others out: its owner through litefoot, or a stock SQLite that writes.
-    Exclusive(Option<u32>),
+impl Files {
+    /// Refuses a database that somebody else keeps others out of.
+    pub fn refuse_owned(&self, advice: &str) -> Result<(), Failure> {
+        let Owner::Exclusive(owner) = self.owner else { return Ok(()) };
+        let what = format!("another {} has this database open", process(owner));
+        Err(Failure::file(&self.path, what).advice(advice))
+    }
 }
 
 /// Reads a database's bytes and those of the files beside it.
@@ -67,6 +68,10 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
     let mode = if info.writable { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
     let file = medium.open(path, FileKind::Database, mode).map_err(|error| device_failure(&error))?;
     let describe = |error: DeviceError| device_failure(&error);
+    let owner = owner::ask(&*file, info.writable).map_err(describe)?;
+    // The owner's lock says nothing of its process.
+    let published = if owner == Owner::Nobody { None } else { Published::find(info.id) };
+    let owner = owner.or_process(published.as_ref().map(|published| published.process));
     let header = Header::read(&*file).map_err(describe)?;
     if info.len > 0 && header.is_none() {
         return Err(
@@ -75,13 +80,15 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
     }
     Ok(Files {
         path: path.to_owned(),
+        id: info.id,
         bytes: info.len,
         header,
         journal: beside(&medium, path, "-journal", FileKind::Journal, Journal::read)?,
         wal: beside(&medium, path, "-wal", FileKind::RedoLog, Wal::read)?,
         statement_log_bytes: beside(&medium, path, "-sla", FileKind::StatementLog, |file| file.len())?,
         atomic_write_bytes: file.guarantees().atomic_write_bytes,
-        owner: owner(&*file, info.writable).map_err(describe)?,
+        owner,
+        published,
     })
 }
 
@@ -98,20 +105,6 @@ fn beside<T>(
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(device_failure(&error)),
     }
-}
-
-/// Asks for SQLite's locks and gives them back at once: the only way to learn of locks that belong to
-/// open file descriptions.
-fn owner(file: &dyn File, writable: bool) -> litefoot_engine::device::Result<Owner> {
-    let holder = file.lock_holder(LOCK_OFFSET, LOCK_BYTES);
-    let shareable = file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::Shared)?;
-    let free = shareable && (!writable || file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::Exclusive)?);
-    file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None)?;
-    Ok(match (shareable, free) {
-        (false, _) => Owner::Exclusive(holder),
-        (true, false) => Owner::Shared(holder),
-        (true, true) => Owner::Nobody,
-    })
 }
 
 fn device_failure(error: &DeviceError) -> Failure {

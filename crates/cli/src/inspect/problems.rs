@@ -78,6 +78,7 @@ mod tests {
     use super::super::wal::{Wal, WalHeader};
     use super::super::{Header, Owner};
     use super::*;
+    use litefoot_engine::device::FileId;
 
     fn healthy() -> Files {
         let header = Header {
@@ -109,6 +110,8 @@ mod tests {
             statement_log_bytes: None,
             atomic_write_bytes: 0,
             owner: Owner::Nobody,
+            published: None,
+            id: FileId { device: 0, inode: 0 },
         }
     }
 

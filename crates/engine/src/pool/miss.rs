@@ -233,12 +233,14 @@ impl Shared {
             return Frame::Found(frame);
         }
         if let Some(frame) = home.evict(&self.table, page) {
+            self.evicted.fetch_add(1, Ordering::Relaxed);
             return Frame::Found(frame);
         }
         let mut tried = 0;
         for mut other in others() {
             tried += 1;
             if let Some(frame) = other.evict(&self.table, page) {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
                 return Frame::Found(frame);
             }
         }

@@ -220,6 +220,7 @@ struct Shared {
     missed: AtomicU64,
     ahead: AtomicU64,
     ahead_used: AtomicU64,
+    evicted: AtomicU64,
 }
 
 impl Pool {
@@ -263,6 +264,7 @@ impl Pool {
             missed: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             ahead_used: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
         });
         if let Some(budget) = &config.budget {
             let member: std::sync::Weak<Shared> = Arc::downgrade(&shared);
@@ -310,22 +312,28 @@ impl Pool {
         self.shared.dirty.load(Ordering::Relaxed)
     }
 
-    /// What it has done so far.
-    pub fn statistics(&self) -> Statistics {
+    /// What it has done so far: what can be told without a look at the pages.
+    pub fn counts(&self) -> Statistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &*self.shared;
-        let mut statistics = Statistics {
+        Statistics {
             missed: load(&shared.missed),
             ahead: load(&shared.ahead),
             ahead_used: load(&shared.ahead_used),
+            evicted: load(&shared.evicted),
             dirty: self.dirty() as u64,
             frames: shared.populated.load(Ordering::Relaxed) as u64,
             ..Statistics::default()
-        };
+        }
+    }
+
+    /// What it has done so far, and what is in it.
+    pub fn statistics(&self) -> Statistics {
+        let shared = &*self.shared;
+        let mut statistics = self.counts();
         for partition in &shared.partitions {
             let partition = partition.lock();
             statistics.free += partition.free() as u64;
-            statistics.evicted += partition.evicted();
             let is_held = |page| shared.table.of(page).is_some_and(|state| state.holds() > 0);
             statistics.held += partition.pages().filter(|page| is_held(*page)).count() as u64;
         }

@@ -27,7 +27,6 @@ pub(super) struct Partition {
     /// Those that were given up; the ones that never had memory lie behind `owner`.
     vacant: Vec<u32>,
     hand: usize,
-    evicted: u64,
     /// Pages of this partition that are being read, wherever their frames are.
     pub reading: HashMap<u64, Arc<Slot>>,
 }
@@ -42,7 +41,6 @@ impl Partition {
             free: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
-            evicted: 0,
             reading: HashMap::new(),
         }
     }
@@ -77,10 +75,6 @@ impl Partition {
 
     pub fn free(&self) -> usize {
         self.free.len()
-    }
-
-    pub fn evicted(&self) -> u64 {
-        self.evicted
     }
 
     /// The pages in its frames.
@@ -122,7 +116,6 @@ impl Partition {
             let frame = (self.first + index) as u32;
             if table.of(self.owner[index]).is_some_and(|state| state.evict(frame)) {
                 self.owner[index] = page;
-                self.evicted += 1;
                 return Some(frame);
             }
         }

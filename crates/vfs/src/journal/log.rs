@@ -139,6 +139,7 @@ impl AtomicLog {
         }
         database.set_committed_len(held.len());
         Stats::add(&database.counters().commits_pages, 1);
+        state.note_fill(database);
         if held.base_len() == 0 {
             return state.complete_new(database);
         }
@@ -270,6 +271,7 @@ impl AtomicLog {
             redo.delete()?;
         }
         state.redo = None;
+        state.note_fill(database);
         self.live.store(false, Ordering::Release);
         Ok(())
     }
@@ -380,7 +382,13 @@ impl State {
         database.sync()?;
         redo.reset();
         self.page_one = None;
+        self.note_fill(database);
         Ok(())
+    }
+
+    /// Shows how full the log is.
+    fn note_fill(&self, database: &Database) {
+        Stats::set(&database.counters().redo_log_bytes, self.redo.as_ref().map_or(0, RedoLog::bytes));
     }
 }
 

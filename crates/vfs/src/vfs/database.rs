@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
-use crate::stats::Stats;
+use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
 use litefoot_engine::log::statement::Writer;
@@ -29,7 +29,7 @@ use litefoot_engine::pool::Advisor;
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
@@ -50,7 +50,7 @@ pub struct Database {
     writable: bool,
     fork_generation: u32,
     latch: Arc<SyncLatch>,
-    stats: Stats,
+    stats: Arc<Page>,
     shm: SharedMemory,
     locks: Mutex<Locks>,
     next_handle: AtomicU64,
@@ -93,8 +93,6 @@ pub struct Database {
     plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
-    /// Memory that the connections keep for their transactions.
-    held_bytes: AtomicUsize,
     /// Whether this process is the owner.
     owned: AtomicBool,
     /// Its share of the process's memory.
@@ -141,8 +139,16 @@ pub struct DatabaseSetup {
 impl Database {
     /// A database over an open file.
     pub fn new(setup: DatabaseSetup) -> Database {
+        // What simulates, counts or models has no descriptor, and is nobody else's to look at.
+        let stats = Arc::new(match setup.file.raw_descriptor() {
+            Some(_) => Page::shared(setup.file.id()),
+            None => Page::private(),
+        });
+        Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
+        Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
+        Stats::set(&stats.wal_limit_bytes, setup.options.wal_memory as u64);
         Database {
-            medium: setup.medium,
+            medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
             path: setup.path,
             writable: setup.writable,
@@ -170,9 +176,8 @@ impl Database {
             replaying: Mutex::default(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
-            held_bytes: AtomicUsize::new(0),
             written: AtomicBool::new(false),
-            stats: Stats::default(),
+            stats,
             shm: SharedMemory::default(),
             locks: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -188,6 +193,11 @@ impl Database {
     /// The medium that holds the database and everything beside it.
     pub fn medium(&self) -> &Arc<dyn Medium> {
         &self.medium
+    }
+
+    /// A file that was opened past [`Database::medium`], so that what is written to it is counted, too.
+    pub(crate) fn metered(&self, file: Arc<dyn File>, kind: FileKind) -> Arc<dyn File> {
+        Arc::new(MeteredFile::new(file, kind, self.stats.clone()))
     }
 
     /// The absolute path.
@@ -264,6 +274,7 @@ impl Database {
                 return Err(error);
             }
             self.owned.store(true, Ordering::Release);
+            self.stats.set_state(PageState::Owned);
         }
         Ok(())
     }
@@ -305,7 +316,8 @@ impl Database {
         let mut pages = self.pages.write();
         if pages.is_none() {
             let (file, log) = (&self.file, &self.atomic);
-            let setup = Setup { file, log, page_bytes, len, direct: self.options.direct };
+            let (direct, stats) = (self.options.direct, &self.stats);
+            let setup = Setup { file, log, page_bytes, len, direct, stats };
             *pages = Pages::new(self.share(), &setup).map(Arc::new);
             self.pages_generation.fetch_add(1, Ordering::Release);
         }
@@ -348,17 +360,17 @@ impl Database {
 
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
+        let wal = self.wal();
+        if let Some(wal) = &wal {
+            wal.note_fill(&self.stats);
+        }
+        if let Some(pages) = self.known_pages() {
+            pages.note();
+        }
         let mut rows = self.stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let wal = self.wal();
-        let log = wal.as_ref().map_or(0, |wal| wal.log_bytes());
-        rows.push(("statement_log_bytes".to_owned(), i64::try_from(log).unwrap_or(i64::MAX)));
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
         rows.push(("log_memory_bytes".to_owned(), bytes(self.atomic.memory_bytes())));
-        if let Some(pages) = self.known_pages() {
-            rows.extend(pages.figures().map(|(name, value)| (format!("pool.{name}"), value)));
-        }
-        rows.push(("held_memory_bytes".to_owned(), bytes(self.held_bytes.load(Ordering::Relaxed))));
         rows
     }
 
@@ -498,8 +510,8 @@ impl Database {
 
     /// Notes that a connection keeps more or less memory for its transactions.
     pub fn note_held_bytes(&self, before: usize, now: usize) {
-        self.held_bytes.fetch_add(now, Ordering::Relaxed);
-        self.held_bytes.fetch_sub(before, Ordering::Relaxed);
+        self.stats.held_memory_bytes.fetch_add(now as u64, Ordering::Relaxed);
+        self.stats.held_memory_bytes.fetch_sub(before as u64, Ordering::Relaxed);
     }
 
     /// The redo log of its rollback-journal transactions.
@@ -568,7 +580,9 @@ impl Database {
         self.atomic.undisturbed(|| {
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            Ok(self.file.write_at(buf, offset)?)
+            self.file.write_at(buf, offset)?;
+            self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+            Ok(())
         })
     }
 
@@ -607,7 +621,12 @@ impl Database {
         };
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-            result => Ok(self.latch.watch(result).map(|()| true)?),
+            result => {
+                self.latch.watch(result)?;
+                self.stats.add_write(FileKind::Database, offset, page.len() as u64);
+                self.stats.add_sync(FileKind::Database);
+                Ok(true)
+            }
         }
     }
 
@@ -639,12 +658,12 @@ impl Database {
     /// would see tells the pages in memory, too.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
-        Stats::add(&self.stats.database_writes, 1);
         self.written.store(true, Ordering::Release);
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
         self.file.write_at(buf, offset)?;
+        self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
         self.note_len(|known| known.max(offset + buf.len() as u64));
         Ok(())
     }
@@ -690,10 +709,10 @@ impl Database {
     /// Syncs the database file; the first sync after its creation makes its name durable, too.
     pub fn sync(&self) -> Result<()> {
         self.latch.check(&self.path)?;
-        Stats::add(&self.stats.database_syncs, 1);
         // Before the sync: what is written meanwhile counts as written after it.
         self.written.store(false, Ordering::Release);
         self.latch.watch(self.file.sync())?;
+        self.stats.add_sync(FileKind::Database);
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced.store(false, Ordering::Release);

@@ -46,6 +46,8 @@ struct View {
     mapped: usize,
     /// Requests that found their page in memory, and that nobody has counted yet.
     hits: u64,
+    /// How many pages are counted as mapped.
+    counted: usize,
 }
 
 impl View {
@@ -72,8 +74,9 @@ impl View {
 
     /// Adds to the figures of the pool.
     fn count(&mut self) {
-        if let (Some(pages), true) = (&self.pages, self.hits > 0) {
-            pages.hits.fetch_add(std::mem::take(&mut self.hits), Ordering::Relaxed);
+        if let Some(pages) = &self.pages {
+            pages.count(std::mem::take(&mut self.hits), self.mapped as i64 - self.counted as i64);
+            self.counted = self.mapped;
         }
     }
 }
@@ -207,6 +210,7 @@ impl MainFile {
             }
             None => {}
         }
+        wal.note_fill(self.database.counters());
         if !self.session.internal && wal.wants_checkpoint(&self.database) {
             background::checkpoint(&self.database);
         }
@@ -297,8 +301,11 @@ impl Handle for MainFile {
             Some(address) => address,
             None => pages.map(page, &mut ())?,
         };
-        self.view.hits += u64::from(found.is_some());
         self.view.mapped += 1;
+        match found {
+            Some(_) => self.view.hits += 1,
+            None => self.view.count(),
+        }
         Some(address)
     }
 

@@ -134,7 +134,7 @@ impl Vfs {
                 && let Some(session) = request.session.clone().filter(|session| session.database.holds_back())
             {
                 session.begin_writing();
-                let memory = self.memory(session.database.options().wal_memory);
+                let memory = self.memory(&session.database);
                 return Ok(Opened { handle: Box::new(JournalFile::new(session, memory())), flags });
             }
             let database = request.session.map(|session| session.database.clone());
@@ -190,7 +190,7 @@ impl Vfs {
         } else {
             out
         };
-        let memory = self.memory(database.options().wal_memory);
+        let memory = self.memory(&database);
         let handle = MainFile::new(database, memory, read_only, powersafe_overwrite);
         Ok(Opened { handle: Box::new(handle), flags })
     }
@@ -201,7 +201,7 @@ impl Vfs {
             return Ok(None);
         }
         database.atomic().retire(database)?;
-        let spill = self.temporary_files();
+        let spill = self.temporary_files_of(database);
         database.wal_or_open(Box::new(move || spill.open())).map(Some)
     }
 
@@ -217,7 +217,11 @@ impl Vfs {
         // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
         // created the file, whether it did or not.
         let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
-        let handle = PlainFile::companion(self.medium.clone(), opened.file, database, name_unsynced);
+        let (medium, file) = match &database {
+            Some(database) => (database.medium(), database.metered(opened.file, kind)),
+            None => (&self.medium, opened.file),
+        };
+        let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced);
         Ok(Opened { handle: Box::new(handle), flags })
     }
 
@@ -226,9 +230,10 @@ impl Vfs {
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
     }
 
-    /// Makes files in memory that keep `budget` bytes there.
-    fn memory(&self, budget: usize) -> MakeMemory {
-        let files = Arc::new(self.temporary_files());
+    /// Makes files in memory that keep as many bytes there as the database allows.
+    fn memory(&self, database: &Database) -> MakeMemory {
+        let budget = database.options().wal_memory;
+        let files = Arc::new(self.temporary_files_of(database));
         Box::new(move || {
             let files = files.clone();
             MemoryFile::new(budget, Box::new(move || files.open()))
@@ -238,6 +243,11 @@ impl Vfs {
     /// Where temporary files come from.
     pub(crate) fn temporary_files(&self) -> TemporaryFiles {
         TemporaryFiles { medium: self.medium.clone(), vfs: self.name.clone() }
+    }
+
+    /// The same, for a database that counts what is written to them.
+    fn temporary_files_of(&self, database: &Database) -> TemporaryFiles {
+        TemporaryFiles { medium: database.medium().clone(), vfs: self.name.clone() }
     }
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.

@@ -27,13 +27,14 @@ use super::process::{Share, free_memory};
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Direct;
+use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, FileId, Operation, RangeLock};
 use litefoot_engine::pool::{self, Advisor, Config, Pool};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Parts of the pool that lock by themselves.
 const PARTITIONS: usize = 4;
@@ -56,6 +57,8 @@ pub struct Setup<'a> {
     pub len: u64,
     /// Whether reads bypass the system's cache.
     pub direct: Direct,
+    /// The figures of the database.
+    pub(crate) stats: &'a Arc<Page>,
 }
 
 /// The pool of one database.
@@ -63,8 +66,7 @@ pub struct Pages {
     pool: Pool,
     shift: u32,
     direct: bool,
-    /// Requests that found their page in memory.
-    pub hits: AtomicU64,
+    stats: Arc<Page>,
     share: Arc<Share>,
 }
 
@@ -94,7 +96,7 @@ impl Pages {
             pool,
             shift: setup.page_bytes.trailing_zeros(),
             direct: is_direct,
-            hits: AtomicU64::new(0),
+            stats: setup.stats.clone(),
             share: share.clone(),
         })
     }
@@ -104,25 +106,23 @@ impl Pages {
         1 << self.shift
     }
 
-    /// What the pool has done and has, by name.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, i64)> {
-        let statistics = self.pool.statistics();
+    /// Brings the figures of the database up to date.
+    pub fn note(&self) {
+        let stats = &self.stats;
+        let counts = self.pool.counts();
         let budget = self.share.budget();
-        let figures = [
-            ("hits", self.hits.load(Ordering::Relaxed)),
-            ("misses", statistics.missed),
-            ("evictions", statistics.evicted),
-            ("prefetched", statistics.ahead),
-            ("prefetched_used", statistics.ahead_used),
-            ("pinned", statistics.held),
-            ("pages", statistics.frames - statistics.free),
-            ("bytes", statistics.frames * self.page_bytes() as u64),
-            ("limit_bytes", self.share.bytes() as u64),
-            ("process_bytes", budget.used() as u64),
-            ("process_limit_bytes", budget.limit() as u64),
-            ("direct", u64::from(self.direct)),
-        ];
-        figures.into_iter().map(|(name, value)| (name, i64::try_from(value).unwrap_or(i64::MAX)))
+        for (place, value) in [
+            (&stats.pool_misses, counts.missed),
+            (&stats.pool_evictions, counts.evicted),
+            (&stats.pool_prefetched, counts.ahead),
+            (&stats.pool_prefetched_used, counts.ahead_used),
+            (&stats.pool_bytes, counts.frames * self.page_bytes() as u64),
+            (&stats.pool_limit_bytes, self.share.bytes() as u64),
+            (&stats.pool_process_bytes, budget.used() as u64),
+            (&stats.pool_direct, u64::from(self.direct)),
+        ] {
+            Stats::set(place, value);
+        }
     }
 
     /// The pool, for those who decide what to read ahead.
@@ -145,7 +145,19 @@ impl Pages {
 
     /// The address of a page; `None` where it cannot be had.
     pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Option<NonNull<u8>> {
-        self.pool.map(page, advisor).ok()
+        let address = self.pool.map(page, advisor).ok();
+        self.note();
+        address
+    }
+
+    /// So many requests have found their page in memory, and so many pages more are looked at than before.
+    pub fn count(&self, hits: u64, pinned: i64) {
+        if hits > 0 {
+            Stats::add(&self.stats.pool_hits, hits);
+        }
+        if pinned != 0 {
+            self.stats.pool_pinned.fetch_add(pinned as u64, Ordering::Relaxed);
+        }
     }
 
     /// A page is not looked at any more.

@@ -118,9 +118,10 @@ impl Wal {
         frames + self.commits.memory_bytes()
     }
 
-    /// Bytes of the statement log that are in use.
-    pub fn log_bytes(&self) -> u64 {
-        self.commits.log_bytes()
+    /// Shows how full it is, in memory and as a statement log.
+    pub(crate) fn note_fill(&self, stats: &Stats) {
+        Stats::set(&stats.statement_log_bytes, self.commits.log_bytes());
+        Stats::set(&stats.wal_bytes, self.bytes());
     }
 
     /// What changes whenever the schema does.
@@ -277,6 +278,7 @@ impl Wal {
         let len = self.frames.read().len();
         let next = if len < LEAST_LIMIT { 0 } else { len + database.options().wal_memory / 4 };
         self.limit.store(next, Ordering::Relaxed);
+        self.note_fill(database.counters());
     }
 
     /// Waits until everything queued so far is durable.

@@ -1,0 +1,171 @@
+//! `litefoot adopt`: moving an existing database onto litefoot.
+//!
+//! There is not much to move: the file is SQLite's and stays so. What can be in the way is said before an
+//! application depends on it, and what will change is said before it does: without `--yes` nothing is written.
+//!
+//! With `--yes` each step leaves a valid database: recovering what waits, as any program that opens it would;
+//! SQLite's own checks; the change of the journal mode, which is one transaction. Stopped anywhere, the database
+//! is at the last of them.
+
+mod plan;
+mod ways;
+
+use super::check::{foreign_key_findings, integrity_findings};
+use super::release::set_journal_mode;
+use crate::failure::Failure;
+use crate::inspect::{self, Files};
+use crate::interrupt::{self, Idle};
+use crate::open::{Access, Database, PERMISSIONS, path_of};
+use crate::output::{Columns, Output, left, printable};
+use litefoot_engine::device::{Medium, OsMedium, parent_directory};
+use plan::Plan;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Findings that are printed.
+const MOST_FINDINGS: u32 = 20;
+
+/// Move an existing database onto litefoot: check it, show what will change, do it, and tell how to open it.
+///
+/// Without --yes nothing is written. The file stays a plain SQLite database, which any SQLite opens as before;
+/// litefoot release brings everything home at any time.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot adopt app.db                        what is there, and what would change
+  litefoot adopt app.db --yes                  do it; the journal mode stays as it is
+  litefoot adopt app.db --journal wal --yes    and go to WAL mode, in which small commits cost least
+
+Exit codes: 0 it can be adopted, or was; 1 something is in the way; 130 interrupted.")]
+pub struct Args {
+    /// The database
+    database: String,
+
+    /// Which journal mode it shall have: the one it has, or WAL; the file remembers it
+    #[arg(long, value_name = "MODE", value_enum, default_value = "keep")]
+    journal: Mode,
+
+    /// Do what is shown
+    #[arg(long)]
+    yes: bool,
+}
+
+/// The journal mode that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// What it is.
+    Keep,
+    /// Write-ahead log.
+    Wal,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    interrupt::listen(Idle::Ask);
+    let path = path_of(&args.database);
+    let files = inspect::look(&path)?;
+    files.refuse_owned("Close the other program first, then adopt the database.")?;
+    may_write(&path)?;
+    let plan = Plan::new(&files, args.journal);
+    let mut output = Output::new();
+    show(&plan, &files, &mut output)?;
+    let found = inspect::problems(&files);
+    if !found.is_empty() {
+        return report(&found, &path, &mut output);
+    }
+    if !args.yes && plan.recovers {
+        output.line("checks            when what waits was recovered, with --yes")?;
+    } else {
+        let found = check_and_change(&args, &mut output)?;
+        if !found.is_empty() {
+            return report(&found, &path, &mut output);
+        }
+    }
+    output.line("")?;
+    if args.yes {
+        output.line(format!("{}: adopted. It is a plain SQLite database as before.", path.display()))?;
+    } else if !plan.changes.is_empty() {
+        let journal = if args.journal == Mode::Wal { " --journal wal" } else { "" };
+        output.line("Nothing was changed. To do it:")?;
+        output.line(format!("  litefoot adopt {}{journal} --yes", ways::quoted(&args.database)))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    } else {
+        output.line("Nothing needs to be changed.")?;
+    }
+    output.line("Open it through litefoot from")?;
+    for line in ways::lines(&path) {
+        output.line(format!("  {line}"))?;
+    }
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// SQLite's check, before which opening recovers what waits, and with `--yes` the change of the journal mode. Answers what was
+/// found; then nothing else was changed.
+fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Failure> {
+    // For as long as this takes, nobody else may have it.
+    output.flush()?;
+    let database = Database::open(&args.database, Access::Write)?;
+    let watch = interrupt::watch(&database.connection);
+    let found =
+        integrity_findings(&database.connection, MOST_FINDINGS).map_err(|error| database.explain(&error))?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    output.line("checks            SQLite's integrity check: in order")?;
+    // Whether they matter is the application's business: SQLite does not enforce them by itself.
+    let dangling = foreign_key_findings(&database.connection, MOST_FINDINGS);
+    for finding in dangling.map_err(|error| database.explain(&error))? {
+        output.line(format!("note              {}", printable(&finding)))?;
+    }
+    interrupt::check()?;
+    if args.yes && args.journal == Mode::Wal {
+        set_journal_mode(&database, "wal")?;
+    }
+    drop(watch);
+    drop(database);
+    let after = inspect::look(&path_of(&args.database))?;
+    Ok(inspect::problems(&after))
+}
+
+/// Logs are made beside the database, so its directory must be writable as well.
+fn may_write(path: &Path) -> Result<(), Failure> {
+    for (what, place) in [("this file", path), ("the directory of this database", parent_directory(path))] {
+        let info = OsMedium.info(place).map_err(|error| Failure::new(error.to_string()))?;
+        if !info.is_some_and(|info| info.writable) {
+            return Err(Failure::file(path, format!("{what} cannot be written")).advice(PERMISSIONS));
+        }
+    }
+    Ok(())
+}
+
+fn show(plan: &Plan, files: &Files, output: &mut Output) -> Result<(), Failure> {
+    let mut rows = vec![vec![left("database"), left(files.path.display().to_string())]];
+    rows.extend(plan.facts.iter().map(|(name, value)| vec![left(*name), left(value)]));
+    let mut heading = "will change";
+    if plan.changes.is_empty() {
+        rows.push(vec![left(heading), left("nothing")]);
+    }
+    for change in &plan.changes {
+        rows.push(vec![left(std::mem::take(&mut heading)), left(change)]);
+    }
+    if let Some(advice) = plan.advice {
+        rows.push(vec![left("advice"), left(advice)]);
+    }
+    // The checks, which come later, stand in the same columns.
+    rows.push(vec![left("rollback journal"), left("")]);
+    let columns = Columns::fit(rows.iter().map(Vec::as_slice));
+    rows.pop();
+    rows.iter().try_for_each(|row| output.line(printable(&columns.row(row))))
+}
+
+fn report(found: &[String], path: &Path, output: &mut Output) -> Result<ExitCode, Failure> {
+    for finding in found {
+        output.line(format!("{}: {}", path.display(), printable(finding)))?;
+    }
+    output.flush()?;
+    Err(Failure::file(path, "cannot be adopted like this").advice(
+        "Keep the file, and restore a copy beside it; or export what can be read with sqlite3 .recover.",
+    ))
+}

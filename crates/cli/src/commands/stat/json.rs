@@ -1,0 +1,66 @@
+//! The JSON form of what `litefoot stat` says.
+
+use super::Seen;
+use crate::inspect::{Content, Files, Owner};
+use serde_json::{Map, Value, json};
+
+/// One object. Keys are stable; those of files that do not exist are null, and so are the figures where no
+/// process shows any.
+pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
+    let header = files.header.as_ref().map(|header| {
+        json!({
+            "page_bytes": header.page_bytes,
+            "pages": header.pages,
+            "free_pages": header.free_pages,
+            "journal_mode": header.journal_mode(),
+            "reserved_bytes": header.reserved_bytes,
+            "change_counter": header.change_counter,
+            "schema_cookie": header.schema_cookie,
+            "user_version": header.user_version,
+            "application_id": header.application_id,
+            "sqlite_version": header.sqlite_version_text(),
+        })
+    });
+    let journal = files.journal.as_ref().map(|journal| {
+        let state = match journal.content {
+            Content::Finished => "finished",
+            Content::InUse { .. } => "in_use",
+            Content::Foreign => "foreign",
+        };
+        json!({"bytes": journal.bytes, "state": state})
+    });
+    let wal = files.wal.as_ref().map(|wal| {
+        let checkpoints = wal.header.as_ref().map(|header| header.checkpoint_sequence);
+        json!({
+            "bytes": wal.bytes,
+            "foreign": wal.foreign,
+            "committed_frames": wal.committed_frames,
+            "pages": wal.pages,
+            "checkpoint_sequence": checkpoints,
+        })
+    });
+    let (state, process) = match files.owner {
+        Owner::Nobody => ("nobody", None),
+        Owner::Shared(process) => ("shared", process),
+        Owner::Exclusive(process) => ("exclusive", process),
+    };
+    let stats = seen.map(|seen| -> Map<String, Value> {
+        seen.reading.figures.iter().map(|(name, _, value)| (name.clone(), Value::from(*value))).collect()
+    });
+    json!({
+        "database": files.path.to_string_lossy(),
+        "bytes": files.bytes,
+        "header": header,
+        "journal": journal,
+        "wal": wal,
+        "statement_log": files.statement_log_bytes.map(|bytes| json!({"bytes": bytes})),
+        "atomic_write_bytes": files.atomic_write_bytes,
+        "owner": {
+            "state": state,
+            "process": process,
+            "program": process.and_then(crate::inspect::program),
+            "open_seconds": seen.map(Seen::open_seconds),
+        },
+        "litefoot_stats": stats,
+    })
+}

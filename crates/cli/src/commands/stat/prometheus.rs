@@ -1,0 +1,155 @@
+//! Metrics in the text format of Prometheus, version 0.0.4.
+//!
+//! | figure | metric |
+//! |---|---|
+//! | `fallback.CAUSE` | `litefoot_fallbacks_total{cause="CAUSE"}` |
+//! | `FILE_writes`, `FILE_syncs`, `FILE_written_bytes`, `FILE_block_bytes` | `litefoot_writes_total{file="FILE"}` and so on |
+//! | any other counter `a.b` | `litefoot_a_b_total` |
+//! | any other gauge `a.b` | `litefoot_a_b` |
+//!
+//! Every sample has the label `database`. Where no process shows figures there are only those of the files: a
+//! counter that nobody counts is absent, and not zero.
+
+use super::Seen;
+use crate::inspect::Files;
+use litefoot::stats::{Kind, figures};
+use litefoot_engine::device::FileKind;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::UNIX_EPOCH;
+
+/// What a figure means that this version does not know.
+const UNKNOWN: &str = "As the process that has the database open counts it.";
+/// Figures of files.
+const OF_FILES: [&str; 4] = ["written_bytes", "block_bytes", "writes", "syncs"];
+
+/// Samples of one name.
+struct Family {
+    name: String,
+    kind: Kind,
+    help: String,
+    /// Labels besides the database, and value.
+    samples: Vec<(String, String)>,
+}
+
+/// All metrics as text.
+pub fn exposition(files: &Files, seen: Option<&Seen>) -> String {
+    let mut families = of_files(files, seen);
+    for family in seen.iter().flat_map(|seen| of_figures(seen)) {
+        families.push(family);
+    }
+    let database = escaped(&files.path.to_string_lossy());
+    let mut text = String::new();
+    for Family { name, kind, help, samples } in families {
+        let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(text, "{name}{{database=\"{database}\"{labels}}} {value}");
+        }
+    }
+    text
+}
+
+fn of_files(files: &Files, seen: Option<&Seen>) -> Vec<Family> {
+    let gauge = |name: &str, help: &str, samples| Family {
+        name: format!("litefoot_{name}"),
+        kind: Kind::Gauge,
+        help: help.to_owned(),
+        samples,
+    };
+    let one = |value: u64| vec![(String::new(), value.to_string())];
+    let sizes = [
+        ("database", Some(files.bytes)),
+        ("journal", files.journal.as_ref().map(|journal| journal.bytes)),
+        ("redo_log", files.wal.as_ref().map(|wal| wal.bytes)),
+        ("statement_log", files.statement_log_bytes),
+    ];
+    let sizes = sizes
+        .into_iter()
+        .map(|(file, bytes)| (label("file", file), bytes.unwrap_or(0).to_string()))
+        .collect();
+    let mut families = vec![
+        gauge(
+            "open",
+            "Whether a process has the database open and shows its figures.",
+            one(u64::from(seen.is_some())),
+        ),
+        gauge(
+            "file_bytes",
+            "Length of the database and of the files beside it; 0 for those that are not there.",
+            sizes,
+        ),
+    ];
+    if let Some(seen) = seen {
+        let opened = seen.reading.opened.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        families.push(gauge("opened_timestamp_seconds", "When that process opened it.", one(opened)));
+    }
+    families
+}
+
+/// The figures, those of one name together.
+fn of_figures(seen: &Seen) -> Vec<Family> {
+    let known: HashMap<String, &'static str> = figures().map(|(name, _, help)| (name, help)).collect();
+    let mut families: Vec<Family> = Vec::new();
+    for (figure, kind, value) in &seen.reading.figures {
+        let (name, labels) = metric(figure, *kind);
+        let sample = (labels, value.to_string());
+        match families.iter_mut().find(|family| family.name == name) {
+            Some(family) => family.samples.push(sample),
+            None => {
+                let help = known.get(figure).copied().unwrap_or(UNKNOWN).to_owned();
+                families.push(Family { name, kind: *kind, help, samples: vec![sample] });
+            }
+        }
+    }
+    families
+}
+
+/// Name and labels of a figure.
+fn metric(figure: &str, kind: Kind) -> (String, String) {
+    let total = if kind == Kind::Counter { "_total" } else { "" };
+    if let Some(cause) = figure.strip_prefix("fallback.") {
+        return (format!("litefoot_fallbacks{total}"), label("cause", cause));
+    }
+    for file in FileKind::ALL {
+        let what = figure.strip_prefix(file.name()).and_then(|rest| rest.strip_prefix('_'));
+        if let Some(what) = what.filter(|what| OF_FILES.contains(what)) {
+            return (format!("litefoot_{what}{total}"), label("file", file.name()));
+        }
+    }
+    (format!("litefoot_{}{total}", figure.replace('.', "_")), String::new())
+}
+
+/// A label behind the first one.
+fn label(name: &str, value: &str) -> String {
+    format!(",{name}=\"{}\"", escaped(value))
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_become_metrics() {
+        for (figure, kind, name, labels) in [
+            ("commits_pages", Kind::Counter, "litefoot_commits_pages_total", ""),
+            ("fallback.clock", Kind::Counter, "litefoot_fallbacks_total", ",cause=\"clock\""),
+            ("redo_log_syncs", Kind::Counter, "litefoot_syncs_total", ",file=\"redo_log\""),
+            ("directory_syncs", Kind::Counter, "litefoot_directory_syncs_total", ""),
+            ("redo_log_bytes", Kind::Gauge, "litefoot_redo_log_bytes", ""),
+            ("pool.pinned", Kind::Gauge, "litefoot_pool_pinned", ""),
+        ] {
+            assert_eq!(metric(figure, kind), (name.to_owned(), labels.to_owned()), "{figure}");
+        }
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
+    }
+}

@@ -1,0 +1,188 @@
+//! Counting what is written to the files beside a database.
+//!
+//! Logs and journals open their files through a [`Meter`], which counts accepted writes and syncs by kind of file
+//! and passes everything on as it is. The database file itself is not behind it: `vfs/database.rs` counts there, so
+//! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
+
+use super::{Page, Stats};
+use litefoot_engine::device::{
+    File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The medium of one database, as its figures see it.
+pub(crate) struct Meter {
+    inner: Arc<dyn Medium>,
+    stats: Arc<Page>,
+}
+
+impl Meter {
+    /// Counts into `stats` what is written to `inner`.
+    pub fn new(inner: Arc<dyn Medium>, stats: Arc<Page>) -> Meter {
+        Meter { inner, stats }
+    }
+}
+
+impl Medium for Meter {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let inner = self.inner.open(path, kind, mode)?;
+        Ok(Arc::new(MeteredFile::new(inner, kind, self.stats.clone())))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.inner.delete(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        self.inner.info(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.inner.identity(path)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.inner.list(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        self.inner.sync_directory(directory)?;
+        Stats::add(&self.stats.directory_syncs, 1);
+        Ok(())
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+}
+
+/// A file as the figures of a database see it.
+pub(crate) struct MeteredFile {
+    inner: Arc<dyn File>,
+    kind: FileKind,
+    stats: Arc<Page>,
+}
+
+impl MeteredFile {
+    /// Counts into `stats` what is written to `inner`.
+    pub fn new(inner: Arc<dyn File>, kind: FileKind, stats: Arc<Page>) -> MeteredFile {
+        MeteredFile { inner, kind, stats }
+    }
+
+    fn wrote(&self, bufs: &[IoSlice<'_>], offset: u64) {
+        let bytes = bufs.iter().map(|buf| buf.len() as u64).sum();
+        self.stats.add_write(self.kind, offset, bytes);
+    }
+}
+
+impl File for MeteredFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buf, offset)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        self.inner.read_vectored_at(bufs, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_at(buf, offset)?;
+        self.stats.add_write(self.kind, offset, buf.len() as u64);
+        Ok(())
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.inner.write_vectored_at(bufs, offset)?;
+        self.wrote(bufs, offset);
+        Ok(())
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.inner.write_durable_at(bufs, offset)?;
+        self.wrote(bufs, offset);
+        self.stats.add_sync(self.kind);
+        Ok(())
+    }
+
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_atomic_at(bytes, offset)?;
+        self.stats.add_write(self.kind, offset, bytes.len() as u64);
+        self.stats.add_sync(self.kind);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()?;
+        self.stats.add_sync(self.kind);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        self.inner.is_empty()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        self.inner.allocate(len)
+    }
+
+    fn id(&self) -> FileId {
+        self.inner.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        self.inner.lock_range(offset, len, lock)
+    }
+
+    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
+        self.inner.lock_holder(offset, len)
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_engine::device::SimMedium;
+
+    #[test]
+    fn accepted_writes_and_syncs_are_counted_by_kind() {
+        let stats = Arc::new(Page::private());
+        let meter = Meter::new(Arc::new(SimMedium::new()), stats.clone());
+        let log = meter.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::Create).unwrap();
+        log.write_at(b"one", 0).unwrap();
+        log.write_durable_at(&[IoSlice::new(b"two"), IoSlice::new(b"three")], 4094).unwrap();
+        log.sync().unwrap();
+        meter.sync_directory(Path::new("/")).unwrap();
+        let read_only = meter.open(Path::new("/a-wal"), FileKind::Journal, OpenMode::ReadOnly).unwrap();
+        assert!(read_only.write_at(b"refused", 0).is_err());
+        let rows: Vec<_> = stats.rows().into_iter().filter(|(_, value)| *value > 0).collect();
+        let expected = [
+            ("directory_syncs", 1),
+            ("redo_log_writes", 2),
+            ("redo_log_written_bytes", 11),
+            ("redo_log_block_bytes", 3 * 4096),
+            ("redo_log_syncs", 2),
+        ];
+        assert_eq!(rows, expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+}

@@ -1,0 +1,240 @@
+//! Figures of one open database: what `litefoot_stats` and `PRAGMA litefoot_stats` show inside its process, and
+//! `litefoot stat` from outside.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | the figures themselves |
+//! | `page` | the memory they lie in, which other processes can read |
+//! | `published` | reading that of another process |
+//! | `meter` | counting what is written to the files beside the database |
+//!
+//! Counters only grow, wrap never in practice, and are relaxed: each is exact, but two of them read
+//! together may belong to slightly different moments. Gauges are what they were when something last changed them.
+
+mod meter;
+mod page;
+mod published;
+
+pub(crate) use meter::{Meter, MeteredFile};
+pub(crate) use page::{Page, State as PageState};
+pub use published::{Published, Reading};
+
+use crate::capture::cause::Cause;
+use litefoot_engine::device::FileKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a figure moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows while the database is open.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// The struct of all figures, and the table of their names, from one list.
+macro_rules! figures {
+    ($($(#[doc = $help:literal])+ $field:ident $(as $shown:literal)?: $kind:ident,)*) => {
+        /// The figures, and nothing else: they are also seen as one slice.
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub(crate) struct Stats {
+            $($(#[doc = $help])+ pub $field: AtomicU64,)*
+            /// What was written, by kind of file.
+            files: [Written; FileKind::ALL.len()],
+            /// Why commits wrote pages although statements are allowed.
+            fallbacks: [AtomicU64; Cause::ALL.len()],
+        }
+
+        /// Name, kind and meaning of those that have a field of their own, in its order.
+        const OWN: &[(&str, Kind, &str)] =
+            &[$((figures!(@name $field $($shown)?), Kind::$kind, concat!($($help),+))),*];
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $shown:literal) => { $shown };
+}
+
+figures! {
+    /// Commits that wrote statements.
+    commits_statements: Counter,
+    /// Commits that wrote pages.
+    commits_pages: Counter,
+    /// Those commits of pages that were one page, written in place.
+    commits_in_place: Counter,
+    /// Commits, or readers, that waited for a checkpoint in the background.
+    checkpoint_waits: Counter,
+    /// Directories that were synced.
+    directory_syncs: Counter,
+    /// Bytes of the statement log that are in use.
+    statement_log_bytes: Gauge,
+    /// Most bytes of the statement log; option sla_size.
+    statement_log_limit_bytes: Gauge,
+    /// Bytes of the redo log of rollback-journal transactions.
+    redo_log_bytes: Gauge,
+    /// Bytes at which that log is written to the database file; option log_bytes.
+    redo_log_limit_bytes: Gauge,
+    /// Bytes of SQLite's write-ahead log.
+    wal_bytes: Gauge,
+    /// Most bytes of it that are kept in memory; option wal_memory.
+    wal_limit_bytes: Gauge,
+    /// Bytes of memory that connections keep for their transactions.
+    held_memory_bytes: Gauge,
+    /// Requests for a page that found it in the pool.
+    pool_hits as "pool.hits": Counter,
+    /// Pages that had to be read, and waited for.
+    pool_misses as "pool.misses": Counter,
+    /// Pages that gave their memory to another.
+    pool_evictions as "pool.evictions": Counter,
+    /// Pages read ahead.
+    pool_prefetched as "pool.prefetched": Counter,
+    /// Pages read ahead that were wanted then.
+    pool_prefetched_used as "pool.prefetched_used": Counter,
+    /// Pages in memory that SQLite looks at.
+    pool_pinned as "pool.pinned": Gauge,
+    /// Bytes of memory for pages.
+    pool_bytes as "pool.bytes": Gauge,
+    /// Most bytes of memory for pages; option pool.
+    pool_limit_bytes as "pool.limit_bytes": Gauge,
+    /// Bytes of memory that all databases of the process have for pages and what shares it with them.
+    pool_process_bytes as "pool.process_bytes": Gauge,
+    /// Whether pages are read past the system's cache; option direct.
+    pool_direct as "pool.direct": Gauge,
+}
+
+/// What was written to files of one kind.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Written {
+    writes: AtomicU64,
+    bytes: AtomicU64,
+    block_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// What the fields of [`Written`] are called behind the kind of file, and mean.
+const WRITTEN: [(&str, &str); 4] = [
+    ("writes", "Writes to files of this kind."),
+    ("written_bytes", "Bytes written to files of this kind."),
+    ("block_bytes", "Bytes of the 4 KiB blocks that these writes touched, each write by itself."),
+    ("syncs", "Syncs of files of this kind, durable writes among them."),
+];
+
+/// Bytes of a block of a file system.
+const BLOCK_BYTES: u64 = 4096;
+
+const FALLBACK: &str = "Commits that wrote pages although statements are allowed, for this cause.";
+
+/// How many figures there are.
+const COUNT: usize = size_of::<Stats>() / size_of::<AtomicU64>();
+const _: () = assert!(COUNT == OWN.len() + FileKind::ALL.len() * WRITTEN.len() + Cause::ALL.len());
+
+/// Name, kind and meaning of each figure, in the order of their values.
+pub fn figures() -> impl Iterator<Item = (String, Kind, &'static str)> {
+    let own = OWN.iter().map(|(name, kind, help)| ((*name).to_owned(), *kind, help.trim()));
+    let written = FileKind::ALL.iter().flat_map(|file| {
+        WRITTEN.iter().map(|(name, help)| (format!("{}_{name}", file.name()), Kind::Counter, *help))
+    });
+    let fallbacks = Cause::ALL.iter().map(|(_, name)| (format!("fallback.{name}"), Kind::Counter, FALLBACK));
+    own.chain(written).chain(fallbacks)
+}
+
+impl Stats {
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Sets a gauge.
+    pub fn set(gauge: &AtomicU64, value: u64) {
+        gauge.store(value, Ordering::Relaxed);
+    }
+
+    /// Counts a commit that was written as pages.
+    pub fn add_fallback(&self, cause: Cause) {
+        Stats::add(&self.fallbacks[cause as usize], 1);
+    }
+
+    /// Counts a write.
+    pub fn add_write(&self, kind: FileKind, offset: u64, bytes: u64) {
+        let file = &self.files[kind as usize];
+        Stats::add(&file.writes, 1);
+        Stats::add(&file.bytes, bytes);
+        if bytes > 0 {
+            let blocks = (offset + bytes).div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES;
+            Stats::add(&file.block_bytes, blocks * BLOCK_BYTES);
+        }
+    }
+
+    /// Counts a sync.
+    pub fn add_sync(&self, kind: FileKind) {
+        Stats::add(&self.files[kind as usize].syncs, 1);
+    }
+
+    /// All figures, one behind the other.
+    fn values(&self) -> &[AtomicU64] {
+        // SAFETY: `Stats` is `repr(C)` and has fields of `AtomicU64` only, so it is `COUNT` of them without gaps.
+        unsafe { std::slice::from_raw_parts((&raw const *self).cast::<AtomicU64>(), COUNT) }
+    }
+
+    /// Name and value of each figure. Files other than the database and causes are left out that never came up:
+    /// they would only hide the others.
+    pub fn rows(&self) -> Vec<(String, i64)> {
+        const ALWAYS: usize = OWN.len() + WRITTEN.len();
+        let values = self.values().iter().map(|value| value.load(Ordering::Relaxed));
+        let rows =
+            figures().zip(values).enumerate().filter(|(place, (_, value))| *place < ALWAYS || *value > 0);
+        rows.map(|(_, ((name, _, _), value))| (name, i64::try_from(value).unwrap_or(i64::MAX))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(stats: &Stats) -> Vec<(String, i64)> {
+        stats.rows().into_iter().filter(|(_, value)| *value != 0).collect()
+    }
+
+    #[test]
+    fn names_and_values_are_in_the_same_order() {
+        let stats = Stats::default();
+        Stats::add(&stats.commits_statements, 1);
+        Stats::set(&stats.held_memory_bytes, 2);
+        Stats::add(&stats.files[0].writes, 3);
+        Stats::add(&stats.files[FileKind::Tier as usize].syncs, 4);
+        stats.add_fallback(Cause::NotSeen);
+        stats.add_fallback(Cause::Unavailable);
+        let expected = [
+            ("commits_statements", 1),
+            ("held_memory_bytes", 2),
+            ("database_writes", 3),
+            ("tier_syncs", 4),
+            ("fallback.not_seen", 1),
+            ("fallback.unavailable", 1),
+        ];
+        assert_eq!(rows(&stats), expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn names_are_unique_and_every_figure_is_explained() {
+        let names: std::collections::HashSet<String> = figures().map(|(name, _, _)| name).collect();
+        assert_eq!(names.len(), COUNT);
+        for (name, _, help) in figures() {
+            assert!(help.ends_with('.') && help.len() > 10, "{name}: {help}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_.0123456789".contains(&byte)));
+        }
+    }
+
+    #[test]
+    fn blocks_are_those_that_a_write_touches() {
+        for (offset, bytes, blocks) in
+            [(0, 0, 0), (0, 1, 1), (0, 4096, 1), (4095, 2, 2), (4096, 4097, 2), (100, 3 * 4096, 4)]
+        {
+            let stats = Stats::default();
+            stats.add_write(FileKind::RedoLog, offset, bytes);
+            let written = &stats.files[FileKind::RedoLog as usize];
+            assert_eq!(written.block_bytes.load(Ordering::Relaxed), blocks * BLOCK_BYTES, "{offset} {bytes}");
+            assert_eq!(written.bytes.load(Ordering::Relaxed), bytes);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The memory that the figures of a database lie in. Other processes of the same user, and root, can read it.
+//!
+//! # Why
+//! Whoever wants to know what a running program does to a database must not need that program's help: it may be
+//! a shell, a web server or somebody else's binary. So the counters *are* the memory that others read: counting
+//! costs a relaxed add as ever, nothing is published from time to time, and there is no thread.
+//!
+//! # How
+//! The memory is a sealed memory file (`memfd_create`) that the process keeps open and mapped. It has no name in
+//! any directory; the system lists it under `/proc/PID/fd` of its process as
+//!
+//! ```text
+//! /memfd:litefoot-stats:DEVICE:INODE (deleted)          of the database, hexadecimal
+//! ```
+//!
+//! and [`Published`](super::Published) looks for that. A file in `/dev/shm` would be found faster, but has to be
+//! told from one that a killed process has left, needs a directory that is there and writable, and ends its
+//! owner with SIGBUS when somebody cuts it. This one goes with its process, whichever way that ends; it cannot
+//! be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written by anybody else (mode 0400, and
+//! `F_SEAL_FUTURE_WRITE` from Linux 5.1 on); and the system lets those look who may trace the process anyway.
+//!
+//! # What it promises
+//! 1. Opening a database never fails or waits because of it. Where it cannot be made, which includes every medium
+//!    that is not the operating system's files, the figures lie in plain memory and nobody else sees them.
+//! 2. It is never read by whoever counts: what other processes see decides nothing here.
+//!
+//! # Layout
+//! Numbers of 64 bits in the byte order of the machine, which the page never leaves:
+//!
+//! ```text
+//! offset  bytes
+//!      0      8   "LFSTATS" and the version of this layout, 1
+//!      8      8   state: 0 closed, 1 open, 2 open, and its process owns the database
+//!     16      8   the process, as it calls itself
+//!     24      8   when the database was opened, in milliseconds since 1970
+//!     32      8   n, the number of figures
+//!     40      8   m, bytes of their names
+//!     48     16   zero
+//!     64     8n   the figures
+//!  64+8n      m   their names, a line each: "c " for a counter or "g " for a gauge, and the name
+//! ```
+//!
+//! It says of itself what it holds, so that programs and libraries of different versions understand each other.
+//!
+//! # Invariants
+//! 1. The mapping is as long as the file, whose length is sealed, and its page exists: it was written before it was
+//!    mapped. A store cannot fault for want of either.
+//! 2. Nothing but atomics is ever accessed in it.
+
+use super::{COUNT, Kind, Stats, figures};
+use litefoot_engine::device::FileId;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::NonNull;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Begins every page; its last byte is the version.
+pub(super) const MAGIC: [u8; 8] = *b"LFSTATS\x01";
+/// Numbers before the figures.
+pub(super) const HEAD_WORDS: usize = 8;
+/// Bytes of the whole page.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+pub(super) const STATE: usize = 1;
+pub(super) const PROCESS: usize = 2;
+pub(super) const OPENED: usize = 3;
+pub(super) const FIGURES: usize = 4;
+pub(super) const NAMES_BYTES: usize = 5;
+
+/// What a database is to the process that has it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum State {
+    Closed = 0,
+    Open = 1,
+    Owned = 2,
+}
+
+/// The beginning of the page: what is changed in it later.
+#[repr(C)]
+#[derive(Default)]
+struct Whole {
+    head: [AtomicU64; HEAD_WORDS],
+    stats: Stats,
+}
+
+const _: () = assert!(size_of::<Whole>() == 8 * (HEAD_WORDS + COUNT) && size_of::<Whole>() <= PAGE_BYTES);
+
+/// The figures of one database; derefs to them.
+pub(crate) struct Page {
+    whole: NonNull<Whole>,
+    /// What is mapped; absent where the figures are in plain memory.
+    shared: Option<File>,
+    /// Who made it: a forked child has a copy of this value, but the page is not its own.
+    process: u32,
+}
+
+// SAFETY: it is atomics, which live until it is dropped.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// A page that nobody else can see.
+    pub fn private() -> Page {
+        let whole = NonNull::from(Box::leak(Box::default()));
+        Page { whole, shared: None, process: std::process::id() }
+    }
+
+    #[cfg(test)]
+    pub fn is_private(&self) -> bool {
+        self.shared.is_none()
+    }
+
+    /// A page that other processes find by the identity of the database; a private one where that cannot be.
+    pub fn shared(database: FileId) -> Page {
+        let process = std::process::id();
+        match share(&name_of(database), &image(process)) {
+            Ok((whole, file)) => Page { whole, shared: Some(file), process },
+            Err(_) => Page::private(),
+        }
+    }
+
+    /// Says what the database is to this process.
+    pub fn set_state(&self, state: State) {
+        if self.process == std::process::id() {
+            self.whole().head[STATE].store(state as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn whole(&self) -> &Whole {
+        // SAFETY: it is mapped, or a box, until this is dropped, and only atomics are accessed through it.
+        unsafe { self.whole.as_ref() }
+    }
+}
+
+impl Deref for Page {
+    type Target = Stats;
+
+    fn deref(&self) -> &Stats {
+        &self.whole().stats
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.set_state(State::Closed);
+        if self.shared.is_some() {
+            // SAFETY: the mapping is ours, and nothing refers to it any more.
+            unsafe { libc::munmap(self.whole.as_ptr().cast(), PAGE_BYTES) };
+        } else {
+            // SAFETY: the box that `private` leaked.
+            drop(unsafe { Box::from_raw(self.whole.as_ptr()) });
+        }
+    }
+}
+
+/// What the memory file of a database is called.
+pub(super) fn name_of(database: FileId) -> String {
+    format!("litefoot-stats:{:x}:{:x}", database.device, database.inode)
+}
+
+/// The page as it begins.
+fn image(process: u32) -> Vec<u8> {
+    static NAMES: LazyLock<String> = LazyLock::new(|| {
+        let line = |(name, kind, _)| format!("{} {name}\n", if kind == Kind::Counter { 'c' } else { 'g' });
+        figures().map(line).collect()
+    });
+    let names: &str = &NAMES;
+    let opened = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+    let mut head = [0; HEAD_WORDS];
+    head[0] = u64::from_ne_bytes(MAGIC);
+    (head[STATE], head[PROCESS], head[OPENED]) = (State::Open as u64, u64::from(process), opened);
+    (head[FIGURES], head[NAMES_BYTES]) = (COUNT as u64, names.len() as u64);
+    let mut bytes: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
+    bytes.resize(bytes.len() + 8 * COUNT, 0);
+    bytes.extend_from_slice(names.as_bytes());
+    // Longer names would not be an error, only unknown to readers; a test sees to it that there is room.
+    bytes.resize(PAGE_BYTES, 0);
+    bytes
+}
+
+/// Makes the memory file and maps it.
+#[cfg(target_os = "linux")]
+fn share(name: &str, image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut file = memory_file(name)?;
+    file.write_all(image)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o400))?;
+    seal(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
+    // SAFETY: a new mapping at an address of the system's choice touches no memory that is in use.
+    let start = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // The page is there; a fault for it would cost more than the rest.
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        libc::mmap(std::ptr::null_mut(), image.len(), protection, flags, file.as_raw_fd(), 0)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // Older systems do without: then the mode alone keeps others from writing.
+    let _ = seal(&file, libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)
+        .or_else(|_| seal(&file, libc::F_SEAL_SEAL));
+    let whole = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+    Ok((whole, file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn share(_name: &str, _image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(target_os = "linux")]
+fn memory_file(name: &str) -> io::Result<File> {
+    let name = std::ffi::CString::new(name)?;
+    let create = |flags: libc::c_uint| {
+        // SAFETY: the name is terminated and outlives the call.
+        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        Ok(unsafe { File::from_raw_fd(descriptor) })
+    };
+    // Systems before 6.3 do not know that memory can be declared to hold no program.
+    create(libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL).or_else(|_| create(libc::MFD_ALLOW_SEALING))
+}
+
+#[cfg(target_os = "linux")]
+fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
+    // SAFETY: plain system call on a descriptor we own.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Published;
+    use super::*;
+    use crate::options::Options;
+    use crate::vfs::database::{Database, DatabaseSetup};
+    use crate::vfs::lock::Level;
+    use litefoot_engine::device::{CountingMedium, FileKind, Medium, OpenMode, OsMedium, SimMedium};
+    use std::fs::OpenOptions;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    const DATABASE: FileId = FileId { device: 0xfeed, inode: 0xbeef };
+
+    #[test]
+    fn everything_fits_into_the_page() {
+        let image = image(7);
+        assert_eq!(image.len(), PAGE_BYTES);
+        let names = u64::from_ne_bytes(image[8 * NAMES_BYTES..][..8].try_into().unwrap()) as usize;
+        let end = 8 * (HEAD_WORDS + COUNT) + names;
+        assert!(end + 500 < PAGE_BYTES, "{end}: enlarge the page before its names are cut off");
+    }
+
+    #[test]
+    fn nobody_can_cut_or_write_what_others_see() {
+        let page = Page::shared(DATABASE);
+        let Some(file) = &page.shared else { return eprintln!("skipped: no memory files here") };
+        assert!(file.set_len(10).is_err() && file.set_len(1 << 20).is_err());
+        // Opened anew, as another process would, even by root: reading only.
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        if let Ok(mut writable) = OpenOptions::new().write(true).open(&link) {
+            assert!(writable.write_all(b"x").is_err());
+            assert!(writable.set_len(0).is_err());
+        }
+        Stats::add(&page.commits_pages, 5);
+        let bytes = std::fs::read(&link).unwrap();
+        assert_eq!(bytes.len(), PAGE_BYTES);
+        let place = figures().position(|(name, _, _)| name == "commits_pages").unwrap();
+        let at = 8 * (HEAD_WORDS + place);
+        assert_eq!(u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap()), 5);
+    }
+
+    /// An open database over a medium, owned, and what others see of it.
+    fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
+        let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+        let id = file.id();
+        let database = Database::new(DatabaseSetup {
+            host: None,
+            medium,
+            file,
+            path: path.to_owned(),
+            options: Options::default(),
+            writable: true,
+            created: true,
+            holds_back: true,
+            pooled: false,
+        });
+        database.lock(database.new_handle(false), Level::Shared).unwrap();
+        Published::find(id)
+    }
+
+    #[test]
+    fn only_files_of_the_operating_system_are_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let counting = CountingMedium::new(Arc::new(OsMedium));
+        assert!(published(Arc::new(SimMedium::new()), Path::new("/a.db")).is_none());
+        assert!(published(Arc::new(counting), &path).is_none());
+        assert_eq!(published(Arc::new(OsMedium), &path).is_some(), !Page::shared(DATABASE).is_private());
+    }
+
+    #[test]
+    fn a_private_page_counts_as_well() {
+        let page = Page::private();
+        Stats::add(&page.commits_pages, 5);
+        page.set_state(State::Owned);
+        assert!(page.rows().contains(&("commits_pages".to_owned(), 5)));
+    }
+}

@@ -1,0 +1,207 @@
+//! Reading the figures of a database that another process has open. `page` has the layout.
+//!
+//! What is read was written by somebody else: nothing in it is trusted, and everything is read, never mapped.
+//! The system copies aligned words whole on machines of 64 bits; on smaller ones a figure beyond 4 GiB may be read
+//! while it is carried over, and be wrong until the next reading.
+
+use super::Kind;
+use super::page::{
+    FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, State, name_of,
+};
+use litefoot_engine::device::FileId;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where the system lists processes.
+const PROCESSES: &str = "/proc";
+
+/// The figures of a database in the memory of the process that has it open.
+#[derive(Debug)]
+pub struct Published {
+    /// The process, as this one sees it.
+    pub process: u32,
+    /// Where the system lists the memory, and what it calls it.
+    link: PathBuf,
+    name: PathBuf,
+    file: File,
+}
+
+/// The figures at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether the process owns the database; else it has it open, and may be waiting for the owner.
+    pub owner: bool,
+    /// When it was opened.
+    pub opened: SystemTime,
+    /// The figures in their order: name, how it moves, value.
+    pub figures: Vec<(String, Kind, u64)>,
+    /// The process, as it calls itself.
+    process: u64,
+}
+
+impl Published {
+    /// The process that owns the database of that identity, as far as this process may know: those of other users
+    /// show nothing. Where only processes are found that do not own it, none of them is answered.
+    pub fn find(database: FileId) -> Option<Published> {
+        let name = PathBuf::from(format!("/memfd:{} (deleted)", name_of(database)));
+        let mut best: Option<(bool, Published)> = None;
+        for found in processes().flat_map(|process| memory_files(process, &name)) {
+            let Some(reading) = found.read().filter(|reading| reading.owner) else { continue };
+            // A forked child has its parent's files, and calls itself otherwise.
+            let itself = u64::from(found.process) == reading.process;
+            if best.as_ref().is_none_or(|(known, _)| itself && !known) {
+                best = Some((itself, found));
+            }
+        }
+        best.map(|(_, found)| found)
+    }
+
+    /// The figures now; `None` when the process is gone or has closed the database.
+    pub fn read(&self) -> Option<Reading> {
+        // What is open here outlives its process.
+        if fs::read_link(&self.link).ok()? != self.name {
+            return None;
+        }
+        let mut bytes = [0; PAGE_BYTES];
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        Reading::parse(&bytes)
+    }
+}
+
+impl Reading {
+    /// A reading of figures that come from elsewhere.
+    pub fn new(owner: bool, opened: SystemTime, figures: Vec<(String, Kind, u64)>) -> Reading {
+        Reading { owner, opened, figures, process: 0 }
+    }
+
+    /// Reads a page; `None` for one that is closed or of a layout that is not known.
+    fn parse(bytes: &[u8; PAGE_BYTES]) -> Option<Reading> {
+        let word = |place: usize| -> Option<u64> {
+            Some(u64::from_ne_bytes(bytes.get(8 * place..8 * place + 8)?.try_into().ok()?))
+        };
+        let state = word(STATE)?;
+        if !bytes.starts_with(&MAGIC) || state == State::Closed as u64 {
+            return None;
+        }
+        let count = usize::try_from(word(FIGURES)?).ok().filter(|count| *count <= PAGE_BYTES / 8)?;
+        let names_at = 8 * (HEAD_WORDS + count);
+        let names_end = usize::try_from(word(NAMES_BYTES)?).ok()?.checked_add(names_at)?;
+        let names = std::str::from_utf8(bytes.get(names_at..names_end)?).ok()?;
+        let figures = names.lines().take(count).enumerate().filter_map(|(place, line)| {
+            let (kind, name) = match line.split_once(' ')? {
+                ("c", name) => (Kind::Counter, name),
+                ("g", name) => (Kind::Gauge, name),
+                _ => return None,
+            };
+            let known = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+            (known && !name.is_empty()).then_some(())?;
+            Some((name.to_owned(), kind, word(HEAD_WORDS + place)?))
+        });
+        Some(Reading {
+            owner: state == State::Owned as u64,
+            opened: UNIX_EPOCH.checked_add(Duration::from_millis(word(OPENED)?))?,
+            figures: figures.collect(),
+            process: word(PROCESS)?,
+        })
+    }
+
+    /// The value of a figure; 0 where it is not known.
+    pub fn get(&self, name: &str) -> u64 {
+        self.figures.iter().find(|(known, _, _)| known == name).map_or(0, |(_, _, value)| *value)
+    }
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(PROCESSES).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The open files of a process that have this name; none where it is not ours to know.
+fn memory_files(process: u32, name: &Path) -> Vec<Published> {
+    let entries = fs::read_dir(format!("{PROCESSES}/{process}/fd")).into_iter().flatten().flatten();
+    let mut seen = Vec::new();
+    entries
+        .map(|entry| entry.path())
+        .filter(|link| fs::read_link(link).is_ok_and(|target| target == name))
+        .filter_map(|link| {
+            // Whatever else may carry the name: opening it must not wait.
+            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&link).ok()?;
+            let inode = file.metadata().ok()?.ino();
+            if seen.contains(&inode) {
+                return None;
+            }
+            seen.push(inode);
+            Some(Published { process, link, name: name.to_owned(), file })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Page, Stats};
+    use super::*;
+
+    fn page() -> [u8; PAGE_BYTES] {
+        let mut bytes = [0; PAGE_BYTES];
+        let words = [u64::from_ne_bytes(MAGIC), 2, 77, 1000, 2, 14, 0, 0, 5, 6];
+        for (place, word) in words.into_iter().enumerate() {
+            bytes[8 * place..8 * place + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes[80..94].copy_from_slice(b"c new.a\ng old\n");
+        bytes
+    }
+
+    #[test]
+    fn a_page_of_another_version_of_litefoot_is_understood() {
+        let reading = Reading::parse(&page()).unwrap();
+        let figures = [("new.a".to_owned(), Kind::Counter, 5), ("old".to_owned(), Kind::Gauge, 6)];
+        assert_eq!(reading.figures, figures);
+        assert!(reading.owner && reading.process == 77 && reading.get("old") == 6 && reading.get("x") == 0);
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_not_believed() {
+        type Spoil = fn(&mut [u8; PAGE_BYTES]);
+        let cases: [(&str, Spoil); 7] = [
+            ("another layout", |bytes| bytes[7] = 2),
+            ("closed", |bytes| bytes[8..16].fill(0)),
+            ("too many figures", |bytes| bytes[32..40].fill(0xff)),
+            ("names behind the end", |bytes| bytes[40..48].fill(0xff)),
+            ("names of more than there is", |bytes| bytes[41] = 0x10),
+            ("no text", |bytes| bytes[80] = 0xff),
+            ("opened never", |bytes| bytes[24..32].fill(0xff)),
+        ];
+        for (name, spoil) in cases {
+            let mut bytes = page();
+            spoil(&mut bytes);
+            // A time beyond what the system can say is refused, and must not panic.
+            let reading = Reading::parse(&bytes);
+            assert!(reading.is_none() || name == "opened never", "{name}: {reading:?}");
+        }
+        let mut odd = page();
+        odd[82] = 0x1b;
+        assert_eq!(Reading::parse(&odd).unwrap().figures.len(), 1, "no escape reaches a terminal");
+    }
+
+    #[test]
+    fn what_a_process_counts_is_found_until_it_is_closed() {
+        let database = FileId { device: 0xabc, inode: u64::from(std::process::id()) };
+        assert!(Published::find(database).is_none());
+        let counted = Page::shared(database);
+        if counted.is_private() {
+            return eprintln!("skipped: no memory files here");
+        }
+        assert!(Published::find(database).is_none(), "it is open, and nobody owns it");
+        counted.set_state(State::Owned);
+        Stats::add(&counted.commits_pages, 3);
+        let found = Published::find(database).unwrap();
+        assert_eq!(found.process, std::process::id());
+        assert_eq!(found.read().unwrap().get("commits_pages"), 3);
+        Stats::add(&counted.commits_pages, 1);
+        assert_eq!(found.read().unwrap().get("commits_pages"), 4);
+        drop(counted);
+        assert!(found.read().is_none() && Published::find(database).is_none());
+    }
+}
