@@ -50,7 +50,7 @@ impl Batcher {
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
-        database.write_in_place(buf, offset)
+        database.write(buf, offset)
     }
 
     /// Reads the database as the transaction sees it.
@@ -86,7 +86,7 @@ impl Batcher {
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
-        database.set_len_in_place(len)
+        database.set_len(len)
     }
 
     /// Length of the database as the transaction sees it; `None` where that is the file's.

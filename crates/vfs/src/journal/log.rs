@@ -355,7 +355,7 @@ impl State {
     }
 
     fn take_back_new(&mut self, database: &Database) -> Result<()> {
-        database.set_len(0)?;
+        database.set_len_unseen(0)?;
         self.page_one = None;
         match &mut self.redo {
             Some(redo) => {
@@ -426,7 +426,11 @@ fn copy_in_place(
 ) -> Result<()> {
     write_newest(database, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.is_behind_end() || database.file().len()? == size { Ok(()) } else { database.set_len(size) }
+    if database.is_behind_end() || database.file().len()? == size {
+        Ok(())
+    } else {
+        database.set_len_unseen(size)
+    }
 }
 
 fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
@@ -458,7 +462,7 @@ fn write_in_place(
         for (number, page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
             copy(*number, page)?;
         }
-        database.write(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
+        database.write_unseen(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
     }
     Ok(())
 }

@@ -630,33 +630,32 @@ impl Database {
         }
     }
 
-    /// Takes what SQLite writes in place.
-    pub fn write_in_place(&self, buf: &[u8], offset: u64) -> Result<()> {
-        let Some(pages) = self.known_pages() else { return self.write(buf, offset) };
+    /// Writes to the database file what readers will see, unless a sync has failed before.
+    pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let Some(pages) = self.known_pages() else { return self.write_unseen(buf, offset) };
         if offset == 0 && page_bytes_in(buf) as usize != pages.page_bytes() {
             self.drop_pages();
-            return self.write(buf, offset);
+            return self.write_unseen(buf, offset);
         }
-        pages.write(buf, offset, || self.write(buf, offset))?;
+        pages.write(buf, offset, || self.write_unseen(buf, offset))?;
         pages.resize(self.file_len()?)
     }
 
-    /// Cuts the database file, or extends it, as SQLite asks.
-    pub fn set_len_in_place(&self, len: u64) -> Result<()> {
-        let Some(pages) = self.known_pages() else { return self.set_len(len) };
+    /// Cuts the database file, or extends it, and readers see it.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        let Some(pages) = self.known_pages() else { return self.set_len_unseen(len) };
         // In this order: nobody reads what is about to be cut off.
         let before = self.file_len()?;
         if len < before {
             pages.resize(len)?;
         }
-        let result = self.set_len(len);
+        let result = self.set_len_unseen(len);
         pages.resize(if result.is_ok() { len } else { before })?;
         result
     }
 
-    /// Writes to the database file unless a sync has failed before. Readers see no difference: who writes what they
-    /// would see tells the pages in memory, too.
-    pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+    /// The same for what readers see already: it was in the log until now.
+    pub fn write_unseen(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         if offset == 0 {
@@ -669,7 +668,7 @@ impl Database {
     }
 
     /// Cuts the database file, or extends it.
-    pub fn set_len(&self, len: u64) -> Result<()> {
+    pub fn set_len_unseen(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
