@@ -1,0 +1,189 @@
+//! One stream: where its pages come from, which are expected, and how many are asked for.
+//!
+//! # Invariants
+//! 1. The window at most doubles from one asking to the next, and never exceeds the longest.
+//! 2. Pages are asked for when half of the last window is left, or when a page that was missing may have come.
+
+use super::View;
+use super::chain::{Chain, Turn};
+use super::entries::Entries;
+use super::expected::Expected;
+use super::runs::Runs;
+use super::siblings::Siblings;
+
+/// Pages of the first window, at most.
+pub(super) const FIRST_WINDOW: u32 = 4;
+/// Pages that are expected beyond those asked for: so a stream is followed that asks for nothing.
+const UNASKED: usize = 4;
+/// Pages remembered that were asked for because others cannot be known without them.
+const NEEDED: usize = 8;
+
+/// Where pages come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Siblings(Siblings),
+    Entries(Entries),
+    Chain(Chain),
+}
+
+/// Streams of a kind share what is known of their lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Siblings,
+    Entries,
+    Chain,
+}
+
+impl Source {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Source::Siblings(_) => Kind::Siblings,
+            Source::Entries(_) => Kind::Entries,
+            Source::Chain(_) => Kind::Chain,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        match self {
+            Source::Siblings(siblings) => siblings.has_ended(),
+            Source::Entries(entries) => entries.has_ended(),
+            Source::Chain(chain) => chain.has_ended(),
+        }
+    }
+
+    fn foresee(&mut self, count: usize, expected: &mut Expected, view: &View<'_>) -> Option<u32> {
+        match self {
+            Source::Siblings(siblings) => siblings.foresee(count, expected, view),
+            Source::Entries(entries) => entries.foresee(count, expected, view),
+            Source::Chain(chain) => {
+                chain.foresee(count, expected, view);
+                None
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    source: Source,
+    expected: Expected,
+    /// Pages used so far.
+    run: u32,
+    /// Pages asked for last time, with those that were on the way.
+    window: u32,
+    /// Pages used, and asked for in vain, since.
+    used: u32,
+    in_vain: u32,
+    /// A page that has to be read before more can be known.
+    blocked: Option<u32>,
+    needed: [u32; NEEDED],
+}
+
+impl Stream {
+    /// A stream that has used so many pages.
+    pub fn new(source: Source, run: u32) -> Stream {
+        Stream {
+            source,
+            expected: Expected::default(),
+            run,
+            window: 0,
+            used: 0,
+            in_vain: 0,
+            blocked: None,
+            needed: [0; NEEDED],
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.source.kind()
+    }
+
+    /// Pages used so far.
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// Whether it has come to its natural end, and used what it asked for.
+    pub fn is_done(&self) -> bool {
+        self.source.has_ended() && self.expected.asked() == 0
+    }
+
+    /// Whether the page belongs to the stream; moves the stream there. `ended` hears of a run that ended.
+    pub fn follow(&mut self, page: u32, view: &View<'_>, runs: &mut Runs) -> bool {
+        if self.blocked.is_some_and(|blocked| view.memory.holds(blocked)) {
+            self.foresee(self.expected.asked() + UNASKED, view);
+        }
+        if let Some(in_vain) = self.expected.reach(page) {
+            self.run = self.run.saturating_add(1);
+            self.used += 1;
+            self.in_vain = self.in_vain.saturating_add(in_vain as u32);
+            if let Source::Chain(chain) = &mut self.source {
+                chain.reach(page);
+            }
+            return true;
+        }
+        let Source::Chain(chain) = &mut self.source else { return self.needed.contains(&page) };
+        match chain.turn(page, view) {
+            None => return false,
+            Some(Turn::Straight) => self.run = self.run.saturating_add(1),
+            Some(Turn::Bent) => {
+                runs.end(self.run);
+                (self.run, self.window) = (1, 0);
+            }
+        }
+        self.expected.clear();
+        true
+    }
+
+    fn foresee(&mut self, count: usize, view: &View<'_>) {
+        self.blocked = self.source.foresee(count, &mut self.expected, view);
+    }
+
+    /// Asks for pages, if it is time and worth it. `idle` are the lengths of the other streams of the kind.
+    pub fn ask(
+        &mut self, idle: impl Iterator<Item = u32>, runs: &mut Runs, view: &View<'_>, ahead: &mut Vec<u32>,
+    ) {
+        let asked = self.expected.asked();
+        let mut target = asked;
+        if asked as u32 <= self.window / 2 {
+            self.settle(runs);
+            let most = (self.window * 2).max(FIRST_WINDOW).min(view.longest);
+            target = asked.max(runs.allowed(self.run, most, idle) as usize);
+        }
+        self.foresee(target + UNASKED, view);
+        if target == asked {
+            return;
+        }
+        self.window = target as u32;
+        self.expected.ask(target, ahead);
+        if let Some(page) = self.blocked
+            && self.expected.len() < target
+        {
+            self.need(page, target - self.expected.len(), view, ahead);
+        }
+    }
+
+    /// A stream that used less than twice what it asked for in vain is not the stream it was taken for.
+    fn settle(&mut self, runs: &mut Runs) {
+        if self.in_vain * 2 > self.used {
+            runs.end(self.run);
+            self.run = 1;
+        }
+        (self.used, self.in_vain) = (0, 0);
+    }
+
+    /// Asks for pages without which no others can be known, at most `count`.
+    fn need(&mut self, page: u32, count: usize, view: &View<'_>, ahead: &mut Vec<u32>) {
+        let begin = ahead.len();
+        match &self.source {
+            Source::Entries(entries) => entries.missing(count, view, ahead),
+            _ => ahead.push(page),
+        }
+        for page in &ahead[begin..] {
+            if !self.needed.contains(page) {
+                self.needed.rotate_right(1);
+                self.needed[0] = *page;
+            }
+        }
+    }
+}
