@@ -10,7 +10,7 @@ use super::node::Node;
 use super::path::{Path, Step};
 
 /// Entries looked at for one wanted page.
-const MOST_LOOKS: usize = 1024;
+const MOST_LOOKS: usize = 256;
 /// The last slot of a page that has not been looked at.
 const LAST: i64 = i64::MAX;
 

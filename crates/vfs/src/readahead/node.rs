@@ -38,8 +38,8 @@ impl<'a> Node<'a> {
             INDEX_LEAF | TABLE_LEAF => (header + 8, 0),
             _ => return None,
         };
-        // No page has more cells than it has room for pointers.
-        let cells = be16(bytes, header + 3)?.min(bytes.len() / 2);
+        // A cell takes 4 bytes and its pointer 2.
+        let cells = be16(bytes, header + 3)?.min(bytes.len() / 6);
         Some(Node { bytes, kind, cells, pointers, right })
     }
 

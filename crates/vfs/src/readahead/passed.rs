@@ -20,7 +20,9 @@ const LEAVES: usize = 8;
 /// Pages that were found to be parents.
 const KNOWN: usize = 16;
 /// Where a parent is looked for first.
-const NEAR: usize = 4;
+const NEAR: usize = 2;
+/// And where the parent of a parent is: among those that were used last.
+const NEAR_KNOWN: usize = 4;
 /// Times that an index leaf may be taken for the cause of reads in vain.
 const TRIES: u8 = 8;
 /// Pages that are wanted before everything is looked through again for a parent, after that was in vain.
@@ -67,6 +69,11 @@ impl Passed {
     /// Interior pages, the newest first.
     fn newest(&self) -> impl Iterator<Item = u32> {
         (0..RING).map(|age| self.interior[(self.interior_at + RING - age) % RING])
+    }
+
+    /// Whether no other index leaf has passed since.
+    pub fn is_newest_leaf(&self, page: u32) -> bool {
+        self.leaves[self.leaves_at].page == page
     }
 
     /// Index leaves, the newest first.
@@ -188,7 +195,7 @@ impl Parents {
             return Some(above);
         }
         let known = self.known;
-        let near = known[1..NEAR].iter().map(|known| known.page).chain(passed.newest().take(NEAR));
+        let near = known[1..NEAR_KNOWN].iter().map(|known| known.page).chain(passed.newest().take(NEAR));
         let looked_far = passed.wanted >= self.rest_until;
         let place = self.first(near, page, memory).or_else(|| self.far(page, passed, memory));
         let above = place.map(|place| place.parent);

@@ -89,6 +89,20 @@ impl Path {
         Step::End
     }
 
+    /// Adds the pages beside `from`, at most `count`, if the page above the bottom is their parent.
+    pub fn beside(&self, from: u32, forward: bool, count: usize, memory: &dyn Memory, found: &mut Vec<u32>) {
+        let parent = self.pages[1];
+        if self.depth == 1 || count == 0 {
+            return;
+        }
+        memory.with(parent, &mut |bytes| {
+            let Some(node) = Node::interior(parent, bytes) else { return };
+            let Some(slot) = node.slot_of(from) else { return };
+            let slot_at = |step| if forward { slot.checked_add(step) } else { slot.checked_sub(step) };
+            found.extend((1..=count).map_while(|step| node.child(slot_at(step)?)));
+        });
+    }
+
     /// Puts the page on that level, and below it the children at its edge; or says what stops it.
     fn descend(&mut self, level: usize, page: u32, forward: bool, memory: &dyn Memory) -> Option<Step> {
         let mut moved = *self;

@@ -14,6 +14,8 @@ use super::sights::GAP;
 const READS: usize = 4;
 /// Index leaves that are looked at for one wanted page.
 const LEAVES: usize = 2;
+/// Looks in vain at leaves other than the newest, after which such a look is taken only once in as many reads.
+const PATIENCE: u32 = 16;
 
 /// A table leaf that was wanted.
 #[derive(Clone, Copy, Debug)]
@@ -35,35 +37,46 @@ pub(super) struct Cause {
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     reads: [Option<(Read, u32)>; READS],
+    /// Looks in vain at leaves other than the newest, in a row.
+    in_vain: u32,
 }
 
 impl Reads {
     /// A table leaf is wanted. Returns the entry that it belongs to, if it continues a range.
     pub fn see(&mut self, read: Read, passed: &mut Passed, view: &View<'_>) -> Option<Cause> {
         let earlier = self.reads.iter().flatten().find(|(earlier, _)| earlier.table.top == read.table.top);
-        let cause = earlier
-            .filter(|(earlier, _)| earlier.page != read.page)
-            .and_then(|(earlier, at)| cause_of(earlier, &read, *at, passed, view));
+        let earlier = earlier.copied().filter(|(earlier, _)| earlier.page != read.page);
         self.reads.rotate_right(1);
         self.reads[0] = Some((read, passed.wanted));
-        cause
+        let (earlier, at) = earlier?;
+        self.cause_of(&earlier, &read, at, passed, view)
     }
-}
 
-fn cause_of(earlier: &Read, now: &Read, at: u32, passed: &mut Passed, view: &View<'_>) -> Option<Cause> {
-    let mut leaves = [0; LEAVES];
-    let older = passed.newest_leaves().filter(|leaf| leaf.since < at).map(|leaf| leaf.page);
-    leaves.iter_mut().zip(older).for_each(|(place, leaf)| *place = leaf);
-    for leaf in leaves.into_iter().filter(|leaf| *leaf != 0) {
-        if let Some((from, slot)) = side_by_side(leaf, earlier.rowids, now.rowids, view) {
-            let between = from.min(slot) + 1..from.max(slot);
-            if between.into_iter().all(|slot| is_in_memory(leaf, slot, now.table, view)) {
-                return Some(Cause { leaf, slot, forward: from < slot });
+    /// The entry on a leaf that passed before the earlier read. With joins, other leaves pass in between; but
+    /// so they do when each read has an index leaf of its own, and then the older ones are looked at in vain.
+    fn cause_of(
+        &mut self, earlier: &Read, now: &Read, at: u32, passed: &mut Passed, view: &View<'_>,
+    ) -> Option<Cause> {
+        let mut leaves = [0; LEAVES];
+        let older = passed.newest_leaves().filter(|leaf| leaf.since < at).map(|leaf| leaf.page);
+        leaves.iter_mut().zip(older).for_each(|(place, leaf)| *place = leaf);
+        for leaf in leaves.into_iter().filter(|leaf| *leaf != 0) {
+            let is_newest = passed.is_newest_leaf(leaf);
+            if !is_newest && self.in_vain >= PATIENCE && !passed.wanted.is_multiple_of(PATIENCE) {
+                continue;
             }
+            if let Some((from, slot)) = side_by_side(leaf, earlier.rowids, now.rowids, view) {
+                let between = from.min(slot) + 1..from.max(slot);
+                if between.into_iter().all(|slot| is_in_memory(leaf, slot, now.table, view)) {
+                    self.in_vain = 0;
+                    return Some(Cause { leaf, slot, forward: from < slot });
+                }
+            }
+            passed.in_vain(leaf);
+            self.in_vain = self.in_vain.saturating_add(u32::from(!is_newest));
         }
-        passed.in_vain(leaf);
+        None
     }
-    None
 }
 
 /// Two entries near each other, the first of `earlier` and the second of `now`.

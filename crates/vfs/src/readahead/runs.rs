@@ -19,7 +19,7 @@
 //! A run counts as no longer than the first length of its bucket: the doubt is on the side of reading too little.
 
 /// So many used pages pay for one that is wasted.
-pub(super) const USED_PER_WASTE: u64 = 4;
+pub(super) const USED_PER_WASTE: u64 = 8;
 /// Endless runs that are believed in before any was seen.
 const CREDIT: u32 = 4;
 /// Runs after which all that was seen counts half.

@@ -12,7 +12,7 @@ use super::path::{Path, Step};
 /// Children looked at in one piece.
 const BATCH: usize = 64;
 /// Children looked at for one wanted page.
-const MOST_LOOKS: usize = 1024;
+const MOST_LOOKS: usize = 512;
 /// The last slot of a page that has not been looked at.
 const LAST: i64 = i64::MAX;
 
@@ -24,6 +24,8 @@ pub(super) struct Siblings {
     /// The next child; outside of the page when it has no more.
     slot: i64,
     forward: bool,
+    /// Children of the page before.
+    children: usize,
     ended: bool,
 }
 
@@ -31,7 +33,7 @@ impl Siblings {
     /// Those behind that place. The path begins with its parent.
     pub fn behind(place: Place, path: Path, forward: bool) -> Siblings {
         let step = if forward { 1 } else { -1 };
-        Siblings { path, slot: place.slot as i64 + step, forward, ended: false }
+        Siblings { path, slot: place.slot as i64 + step, forward, children: 0, ended: false }
     }
 
     /// Whether nothing follows.
@@ -68,11 +70,19 @@ impl Siblings {
         None
     }
 
+    /// The pages that have to be read before so many more children are known, `page` first.
+    pub fn missing(&self, page: u32, count: usize, view: &View<'_>, found: &mut Vec<u32>) {
+        let parents = count.div_ceil(self.children.max(1)).min(BATCH);
+        found.push(page);
+        self.path.beside(page, self.forward, parents - 1, view.memory, found);
+    }
+
     /// Takes the next children of the page; none if it has no more.
     fn take(&mut self, node: &Node<'_>, batch: &mut [u32]) -> usize {
         if self.slot == LAST {
             self.slot = node.cells() as i64;
         }
+        self.children = node.cells() + 1;
         let mut taken = 0;
         while taken < batch.len() && (0..=node.cells() as i64).contains(&self.slot) {
             batch[taken] = node.child(self.slot as usize).unwrap_or(0);

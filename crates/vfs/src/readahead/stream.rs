@@ -108,11 +108,18 @@ impl Stream {
         self.source.has_ended() && self.expected.asked() == 0
     }
 
+    /// Looks further, if a page that was missing may have come. Where so much is in memory that the last look
+    /// found little, only the stream in use looks again.
+    pub fn look_again(&mut self, is_in_use: bool, view: &View<'_>) {
+        let may_see = self.blocked.map_or(is_in_use, |blocked| view.memory.holds(blocked));
+        let count = self.expected.asked() + UNASKED;
+        if may_see && self.expected.len() < count {
+            self.foresee(count, view);
+        }
+    }
+
     /// Whether the page belongs to the stream; moves the stream there. `ended` hears of a run that ended.
     pub fn follow(&mut self, page: u32, view: &View<'_>, runs: &mut Runs) -> bool {
-        if self.blocked.is_some_and(|blocked| view.memory.holds(blocked)) {
-            self.foresee(self.expected.asked() + UNASKED, view);
-        }
         if let Some(in_vain) = self.expected.reach(page) {
             self.run = self.run.saturating_add(1);
             self.used += 1;
@@ -177,7 +184,8 @@ impl Stream {
         let begin = ahead.len();
         match &self.source {
             Source::Entries(entries) => entries.missing(count, view, ahead),
-            _ => ahead.push(page),
+            Source::Siblings(siblings) => siblings.missing(page, count, view, ahead),
+            Source::Chain(_) => (),
         }
         for page in &ahead[begin..] {
             if !self.needed.contains(page) {

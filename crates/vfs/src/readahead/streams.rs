@@ -25,6 +25,9 @@ pub(super) struct Streams {
 impl Streams {
     /// Moves the stream that the page belongs to, and asks for what it wants next. Returns its kind.
     pub fn follow(&mut self, page: u32, view: &View<'_>, ahead: &mut Vec<u32>) -> Option<Kind> {
+        for (place, stream) in self.streams.iter_mut().enumerate() {
+            stream.look_again(place == 0, view);
+        }
         let runs = &mut self.runs;
         let follows = |stream: &mut Stream| stream.follow(page, view, &mut runs[stream.kind() as usize]);
         let place = self.streams.iter_mut().position(follows)?;
