@@ -18,7 +18,6 @@ pub struct Leaf {
 
 /// The leaves of a tree, in the order of their keys.
 pub struct Tree {
-    pub root: u32,
     pub leaves: Vec<Leaf>,
 }
 
@@ -45,10 +44,16 @@ pub fn shuffled(count: usize) -> Vec<i64> {
     numbers
 }
 
-/// A file with the table `t` of rows of about that many bytes, in or out of order, and what `schema` adds: `t`
-/// has the columns `id`, a random `k`, and `v`.
+/// A file with the table `t`, which has the columns `id`, a random `k`, and a `v` of that many bytes; the rows
+/// are inserted in or out of order.
 pub fn build(
-    directory: &Path, page_bytes: u32, rows: usize, row_bytes: usize, ordered: bool, table: &str, index: &str,
+    directory: &Path,
+    page_bytes: u32,
+    rows: usize,
+    row_bytes: usize,
+    ordered: bool,
+    table: &str,
+    index: &str,
 ) -> (Connection, Image) {
     let path = directory.join("test.db");
     let _ = std::fs::remove_file(&path);
@@ -66,8 +71,14 @@ pub fn build(
         }
     }
     all.commit().unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    (db, Image { bytes, page_bytes: page_bytes as usize })
+    let image = image(&db);
+    (db, image)
+}
+
+/// The file as it is now.
+pub fn image(db: &Connection) -> Image {
+    let page_bytes: u32 = db.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+    Image { bytes: std::fs::read(db.path().unwrap()).unwrap(), page_bytes: page_bytes as usize }
 }
 
 pub fn root(db: &Connection, name: &str) -> u32 {
@@ -75,6 +86,14 @@ pub fn root(db: &Connection, name: &str) -> u32 {
 }
 
 impl Image {
+    /// Flips so many bits, anywhere.
+    pub fn corrupt(&mut self, flips: usize, seed: &mut u64) {
+        for _ in 0..flips {
+            let bit = random(seed) as usize % (self.bytes.len() * 8);
+            self.bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
     pub fn page(&self, page: u32) -> &[u8] {
         let begin = (page as usize - 1) * self.page_bytes;
         &self.bytes[begin..begin + self.page_bytes]
@@ -106,7 +125,7 @@ impl Image {
     }
 
     pub fn tree(&self, root: u32) -> Tree {
-        let mut tree = Tree { root, leaves: vec![] };
+        let mut tree = Tree { leaves: vec![] };
         self.collect(root, &mut vec![], &mut tree.leaves);
         tree
     }

@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod database;
+mod loads;
 mod pool;
 
-use database::{Cursor, Image, Tree, build, random, root};
+use database::{Cursor, Image, build, random, root};
+use loads::{index_range, points, ranges, scan, whole_rows};
 use pool::{Pool, Sums};
 
 const TABLE: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, k INT, v)";
@@ -39,73 +41,8 @@ fn compare(name: &str, image: &Image, gets: &[u32]) -> (Sums, Sums) {
 /// Bytes read and pages waited for, at most so many times as without reading ahead.
 fn check(name: &str, image: &Image, gets: &[u32], bytes: f64, waits: f64) {
     let (without, with) = compare(name, image, gets);
-    if std::env::var("X").is_ok() { if with.read() as f64 > without.read() as f64 * bytes || with.demanded as f64 > without.demanded as f64 * waits { println!("^^^^^^^^^ BAD"); } return; }
     assert!(with.read() as f64 <= without.read() as f64 * bytes, "{name}: {with:?}, without {without:?}");
     assert!(with.demanded as f64 <= without.demanded as f64 * waits, "{name}: {with:?}, without {without:?}");
-}
-
-fn scan(tree: &Tree, backward: bool) -> Vec<u32> {
-    let mut gets = vec![];
-    let mut cursor = Cursor::new(tree);
-    let leaves = 0..tree.leaves.len();
-    let order: Vec<usize> = if backward { leaves.rev().collect() } else { leaves.collect() };
-    order.into_iter().for_each(|leaf| cursor.step(leaf, &mut gets));
-    gets
-}
-
-/// Lookups by rowid, each a statement of its own.
-fn points(tree: &Tree, rows: usize, count: usize) -> Vec<u32> {
-    let (mut gets, mut seed) = (vec![], 77);
-    for _ in 0..count {
-        let rowid = (random(&mut seed) % rows as u64) as i64;
-        Cursor::new(tree).seek(tree.leaf_of(rowid), &mut gets);
-    }
-    gets
-}
-
-/// Ranges of rowids, each a statement of its own.
-fn ranges(tree: &Tree, rows: usize, length: i64, count: usize, backward: bool) -> Vec<u32> {
-    let (mut gets, mut seed) = (vec![], 78);
-    for _ in 0..count {
-        let first = (random(&mut seed) % (rows as u64 - length as u64)) as i64;
-        let (begin, end) = (tree.leaf_of(first), tree.leaf_of(first + length - 1));
-        let mut cursor = Cursor::new(tree);
-        if backward {
-            (begin..=end).rev().for_each(|leaf| cursor.step(leaf, &mut gets));
-        } else {
-            (begin..=end).for_each(|leaf| cursor.step(leaf, &mut gets));
-        }
-    }
-    gets
-}
-
-/// The entries of an index in order: the leaf that the cursor is on (between two leaves, the one before).
-fn entries(index: &Tree) -> Vec<usize> {
-    let last = index.leaves.len() - 1;
-    let on = |(place, leaf): (usize, &database::Leaf)| vec![place; leaf.cells + usize::from(place < last)];
-    index.leaves.iter().enumerate().flat_map(on).collect()
-}
-
-/// A range over an index that looks up each row in the table.
-fn index_range(
-    db: &rusqlite::Connection, index: &Tree, table: &Tree, from: usize, count: usize, backward: bool,
-) -> Vec<u32> {
-    let sql = "SELECT id FROM t INDEXED BY i ORDER BY k, id";
-    let mut statement = db.prepare_cached(sql).unwrap();
-    let rowids: Vec<i64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let leaves = entries(index);
-    assert_eq!(leaves.len(), rowids.len());
-    let mut order: Vec<usize> = (from..(from + count).min(rowids.len())).collect();
-    if backward {
-        order.reverse();
-    }
-    let mut gets = vec![];
-    let (mut on_index, mut on_table) = (Cursor::new(index), Cursor::new(table));
-    for entry in order {
-        on_index.step(leaves[entry], &mut gets);
-        on_table.seek(table.leaf_of(rowids[entry]), &mut gets);
-    }
-    gets
 }
 
 #[test]
@@ -119,11 +56,11 @@ fn tables_in_and_out_of_order() {
             let name = |what: &str| format!("{what}, {order}, {rows_per_page} a page");
             check(&name("scan"), &image, &scan(&tree, false), 1.02, 0.02);
             check(&name("scan backward"), &image, &scan(&tree, true), 1.02, 0.02);
-            check(&name("points"), &image, &points(&tree, rows, 20_000), 1.02, 1.0);
+            check(&name("points"), &image, &points(&tree, rows, 20_000), 1.02, 1.01);
             check(&name("ranges of 50"), &image, &ranges(&tree, rows, 50, 600, false), 1.3, 0.8);
             check(&name("ranges of 50 backward"), &image, &ranges(&tree, rows, 50, 600, true), 1.3, 0.8);
-            check(&name("ranges of 5"), &image, &ranges(&tree, rows, 5, 2000, false), 1.3, 1.0);
-            check(&name("ranges of 1000"), &image, &ranges(&tree, rows, 1000, 100, false), 1.3, 0.35);
+            check(&name("ranges of 5"), &image, &ranges(&tree, rows, 5, 2000, false), 1.3, 1.01);
+            check(&name("ranges of 1000"), &image, &ranges(&tree, rows, 1000, 100, false), 1.5, 0.2);
         }
     }
 }
@@ -136,8 +73,8 @@ fn ranges_over_an_index() {
         let (table, index) = (image.tree(root(&db, "t")), image.tree(root(&db, "i")));
         let range = |from, count, backward| index_range(&db, &index, &table, from, count, backward);
         let name = |what: &str| format!("{what}, rows of {row_bytes}");
-        check(&name("index range"), &image, &range(1000, 10_000, false), 1.03, 0.05);
-        check(&name("index range backward"), &image, &range(1000, 10_000, true), 1.03, 0.05);
+        check(&name("index range"), &image, &range(1000, 10_000, false), 1.08, 0.05);
+        check(&name("index range backward"), &image, &range(1000, 10_000, true), 1.08, 0.05);
         check(&name("index only"), &image, &scan(&index, false), 1.05, 0.2);
         let mut seed = 5;
         let mut short = vec![];
@@ -171,14 +108,99 @@ fn overflow_pages() {
             let rows = 40_000_000 / row_bytes;
             let (db, image) = build(directory.path(), 4096, rows, row_bytes, ordered, TABLE, "");
             let tree = image.tree(root(&db, "t"));
-            let mut cursor = Cursor::new(&tree);
-            let mut gets = vec![];
-            for leaf in 0..tree.leaves.len() {
-                cursor.step(leaf, &mut gets);
-                tree.leaves[leaf].chains.iter().for_each(|chain| gets.extend(chain));
-            }
             let order = if ordered { "ordered" } else { "random" };
-            check(&format!("rows of {row_bytes}, {order}"), &image, &gets, 1.1, 1.0);
+            check(&format!("rows of {row_bytes}, {order}"), &image, &whole_rows(&tree), 1.02, 0.7);
+        }
+    }
+}
+
+#[test]
+fn scattered_overflow_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, _) = build(directory.path(), 4096, 8000, 3000, false, TABLE, "");
+    // The free pages are those of every third row, in the order in which the rows came.
+    db.execute_batch("DELETE FROM t WHERE k % 3 = 0").unwrap();
+    let rows = "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)";
+    db.execute_batch(&format!("{rows} INSERT INTO t SELECT 100000 + i, i, zeroblob(160000) FROM n")).unwrap();
+    let image = database::image(&db);
+    let mut gets = whole_rows(&image.tree(root(&db, "t")));
+    check("scattered chains and leaves", &image, &gets, 1.05, 0.4);
+    gets.drain(..gets.len() / 2);
+    check("scattered chains", &image, &gets, 1.05, 0.8);
+}
+
+#[test]
+fn all_page_sizes_and_low_fanouts() {
+    let directory = tempfile::tempdir().unwrap();
+    for page_bytes in [512, 1024, 8192, 65536] {
+        let (db, image) = build(directory.path(), page_bytes, 60_000, 60, false, TABLE, INDEX);
+        let tree = image.tree(root(&db, "t"));
+        let name = |what: &str| format!("{what}, pages of {page_bytes}");
+        check(&name("scan"), &image, &scan(&tree, false), 1.05, 0.1);
+        check(&name("points"), &image, &points(&tree, 60_000, 5000), 1.02, 1.01);
+        check(&name("index only"), &image, &scan(&image.tree(root(&db, "i")), false), 1.05, 0.2);
+    }
+    // Keys of 700 bytes: an interior page has four or five children.
+    let table = "CREATE TABLE t(id, k, v, PRIMARY KEY(v, k)) WITHOUT ROWID";
+    let (db, image) = build(directory.path(), 4096, 12_000, 700, false, table, "");
+    let tree = image.tree(root(&db, "t"));
+    check("scan of long keys", &image, &scan(&tree, false), 1.05, 0.3);
+    check("scan of long keys backward", &image, &scan(&tree, true), 1.05, 0.3);
+}
+
+/// Cursors at work at the same time.
+#[test]
+fn mixed_loads() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, _) = build(directory.path(), 4096, 60_000, 180, false, TABLE, INDEX);
+    db.execute_batch("CREATE TABLE u(id INTEGER PRIMARY KEY, k INT, v)").unwrap();
+    db.execute_batch("INSERT INTO u SELECT id, k, v FROM t ORDER BY k * 7919 % 65537").unwrap();
+    let image = database::image(&db);
+    let (t, u, i) = (image.tree(root(&db, "t")), image.tree(root(&db, "u")), image.tree(root(&db, "i")));
+    let mut seed = 31;
+
+    let (mut gets, mut outer, mut inner) = (vec![], Cursor::new(&t), Cursor::new(&u));
+    for leaf in 0..t.leaves.len() / 4 {
+        outer.step(leaf, &mut gets);
+        for _ in 0..t.leaves[leaf].cells {
+            inner.seek(random(&mut seed) as usize % u.leaves.len(), &mut gets);
+        }
+    }
+    check("a scan that looks up another table", &image, &gets, 1.05, 0.95);
+
+    let (mut gets, mut one, mut other) = (vec![], Cursor::new(&t), Cursor::new(&u));
+    for leaf in 0..t.leaves.len().min(u.leaves.len()) {
+        one.step(leaf, &mut gets);
+        other.step(u.leaves.len() - 1 - leaf, &mut gets);
+    }
+    check("two scans at once", &image, &gets, 1.02, 0.02);
+
+    let mut gets = index_range(&db, &i, &t, 30_000, 3000, false);
+    let second = index_range(&db, &i, &t, 5000, 3000, true);
+    gets = gets.chunks(7).zip(second.chunks(7)).flat_map(|(one, other)| [one, other].concat()).collect();
+    check("two index ranges at once", &image, &gets, 1.15, 0.2);
+
+    let mut gets = points(&t, 60_000, 5000);
+    gets.extend(scan(&u, false));
+    gets.extend(ranges(&t, 60_000, 50, 500, false));
+    gets.extend(scan(&u, true));
+    check("points, scan, ranges, scan", &image, &gets, 1.05, 0.7);
+}
+
+/// A corrupt file costs useless reads, not more.
+#[test]
+fn corrupt_files_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, image) = build(directory.path(), 1024, 6000, 300, false, TABLE, INDEX);
+    let (table, index) = (image.tree(root(&db, "t")), image.tree(root(&db, "i")));
+    let mut gets = scan(&table, false);
+    gets.extend(index_range(&db, &index, &table, 100, 1500, false));
+    let mut seed = 17;
+    for flips in [10, 1000, 100_000, 2_000_000] {
+        for _ in 0..5 {
+            let mut corrupt = database::image(&db);
+            corrupt.corrupt(flips, &mut seed);
+            compare(&format!("{flips} bits flipped"), &corrupt, &gets);
         }
     }
 }

@@ -67,8 +67,8 @@ impl Memory for InMemory<'_, '_> {
 
 impl<'a> Pool<'a> {
     pub fn new(image: &'a Image, capacity: usize, reads_ahead: bool) -> Pool<'a> {
-        let ahead =
-            reads_ahead.then(|| ReadAhead::new(Config::new(image.page_bytes as u32, capacity as u32)));
+        let config = Config { usable_bytes: image.page_bytes as u32, memory_pages: capacity as u32 };
+        let ahead = reads_ahead.then(|| ReadAhead::new(config));
         Pool {
             image,
             frames: HashMap::new(),

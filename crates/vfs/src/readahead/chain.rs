@@ -70,7 +70,8 @@ impl Chain {
         for hops in 1..=MOST_HOPS as u32 {
             let to = next(from, view)?;
             if to == page {
-                let turn = if self.last.checked_add(hops) == Some(page) { Turn::Straight } else { Turn::Bent };
+                let turn =
+                    if self.last.checked_add(hops) == Some(page) { Turn::Straight } else { Turn::Bent };
                 *self = Chain::at(page, self.left.saturating_sub(hops));
                 return Some(turn);
             }

@@ -38,18 +38,20 @@ impl Expected {
         }
     }
 
-    /// The page is wanted. Returns how many were asked for in vain before it; `None` if it is not expected.
-    pub fn reach(&mut self, page: u32) -> Option<usize> {
+    /// The page is wanted. Returns how many before it were passed over: asked for in vain, or not in memory
+    /// and so not used. `None` if it is not expected.
+    pub fn reach(&mut self, page: u32, view: &View<'_>) -> Option<usize> {
         let place = self.pages.iter().position(|expected| *expected == page)?;
-        let asked = self.asked.min(place);
         if place > MOST_PASSED_OVER {
             self.pages.remove(place);
             self.asked -= usize::from(place < self.asked);
             return Some(0);
         }
+        let asked = self.asked.min(place);
+        let absent = self.pages.range(asked..place).filter(|page| !view.memory.holds(**page)).count();
         self.pages.drain(..=place);
         self.asked = self.asked.saturating_sub(place + 1);
-        Some(asked)
+        Some(asked + absent)
     }
 
     /// Asks for the first pages, so many in all.

@@ -54,9 +54,7 @@ impl Mind {
     }
 
     /// A child of a known parent is wanted.
-    fn child(
-        &mut self, page: u32, place: Place, passed: &mut Passed, view: &View<'_>, ahead: &mut Vec<u32>,
-    ) {
+    fn child(&mut self, page: u32, place: Place, passed: &mut Passed, view: &View<'_>, ahead: &mut Vec<u32>) {
         self.note_leaf(page);
         let path = self.parents.path(place.parent, passed, view.memory);
         if let Some(forward) = self.sights.see(place, view.memory) {

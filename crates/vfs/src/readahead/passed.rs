@@ -155,7 +155,7 @@ impl Parents {
                 continue;
             }
             if let Some(place) = place_in(page, child, memory) {
-                self.to_front(page);
+                self.bring_forward(page);
                 return Some(place);
             }
             seen[count] = page;
@@ -164,7 +164,7 @@ impl Parents {
         None
     }
 
-    fn to_front(&mut self, page: u32) {
+    fn bring_forward(&mut self, page: u32) {
         let found = self.known.iter().position(|known| known.page == page);
         let place = found.unwrap_or(KNOWN - 1);
         if found.is_none() {
@@ -186,7 +186,7 @@ impl Parents {
     }
 
     fn above(&mut self, page: u32, passed: &Passed, memory: &dyn Memory) -> Option<u32> {
-        self.to_front(page);
+        self.bring_forward(page);
         let Parent { above, is_top, .. } = self.known[0];
         if is_top {
             return None;
@@ -199,7 +199,7 @@ impl Parents {
         let looked_far = passed.wanted >= self.rest_until;
         let place = self.first(near, page, memory).or_else(|| self.far(page, passed, memory));
         let above = place.map(|place| place.parent);
-        self.to_front(page);
+        self.bring_forward(page);
         self.known[0].above = above.unwrap_or(0);
         self.known[0].is_top = above.is_none() && looked_far;
         above

@@ -73,7 +73,8 @@ impl Path {
                 {
                     let to = if forward { slot.checked_add(1) } else { slot.checked_sub(1) };
                     beside = to.and_then(|to| node.child(to));
-                    found = Step::Moved(node.rowid(if forward { slot } else { slot.wrapping_sub(1) }, usable));
+                    found =
+                        Step::Moved(node.rowid(if forward { slot } else { slot.wrapping_sub(1) }, usable));
                 }
             };
             if !memory.with(self.pages[level], look) {

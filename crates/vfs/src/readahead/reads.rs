@@ -55,7 +55,12 @@ impl Reads {
     /// The entry on a leaf that passed before the earlier read. With joins, other leaves pass in between; but
     /// so they do when each read has an index leaf of its own, and then the older ones are looked at in vain.
     fn cause_of(
-        &mut self, earlier: &Read, now: &Read, at: u32, passed: &mut Passed, view: &View<'_>,
+        &mut self,
+        earlier: &Read,
+        now: &Read,
+        at: u32,
+        passed: &mut Passed,
+        view: &View<'_>,
     ) -> Option<Cause> {
         let mut leaves = [0; LEAVES];
         let older = passed.newest_leaves().filter(|leaf| leaf.since < at).map(|leaf| leaf.page);

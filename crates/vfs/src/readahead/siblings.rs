@@ -72,7 +72,7 @@ impl Siblings {
 
     /// The pages that have to be read before so many more children are known, `page` first.
     pub fn missing(&self, page: u32, count: usize, view: &View<'_>, found: &mut Vec<u32>) {
-        let parents = count.div_ceil(self.children.max(1)).min(BATCH);
+        let parents = count.div_ceil(self.children.max(1)).clamp(1, BATCH);
         found.push(page);
         self.path.beside(page, self.forward, parents - 1, view.memory, found);
     }

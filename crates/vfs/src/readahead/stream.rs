@@ -2,7 +2,9 @@
 //!
 //! # Invariants
 //! 1. The window at most doubles from one asking to the next, and never exceeds the longest.
-//! 2. Pages are asked for when half of the last window is left, or when a page that was missing may have come.
+//! 2. What is on the way is used before a quarter of the memory has been filled with other pages, if the stream
+//!    goes on at its pace.
+//! 3. Pages are asked for when half of the last window is left, or when a page that was missing may have come.
 
 use super::View;
 use super::chain::{Chain, Turn};
@@ -15,6 +17,8 @@ use super::siblings::Siblings;
 pub(super) const FIRST_WINDOW: u32 = 4;
 /// Pages that are expected beyond those asked for: so a stream is followed that asks for nothing.
 const UNASKED: usize = 4;
+/// One page of a stream for each page that is wanted.
+const PACE: u32 = 16;
 /// Pages remembered that were asked for because others cannot be known without them.
 const NEEDED: usize = 8;
 
@@ -71,9 +75,13 @@ pub(super) struct Stream {
     run: u32,
     /// Pages asked for last time, with those that were on the way.
     window: u32,
-    /// Pages used, and asked for in vain, since.
+    /// Pages used, and passed over, since.
     used: u32,
     in_vain: u32,
+    /// When it was used last, in pages wanted by all.
+    last: u32,
+    /// Pages wanted by all for each page of the stream, in units of [`PACE`]: the mean of the last few.
+    pace: u32,
     /// A page that has to be read before more can be known.
     blocked: Option<u32>,
     needed: [u32; NEEDED],
@@ -81,7 +89,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// A stream that has used so many pages.
-    pub fn new(source: Source, run: u32) -> Stream {
+    pub fn new(source: Source, run: u32, now: u32) -> Stream {
         Stream {
             source,
             expected: Expected::default(),
@@ -89,6 +97,8 @@ impl Stream {
             window: 0,
             used: 0,
             in_vain: 0,
+            last: now,
+            pace: PACE,
             blocked: None,
             needed: [0; NEEDED],
         }
@@ -120,10 +130,8 @@ impl Stream {
 
     /// Whether the page belongs to the stream; moves the stream there. `ended` hears of a run that ended.
     pub fn follow(&mut self, page: u32, view: &View<'_>, runs: &mut Runs) -> bool {
-        if let Some(in_vain) = self.expected.reach(page) {
-            self.run = self.run.saturating_add(1);
-            self.used += 1;
-            self.in_vain = self.in_vain.saturating_add(in_vain as u32);
+        if let Some(in_vain) = self.expected.reach(page, view) {
+            self.step(in_vain as u32, view, runs);
             if let Source::Chain(chain) = &mut self.source {
                 chain.reach(page);
             }
@@ -142,20 +150,46 @@ impl Stream {
         true
     }
 
+    /// One page further. A stream that passes over more than half as many pages as it uses is not the stream it
+    /// was taken for.
+    fn step(&mut self, in_vain: u32, view: &View<'_>, runs: &mut Runs) {
+        self.used += 1;
+        self.in_vain = self.in_vain.saturating_add(in_vain);
+        if in_vain > 0 && self.in_vain * 2 > self.used {
+            runs.end(self.run);
+            self.run = 0;
+        }
+        self.run = self.run.saturating_add(1);
+        let pages = view.now.saturating_sub(self.last).min(u32::from(u16::MAX));
+        self.pace = (self.pace * 7 + pages * PACE) / 8;
+        self.last = view.now;
+    }
+
+    /// The longest window now.
+    fn most(&self, view: &View<'_>) -> u32 {
+        let in_time = (view.memory_pages / 4).saturating_mul(PACE) / self.pace.max(PACE);
+        (self.window * 2).max(FIRST_WINDOW).min(view.longest).min(in_time.max(1))
+    }
+
     fn foresee(&mut self, count: usize, view: &View<'_>) {
         self.blocked = self.source.foresee(count, &mut self.expected, view);
     }
 
     /// Asks for pages, if it is time and worth it. `idle` are the lengths of the other streams of the kind.
     pub fn ask(
-        &mut self, idle: impl Iterator<Item = u32>, runs: &mut Runs, view: &View<'_>, ahead: &mut Vec<u32>,
+        &mut self,
+        idle: impl Iterator<Item = u32>,
+        runs: &Runs,
+        view: &View<'_>,
+        ahead: &mut Vec<u32>,
     ) {
         let asked = self.expected.asked();
         let mut target = asked;
         if asked as u32 <= self.window / 2 {
-            self.settle(runs);
-            let most = (self.window * 2).max(FIRST_WINDOW).min(view.longest);
-            target = asked.max(runs.allowed(self.run, most, idle) as usize);
+            (self.used, self.in_vain) = (0, 0);
+            if self.run >= 2 || self.kind() == Kind::Chain {
+                target = asked.max(runs.allowed(self.run, self.most(view), idle) as usize);
+            }
         }
         self.foresee(target + UNASKED, view);
         if target == asked {
@@ -168,15 +202,6 @@ impl Stream {
         {
             self.need(page, target - self.expected.len(), view, ahead);
         }
-    }
-
-    /// A stream that used less than twice what it asked for in vain is not the stream it was taken for.
-    fn settle(&mut self, runs: &mut Runs) {
-        if self.in_vain * 2 > self.used {
-            runs.end(self.run);
-            self.run = 1;
-        }
-        (self.used, self.in_vain) = (0, 0);
     }
 
     /// Asks for pages without which no others can be known, at most `count`.

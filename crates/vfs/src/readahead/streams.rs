@@ -47,7 +47,7 @@ impl Streams {
                 self.runs[kind as usize].end(oldest.run());
             }
         }
-        self.streams.insert(0, Stream::new(source, run));
+        self.streams.insert(0, Stream::new(source, run, view.now));
         self.ask(view, ahead);
     }
 
@@ -56,6 +56,6 @@ impl Streams {
         let Some((first, others)) = self.streams.split_first_mut() else { return };
         let kind = first.kind();
         let idle = others.iter().filter(|other| other.kind() == kind && !other.is_done()).map(Stream::run);
-        first.ask(idle, &mut self.runs[kind as usize], view, ahead);
+        first.ask(idle, &self.runs[kind as usize], view, ahead);
     }
 }
