@@ -10,6 +10,7 @@
 //! capture   which statements made a transaction
 //! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
+//! readahead which pages SQLite will want next
 //! options   URI parameters and their PRAGMAs
 //! stats     figures of a database, for its process and for others
 //! tables    functions that answer with rows
@@ -24,6 +25,7 @@ mod journal;
 mod memory;
 pub mod options;
 mod pragma;
+pub mod readahead;
 pub mod stats;
 pub mod tables;
 pub mod vfs;
