@@ -33,6 +33,11 @@ impl Data {
         self.key_of.len() as i64
     }
 
+    /// What it takes in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        (size_of_val(self.key_of.as_slice()) + size_of_val(self.id_of.as_slice())) as u64
+    }
+
     /// Rows of `link`.
     pub fn links(&self) -> i64 {
         self.rows() / i64::from(ITEMS_PER_LINK)

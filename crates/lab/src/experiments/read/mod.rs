@@ -18,8 +18,9 @@
 //! - **Warm**: all in memory, the pool larger than the file. Litefoot reads a copy of the file, because nobody else can
 //!   open what it owns.
 //! - **Sixteen connections**: each on a thread of its own, over one file that the pool just holds; points, index lookups
-//!   and ranges, each a transaction of its own. Memory is by what the process has grown (what is its own: pages of files
-//!   in the system's cache are not), over the bytes of the pool. It comes first, so that nothing of another part is in it.
+//!   and ranges, each a transaction of its own. Memory is what the process has more than at the beginning of
+//!   the run (what is its own: pages of files in the system's cache are not), over the bytes of the pool, with all connections
+//!   open. It comes first, so that nothing of another part is in it.
 //! - **Cold**: nothing in memory, the pool a third of the file. By the clock on this disk; bytes on a counting medium
 //!   (see `counted`), where what the system reads ahead for stock is not in them; the time of modelled devices on a
 //!   modelling medium, which charges a page that goes on where the last one ended by bandwidth, any other as a random read,
@@ -34,9 +35,9 @@
 //! | name | meaning |
 //! |---|---|
 //! | `sixteen_queries_per_s` | queries a second of all sixteen together |
-//! | `sixteen_resident_bytes` | by how much the process has grown; the most of all rounds |
+//! | `sixteen_resident_bytes` | by how much the process has grown, with all connections open |
 //! | `ratio.sixteen_connections_over_stock` | queries a second |
-//! | `ratio.sixteen_connections_memory` | growth of the process over the bytes of the pool |
+//! | `ratio.sixteen_connections_memory` | litefoot's of these over the bytes of the pool |
 //! | `W_us`, `W_2t_us` | microseconds for a query, warm |
 //! | `ratio.W_over_stock`, `ratio.W_over_mmap`, `…_2t` | speed, warm |
 //! | `cold_C_us`, `cold_C_2t_us` | microseconds for all queries of a round, cold |
@@ -76,7 +77,9 @@ use std::path::Path;
 struct Sizes {
     /// Bytes of the file that is read warm.
     warm_bytes: u64,
-    /// Bytes of the ordered file that is read cold, and by sixteen connections.
+    /// Bytes of the file that sixteen connections read, and of the pool.
+    sixteen_bytes: u64,
+    /// Bytes of the ordered file that is read cold; the fragmented one is larger by a third.
     cold_bytes: u64,
     /// Queries of a thread in a warm round; fewer where each reads more.
     queries: usize,
@@ -90,6 +93,7 @@ struct Sizes {
 
 const FULL: Sizes = Sizes {
     warm_bytes: 768 << 20,
+    sixteen_bytes: 256 << 20,
     cold_bytes: 256 << 20,
     queries: 200_000,
     scans: 1,
@@ -98,6 +102,7 @@ const FULL: Sizes = Sizes {
 };
 const QUICK: Sizes = Sizes {
     warm_bytes: 64 << 20,
+    sixteen_bytes: 64 << 20,
     cold_bytes: 16 << 20,
     queries: 20_000,
     scans: 2,
@@ -122,10 +127,10 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
 
 fn measure(files: &Files<'_>, progress: &mut dyn Progress) -> Result<Figures> {
     let mut figures = Figures::new();
+    sixteen::run(files, &mut figures, progress)?;
+    warm::run(files, &mut figures, progress)?;
     let data = Data::of_file(files.sizes.cold_bytes, files.seed);
     let ordered = load(&data, Order::Key, files.directory.join("ordered.db"), progress)?;
-    sixteen::run(files, &data, &ordered, &mut figures, progress)?;
-    warm::run(files, &mut figures, progress)?;
     let fragmented = load(&data, Order::Random, files.directory.join("fragmented.db"), progress)?;
     let pair = Pair { data, ordered, fragmented };
     cold::run(files, &pair, &mut figures, progress)?;

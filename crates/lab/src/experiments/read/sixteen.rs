@@ -2,25 +2,60 @@
 
 use super::Files;
 use super::data::Data;
-use super::load::Database;
+use super::load::{Database, Order, load};
 use super::memory::{give_back, resident_bytes};
 use super::queries::{Plan, Workload, together, touch_everything};
 use super::source::{Direct, LITEFOOT, STOCK, Source};
 use crate::Result;
 use crate::harness::{Progress, interleave, median, median_ratio};
 use crate::report::Figures;
+use rusqlite::Connection;
 
 const CONNECTIONS: usize = 16;
 /// The mix: queries of each kind in percent of a warm round's, each in a transaction of its own.
 const MIX: [(Workload, usize); 3] = [(Workload::Point, 2), (Workload::Index, 2), (Workload::Range, 1)];
 
-struct Round {
-    queries_per_s: f64,
-    /// By how much the process has grown.
-    grown_bytes: f64,
+pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    let at_first = resident_bytes();
+    let data = Data::of_file(files.sizes.sixteen_bytes, files.seed);
+    let database = load(&data, Order::Key, files.directory.join("sixteen.db"), progress)?;
+    // Not what the process has now: the allocator may keep something of the loading, and litefoot would not have to ask for it.
+    let without = at_first + data.memory_bytes();
+    let litefoot = memory(files, &data, &database, LITEFOOT, Some(without))?;
+    let stock = memory(files, &data, &database, STOCK, None)?;
+    speed(files, &data, &database, figures, progress)?;
+    figures.set(format!("sixteen_resident_bytes.{STOCK}"), stock);
+    figures.set(format!("sixteen_resident_bytes.{LITEFOOT}"), litefoot);
+    figures.set("ratio.sixteen_connections_memory", litefoot / database.bytes as f64);
+    database.remove()
 }
 
-pub fn run(
+fn source(side: &str, database: &Database) -> Result<Source> {
+    match side {
+        STOCK => Ok(Source::stock(&database.path)),
+        _ => Source::litefoot(&database.path, database.bytes, Direct::Auto),
+    }
+}
+
+/// By how much the process has grown beyond `without`, or what it has before, when all connections have read.
+fn memory(
+    files: &Files<'_>,
+    data: &Data,
+    database: &Database,
+    side: &str,
+    without: Option<u64>,
+) -> Result<f64> {
+    give_back();
+    let without = without.unwrap_or_else(resident_bytes);
+    let source = source(side, database)?;
+    let mut connections = source.connect(CONNECTIONS)?;
+    read(files, data, &source, &mut connections, 0)?;
+    let resident = resident_bytes();
+    source.close(connections)?;
+    Ok(resident.saturating_sub(without) as f64)
+}
+
+fn speed(
     files: &Files<'_>,
     data: &Data,
     database: &Database,
@@ -29,51 +64,44 @@ pub fn run(
 ) -> Result<()> {
     let sides = [STOCK, LITEFOOT];
     progress.begin("sixteen connections", (files.sizes.rounds * sides.len()) as u64);
-    let rounds = interleave(&sides, files.sizes.rounds, |number, side| {
-        let round = round(files, data, database, side, number)?;
+    let speeds = interleave(&sides, files.sizes.rounds, |round, side| {
+        let source = source(side, database)?;
+        let mut connections = source.connect(CONNECTIONS)?;
+        let speed = read(files, data, &source, &mut connections, round as u64)?;
+        source.close(connections)?;
         progress.advance(1)?;
-        Ok(round)
+        Ok(speed)
     })?;
-    let speeds = |side: usize| rounds[side].iter().map(|round| round.queries_per_s).collect::<Vec<_>>();
-    for (number, side) in sides.iter().enumerate() {
-        figures.set(format!("sixteen_queries_per_s.{side}"), median(speeds(number)));
+    for (side, speeds) in sides.iter().zip(&speeds) {
+        figures.set(format!("sixteen_queries_per_s.{side}"), median(speeds.iter().copied()));
     }
-    // The most of all rounds: what a round leaves to the next makes the next look smaller.
-    let grown = |side: usize| rounds[side].iter().map(|round| round.grown_bytes).fold(0.0, f64::max);
-    for (number, side) in sides.iter().enumerate() {
-        figures.set(format!("sixteen_resident_bytes.{side}"), grown(number));
-    }
-    figures.set("ratio.sixteen_connections_over_stock", median_ratio(&speeds(1), &speeds(0)));
-    figures.set("ratio.sixteen_connections_memory", grown(1) / database.bytes as f64);
+    figures.set("ratio.sixteen_connections_over_stock", median_ratio(&speeds[1], &speeds[0]));
     Ok(())
 }
 
-fn round(files: &Files<'_>, data: &Data, database: &Database, side: &str, number: usize) -> Result<Round> {
-    let plans = plans(files, data, number as u64);
-    give_back();
-    let before = resident_bytes();
-    let source = match side {
-        STOCK => Source::stock(&database.path),
-        _ => Source::litefoot(&database.path, database.bytes, Direct::Auto)?,
-    };
-    let mut connections = source.connect(CONNECTIONS)?;
-    touch_everything(&source, &connections[0], data)?;
+/// Warms up, and runs the mix; queries a second.
+fn read(
+    files: &Files<'_>,
+    data: &Data,
+    source: &Source,
+    connections: &mut [Connection],
+    round: u64,
+) -> Result<f64> {
+    touch_everything(source, &connections[0], data)?;
     let (mut queries, mut seconds) = (0, 0.0);
-    for plans in &plans {
-        seconds += together(&source, &mut connections, plans)?.as_secs_f64();
+    for plans in plans(files, data, round) {
+        seconds += together(source, connections, &plans)?.as_secs_f64();
         queries += plans.iter().map(Plan::len).sum::<usize>();
     }
-    let grown_bytes = resident_bytes().saturating_sub(before) as f64;
-    source.close(connections)?;
-    Ok(Round { queries_per_s: queries as f64 / seconds.max(1e-9), grown_bytes })
+    Ok(queries as f64 / seconds.max(1e-9))
 }
 
-/// For each part of the mix a plan for each connection.
-fn plans(files: &Files<'_>, data: &Data, round: u64) -> Vec<Vec<Plan>> {
+/// For each part of the mix a plan for each connection; made when its turn has come, so that it takes little memory.
+fn plans(files: &Files<'_>, data: &Data, round: u64) -> impl Iterator<Item = Vec<Plan>> {
     let mut random = fastrand::Rng::with_seed(files.seed ^ round << 32);
-    let mut part = |workload, share: usize| {
+    let mut part = move |workload, share: usize| {
         let count = (files.sizes.queries * share / 100).max(1);
         (0..CONNECTIONS).map(|_| Plan::random(workload, data, count, &mut random).autocommit()).collect()
     };
-    MIX.iter().map(|(workload, share)| part(*workload, *share)).collect()
+    MIX.iter().map(move |(workload, share)| part(*workload, *share))
 }

@@ -6,8 +6,15 @@ use super::*;
 use crate::Error;
 use crate::harness::Silent;
 
-const SMALL: Sizes =
-    Sizes { warm_bytes: 2 << 20, cold_bytes: 2 << 20, queries: 200, scans: 1, cold_queries: 100, rounds: 1 };
+const SMALL: Sizes = Sizes {
+    warm_bytes: 2 << 20,
+    sixteen_bytes: 2 << 20,
+    cold_bytes: 2 << 20,
+    queries: 200,
+    scans: 1,
+    cold_queries: 100,
+    rounds: 1,
+};
 
 #[test]
 fn a_small_run_has_every_figure_that_is_promised() {
