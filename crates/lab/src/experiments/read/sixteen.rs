@@ -21,12 +21,10 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     let database = load(&data, Order::Key, files.directory.join("sixteen.db"), progress)?;
     // Not what the process has now: the allocator may keep something of the loading, and litefoot would not have to ask for it.
     let without = at_first + data.memory_bytes();
-    let litefoot = memory(files, &data, &database, LITEFOOT, Some(without))?;
-    let stock = memory(files, &data, &database, STOCK, None)?;
+    let resident = memory(files, &data, &database)?.saturating_sub(without) as f64;
     speed(files, &data, &database, figures, progress)?;
-    figures.set(format!("sixteen_resident_bytes.{STOCK}"), stock);
-    figures.set(format!("sixteen_resident_bytes.{LITEFOOT}"), litefoot);
-    figures.set("ratio.sixteen_connections_memory", litefoot / database.bytes as f64);
+    figures.set(format!("sixteen_resident_bytes.{LITEFOOT}"), resident);
+    figures.set("ratio.sixteen_connections_memory", resident / database.bytes as f64);
     database.remove()
 }
 
@@ -37,22 +35,15 @@ fn source(side: &str, database: &Database) -> Result<Source> {
     }
 }
 
-/// By how much the process has grown beyond `without`, or what it has before, when all connections have read.
-fn memory(
-    files: &Files<'_>,
-    data: &Data,
-    database: &Database,
-    side: &str,
-    without: Option<u64>,
-) -> Result<f64> {
+/// What the process holds when all of litefoot's connections have read.
+fn memory(files: &Files<'_>, data: &Data, database: &Database) -> Result<u64> {
     give_back();
-    let without = without.unwrap_or_else(resident_bytes);
-    let source = source(side, database)?;
+    let source = source(LITEFOOT, database)?;
     let mut connections = source.connect(CONNECTIONS)?;
     read(files, data, &source, &mut connections, 0)?;
     let resident = resident_bytes();
     source.close(connections)?;
-    Ok(resident.saturating_sub(without) as f64)
+    Ok(resident)
 }
 
 fn speed(
