@@ -37,7 +37,7 @@
 //! | `sixteen_queries_per_s` | queries a second of all sixteen together |
 //! | `sixteen_resident_bytes` | by how much the process has grown, with all of litefoot's connections open |
 //! | `ratio.sixteen_connections_over_stock` | queries a second |
-//! | `ratio.sixteen_connections_memory` | the same over the bytes of the pool |
+//! | `ratio.sixteen_connections_memory` | `sixteen_resident_bytes` over the bytes of the pool |
 //! | `W_us`, `W_2t_us` | microseconds for a query, warm |
 //! | `ratio.W_over_stock`, `ratio.W_over_mmap`, `…_2t` | speed, warm |
 //! | `cold_C_us`, `cold_C_2t_us` | microseconds for all queries of a round, cold |
