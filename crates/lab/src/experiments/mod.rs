@@ -6,6 +6,7 @@ mod atomic;
 mod commit;
 mod crash;
 mod group;
+mod read;
 mod smile;
 mod ssl;
 
@@ -111,6 +112,12 @@ pub const ALL: &[Experiment] = &[
         description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
         flags: &[],
         run: smile::run,
+    },
+    Experiment {
+        name: "read",
+        description: "reading: warm, cold, by sixteen connections, skewed, against SQLite's own cache and mapped files",
+        flags: &[],
+        run: read::run,
     },
 ];
 

@@ -1,10 +1,12 @@
 //! What experiments share.
 
+mod cold;
 mod environment;
 mod latency;
 mod progress;
 mod rounds;
 
+pub use cold::make_cold;
 pub use environment::Environment;
 pub use latency::Latencies;
 pub use progress::{Progress, Silent};

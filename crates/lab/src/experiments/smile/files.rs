@@ -1,14 +1,13 @@
-//! The page files of the experiment, and how they are made cold.
+//! The page files of the experiment.
 
 use super::Sizes;
+use crate::Result;
 use crate::harness::Progress;
-use crate::{Error, Result};
 use litefoot_engine::device::{Medium, OsMedium};
 use litefoot_engine::ops::PagesMut;
 use litefoot_engine::pagefile::{Builder, Options, PageFile};
 use litefoot_engine::task::io::{IoConfig, IoQueue};
 use litefoot_engine::task::{Config, Workers};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,18 +56,6 @@ pub fn open_with(medium: &dyn Medium, path: &Path, cache_bytes: u64, options: Op
 /// Workers on so many threads.
 pub fn workers(threads: usize) -> Result<Workers> {
     Ok(Workers::start(Config::with_threads(threads))?)
-}
-
-/// Takes a file out of the system's page cache.
-pub fn make_cold(path: &Path) -> Result<()> {
-    let failed = |source| Error::Directory { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    // SAFETY: a plain system call on an open descriptor.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        code => Err(failed(std::io::Error::from_raw_os_error(code))),
-    }
 }
 
 /// How long something takes by the clock.

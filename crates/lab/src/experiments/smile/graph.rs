@@ -1,7 +1,7 @@
 //! Breadth-first search with little memory, in both orders.
 
-use super::files::{Files, make_cold, ms, open, timed, workers};
-use crate::harness::{Progress, interleave, median};
+use super::files::{Files, ms, open, timed, workers};
+use crate::harness::{Progress, interleave, make_cold, median};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_engine::device::{Medium, OsMedium};

@@ -1,9 +1,9 @@
 //! Reading ahead: cold scans and random reads, with it and without.
 
-use super::files::{Files, make_cold, ms, open, timed};
+use super::files::{Files, ms, open, timed};
 use super::plain::WithoutReadahead;
 use super::scans::THRESHOLD;
-use crate::harness::{Progress, interleave, median, median_ratio};
+use crate::harness::{Progress, interleave, make_cold, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_engine::device::{CountingMedium, Device, FileKind, Medium, ModelledMedium, OsMedium};

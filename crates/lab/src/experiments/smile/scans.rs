@@ -1,7 +1,7 @@
 //! Sequential scans: iterations, page sizes, threads, and a flat buffer.
 
-use super::files::{Files, make_cold, ms, open, open_with, timed, workers};
-use crate::harness::{Progress, interleave, median, median_ratio};
+use super::files::{Files, ms, open, open_with, timed, workers};
+use crate::harness::{Progress, interleave, make_cold, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_engine::device::OsMedium;

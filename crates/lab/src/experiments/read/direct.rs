@@ -1,0 +1,156 @@
+//! The system's files, read past the system's cache: whoever reads has only the memory that it was given.
+
+use litefoot_engine::device::{
+    File, FileId, FileKind, Guarantees, Medium, OpenMode, OsMedium, PathInfo, RangeLock, Result,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What addresses, offsets and lengths must be multiples of.
+const ALIGNMENT: usize = 4096;
+
+/// Files of the operating system of which databases are read directly. Where the file system has no direct reads the
+/// system's cache serves as ever.
+pub struct DirectReads(OsMedium);
+
+impl DirectReads {
+    pub fn new() -> DirectReads {
+        DirectReads(OsMedium::new())
+    }
+}
+
+impl Medium for DirectReads {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let file = self.0.open(path, kind, mode)?;
+        match (kind, mode, file.raw_descriptor()) {
+            (
+                FileKind::Database,
+                OpenMode::ReadOnly | OpenMode::ReadWrite | OpenMode::Create,
+                Some(descriptor),
+            ) => {
+                // SAFETY: a plain system call on an open descriptor. Where it is refused nothing has changed.
+                let _ = unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_DIRECT) };
+                Ok(Arc::new(DirectFile(file)))
+            }
+            _ => Ok(file),
+        }
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.0.delete(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        self.0.info(path)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.0.list(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.0.absolute(path)
+    }
+}
+
+/// A database that is only read: writes pass as they are.
+struct DirectFile(Arc<dyn File>);
+
+impl File for DirectFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let before = offset as usize % ALIGNMENT;
+        let aligned = (before + buf.len()).next_multiple_of(ALIGNMENT);
+        // SQLite's memory is not aligned.
+        let mut memory = vec![0; aligned + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        let read = self.0.read_at(&mut memory[start..start + aligned], offset - before as u64)?;
+        let found = read.saturating_sub(before).min(buf.len());
+        buf[..found].copy_from_slice(&memory[start + before..][..found]);
+        Ok(found)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        for buf in bufs {
+            let read = self.read_at(buf, offset + done as u64)?;
+            done += read;
+            if read < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.0.write_vectored_at(bufs, offset)
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.0.write_durable_at(bufs, offset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        self.0.allocate(len)
+    }
+
+    fn id(&self) -> FileId {
+        self.0.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        self.0.lock_range(offset, len, lock)
+    }
+
+    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
+        self.0.lock_holder(offset, len)
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        self.0.guarantees()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_a_file_is_read_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let bytes: Vec<u8> = (0..20_000u32).map(|number| (number % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = DirectReads::new().open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap();
+        for (offset, len) in [(0, 100), (24, 16), (4096, 4096), (4000, 9000), (19_990, 100), (30_000, 10)] {
+            let mut buf = vec![0; len];
+            let read = file.read_at(&mut buf, offset as u64).unwrap();
+            let expected = &bytes[offset.min(bytes.len())..(offset + len).min(bytes.len())];
+            assert_eq!(&buf[..read], expected, "{offset} {len}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `read`: reading through litefoot's pool, against SQLite's own cache and the system's.
+//!
+//! # What is read
+//! A table `item` of rows of 200 to 350 bytes with an integer key, an index on it that does not cover its rows and whose
+//! order has nothing to do with the table's, and a table `link` whose rows point to rows of `item`. Pages have 4 KiB, the
+//! journal is a write-ahead log, checkpointed. *Ordered* files were loaded by key, the index made at the end;
+//! *fragmented* ones in random order, index included. Every answer of every query is compared with a plain calculation.
+//!
+//! # Sides
+//! - `stock`: SQLite on its own `unix` VFS with its defaults;
+//! - `mmap`: the same with the whole file mapped;
+//! - `litefoot`: SQLite on litefoot.
+//!
+//! All on the same SQLite. They take turns, at least five rounds; figures are medians of the rounds, ratios medians of the
+//! ratios within each round, and above 1 litefoot is faster. With two threads each has a connection of its own.
+//!
+//! # What is measured
+//! - **Warm**: all in memory, the pool larger than the file. Litefoot reads a copy of the file, because nobody else can
+//!   open what it owns.
+//! - **Sixteen connections**: each on a thread of its own, over one file that the pool just holds; points, index lookups
+//!   and ranges, each a transaction of its own. Memory is what the process has more than at the beginning of
+//!   the run (what is its own: pages of files in the system's cache are not), over the bytes of the pool, with all connections
+//!   open. It comes first, so that nothing of another part is in it.
+//! - **Cold**: nothing in memory, the pool a third of the file. By the clock on this disk; bytes on a counting medium
+//!   (see `counted`), where what the system reads ahead for stock is not in them; the time of modelled devices on a
+//!   modelling medium, which charges a page that goes on where the last one ended by bandwidth, any other as a random read,
+//!   and does not know requests at the same time.
+//! - **Zipf**: ten times the memory; how memory is kept equal is told in `zipf`.
+//!
+//! # Figures
+//! The last part of a name is the side; `W` is `point_auto` (each read a transaction of its own), `point`, `index`, `range`
+//! (50 rows), `scan`, `join`; `C` is `scan_ordered`, `scan_fragmented`, `index_fragmented`, `point`, `range50` (these two on
+//! the fragmented file), `range50_ordered`; `D` is `sd` or `emmc`. `_2t` marks two threads.
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `sixteen_queries_per_s` | queries a second of all sixteen together |
+//! | `sixteen_resident_bytes` | by how much the process has grown, with all of litefoot's connections open |
+//! | `ratio.sixteen_connections_over_stock` | queries a second |
+//! | `ratio.sixteen_connections_memory` | `sixteen_resident_bytes` over the bytes of the pool |
+//! | `W_us`, `W_2t_us` | microseconds for a query, warm |
+//! | `ratio.W_over_stock`, `ratio.W_over_mmap`, `…_2t` | speed, warm |
+//! | `cold_C_us`, `cold_C_2t_us` | microseconds for all queries of a round, cold |
+//! | `cold_C_disk_bytes`, `cold_C_2t_disk_bytes` | what the disk gave for them, the system's reading ahead included; 0 where nobody tells |
+//! | `ratio.cold_C_over_stock`, `…_2t` | speed, cold |
+//! | `cold_C_bytes`, `ratio.cold_C_bytes` | bytes asked for, cold; litefoot's over stock's |
+//! | `cold_C_model_us.DEVICE` | time of a modelled device |
+//! | `ratio.cold_C_D_over_stock` | speed on that device |
+//! | `zipf_us`, `zipf_2t_us`, `ratio.zipf_over_stock`, `…_2t` | microseconds for a query; speed |
+//! | `zipf_reads_before_scan`, `zipf_reads_after_scan` | pages read for a query, before a full scan and right after it |
+//! | `ratio.zipf_reads_after_scan` | litefoot's pages after the scan over those before: 1 where the scan displaced nothing |
+
+mod cold;
+mod counted;
+mod data;
+mod direct;
+mod load;
+mod memory;
+mod queries;
+mod sixteen;
+mod source;
+mod warm;
+mod zipf;
+
+use super::Options;
+use super::commit::work_directory;
+use crate::Result;
+use crate::harness::Progress;
+use crate::report::Figures;
+use cold::Pair;
+use data::Data;
+use load::{Order, load};
+use std::path::Path;
+
+/// What a run is made of.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Bytes of the file that is read warm.
+    warm_bytes: u64,
+    /// Bytes of the file that sixteen connections read, and of the pool.
+    sixteen_bytes: u64,
+    /// Bytes of the ordered file that is read cold; the fragmented one is larger by a third.
+    cold_bytes: u64,
+    /// Queries of a thread in a warm round; fewer where each reads more.
+    queries: usize,
+    /// Scans of a thread in a warm round.
+    scans: usize,
+    /// Queries, or rows of an index range, of a cold round.
+    cold_queries: usize,
+    /// Rounds.
+    rounds: usize,
+}
+
+const FULL: Sizes = Sizes {
+    warm_bytes: 768 << 20,
+    sixteen_bytes: 256 << 20,
+    cold_bytes: 256 << 20,
+    queries: 200_000,
+    scans: 1,
+    cold_queries: 8_000,
+    rounds: 7,
+};
+const QUICK: Sizes = Sizes {
+    warm_bytes: 64 << 20,
+    sixteen_bytes: 64 << 20,
+    cold_bytes: 16 << 20,
+    queries: 20_000,
+    scans: 2,
+    cold_queries: 500,
+    rounds: 5,
+};
+
+/// What the parts of a run have in common.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    directory: &'a Path,
+    seed: u64,
+    sizes: Sizes,
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let sizes = if options.quick { QUICK } else { FULL };
+    let directory = work_directory(&options.directory)?;
+    measure(&Files { directory: directory.path(), seed: options.seed, sizes }, progress)
+}
+
+fn measure(files: &Files<'_>, progress: &mut dyn Progress) -> Result<Figures> {
+    let mut figures = Figures::new();
+    sixteen::run(files, &mut figures, progress)?;
+    warm::run(files, &mut figures, progress)?;
+    let data = Data::of_file(files.sizes.cold_bytes, files.seed);
+    let ordered = load(&data, Order::Key, files.directory.join("ordered.db"), progress)?;
+    let fragmented = load(&data, Order::Random, files.directory.join("fragmented.db"), progress)?;
+    let pair = Pair { data, ordered, fragmented };
+    cold::run(files, &pair, &mut figures, progress)?;
+    counted::run(files, &pair, &mut figures, progress)?;
+    zipf::run(files, &pair, &mut figures, progress)?;
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests;
