@@ -14,7 +14,7 @@ pub const LITEFOOT: &str = "litefoot";
 
 /// Whether litefoot has a pool, and with it the options `pool` and `direct`. Without, the experiment measures litefoot as
 /// it is: SQLite's own cache above the system's.
-const POOL: bool = false;
+const POOL: bool = true;
 /// The smallest pool there is.
 const SMALLEST_POOL: u64 = 1 << 20;
 
