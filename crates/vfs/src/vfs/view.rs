@@ -88,8 +88,8 @@ impl View {
             }
             warm::whole(behind, bytes);
             self.asked = behind.addr();
-        } else {
-            // SAFETY: as above; it has as many bytes.
+        } else if is_leaf {
+            // SAFETY: as above; it has as many bytes. Interior pages are few, and mostly near the processor.
             unsafe { warm::for_search(address, bytes) };
         }
         self.at_leaf = is_leaf;
