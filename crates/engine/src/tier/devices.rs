@@ -14,6 +14,8 @@ pub(super) enum Barrier {
     Named,
     /// Chunk 0, its entry and CROSSING before the mark takes the place of chunk 0.
     Left,
+    /// The length of the file before the mark: what is marked has a chunk at least.
+    Long,
     /// The mark before any other chunk is only on the tier.
     Marked,
     /// A session on the device before the mark has it.
@@ -26,7 +28,7 @@ pub(super) enum Barrier {
     Changed,
     /// Entries, before a sync is done and slots are used again.
     Entered,
-    /// A shorter length, before entries behind it are cleared.
+    /// A shorter length, before what is behind it in the last chunk's slot is zeros.
     Cut,
     /// All chunks home, before the mark goes.
     AllHome,
@@ -40,10 +42,11 @@ pub(super) enum Barrier {
 
 #[cfg(test)]
 impl Barrier {
-    pub const ALL: [Barrier; 14] = [
+    pub const ALL: [Barrier; 15] = [
         Barrier::Formatted,
         Barrier::Named,
         Barrier::Left,
+        Barrier::Long,
         Barrier::Marked,
         Barrier::Session,
         Barrier::Home,

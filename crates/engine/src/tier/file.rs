@@ -1,6 +1,7 @@
 //! The tiered file as everybody else sees it.
 
-use super::open::{self, Config, Result};
+use super::error::Result;
+use super::open::{self, Config};
 use super::state::State;
 use crate::device::{self, File, FileId, Medium, RangeLock};
 use crate::sync::RwLock;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `policy` | which chunks are hot, and which must go: pure |
 //! | `format` | the bytes of the device and of the mark |
+//! | `error` | why a pair is refused |
 //! | `open` | which pairs of file and device may be opened, and what recovery does |
 //! | `slots` | the slots in memory: free, holding, wear |
 //! | `devices` | both files, their failures, and the ordering edges by name |
@@ -53,13 +54,14 @@
 //! ```text
 //! leave     tier    header HOME                            synced, and the device's name
 //!           tier    chunk 0 and its entry, header CROSSING synced
+//!           flash   what was written before               synced
 //!           flash   mark instead of chunk 0                synced      now nothing plain is left to be misread
 //!           tier    header AWAY
 //! settle    flash   chunks gone home, and other writes     synced
 //!           tier    chunks that came                       synced
 //!           tier    their entries, those of slots left     synced      slots left may be used again
 //!           tier    entries of slots left for other slots  synced
-//! cut       flash   its length                             synced      then entries behind the end are cleared
+//! cut       flash   its length                             synced      then slots and entries behind it are cleared
 //! drain     flash   all chunks, but the first sector       synced
 //!           tier    header CROSSING                        synced
 //!           flash   the first sector                       synced      plain again
@@ -77,6 +79,7 @@
 //! that tears stores needs its block translation layer (`sector` mode on Linux).
 
 mod devices;
+mod error;
 mod file;
 mod format;
 mod moving;
@@ -87,7 +90,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use error::{Error, Result};
 pub use file::{Statistics, TieredFile};
 pub use format::{CHUNK_BYTES, device_bytes, slots_in};
-pub use open::{Config, Error, Result, tier_of};
+pub use open::{Config, tier_of};
 pub use policy::{Kind, Latencies, Period};

@@ -185,6 +185,9 @@ impl State {
         self.write_header(HeaderState::Crossing)?;
         self.devices.sync_tier(Barrier::Left)?;
         self.slots.settle(slot);
+        if self.flash_dirty {
+            self.devices.sync_flash(Barrier::Long)?;
+        }
         self.write_mark()?;
         self.devices.sync_flash(Barrier::Marked)?;
         self.flash_dirty = false;

@@ -9,14 +9,15 @@
 //! | plain | AWAY, names another | the other needs it | refuses: foreign |
 //! | plain | AWAY, names this file | the file was replaced | refuses: stale |
 //! | marked | none, empty | chunks are missing | refuses: missing |
-//! | marked | HOME, or another pairing | not its device | refuses: foreign |
+//! | marked | HOME, or another pairing | not its device | refuses: foreign, or stale if it names this file |
 //! | marked | its pairing, session not equal or one more | an old copy of one of them | refuses: stale |
 //! | marked | its pairing, CROSSING or AWAY | chunks are away | goes on |
 //! | any | anything else, damaged, of another version | | refuses |
 //!
 //! A device that is refused is not written, nor is the file.
 
-use super::devices::{Barrier, Devices, offset_of};
+use super::devices::{Devices, offset_of};
+use super::error::{Error, Result};
 use super::format::{
     CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
     device_bytes, entry_at, slot_at, slots_in,
@@ -24,7 +25,7 @@ use super::format::{
 use super::policy::{Kind, Latencies, Period, Policy};
 use super::slots::Slots;
 use super::state::{Away, State};
-use crate::device::{DeviceError, File, FileKind, Medium, OpenMode, RangeLock, SyncLatch};
+use crate::device::{File, FileKind, Medium, OpenMode, RangeLock, SyncLatch};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub struct Config {
     /// Writes by which one slot may be ahead of another before chunks change slots.
     pub wear_gap: u64,
     #[cfg(test)]
-    pub(super) skipped: Option<Barrier>,
+    pub(super) skipped: Option<super::devices::Barrier>,
 }
 
 impl Default for Config {
@@ -62,89 +63,6 @@ impl Default for Config {
 
 /// Fewest slots of a device: chunk 0, and a few to choose from.
 pub(super) const FEWEST_SLOTS: u32 = 4;
-
-/// Result of opening.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// Why a pair of file and device cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// Either file failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The device would hold too little.
-    #[error("{}: a tier of {bytes} bytes cannot be; it has at least {least}", path.display())]
-    TooSmall {
-        /// The device.
-        path: PathBuf,
-        /// Bytes asked for.
-        bytes: u64,
-        /// Bytes needed.
-        least: u64,
-    },
-    /// Another handle has the device.
-    #[error("{}: the tier device is in use by another process or database; each database needs its own", path.display())]
-    InUse {
-        /// The device.
-        path: PathBuf,
-    },
-    /// A file that litefoot has not made.
-    #[error("{}: is not a tier device of litefoot's, and is not overwritten; name another file, or remove it", path.display())]
-    NotATier {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A later litefoot made it.
-    #[error("{}: has format version {version}, which this litefoot does not know; use the one that made it", path.display())]
-    Version {
-        /// The file or the device.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
-    /// A checksum does not fit.
-    #[error("{}: {what}; nothing was changed: restore file and tier device together from a copy", path.display())]
-    Damaged {
-        /// The file or the device.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// Chunks are away, and the device is not there.
-    #[error("{}: parts of it live on the tier device {}, and there is nothing at {}; name the device it was used with",
-        flash.display(), recorded.display(), path.display())]
-    Missing {
-        /// The flash file.
-        flash: PathBuf,
-        /// Where the device was looked for.
-        path: PathBuf,
-        /// Where it was when the file was last opened.
-        recorded: PathBuf,
-    },
-    /// The device is another file's.
-    #[error("{}: the tier device belongs to {}, not to {}; drain that one first, or name another device",
-        path.display(), owner.display(), flash.display())]
-    Foreign {
-        /// The device.
-        path: PathBuf,
-        /// Whose it is.
-        owner: PathBuf,
-        /// Who wanted it.
-        flash: PathBuf,
-    },
-    /// The file and the device are of different times.
-    #[error("{} and its tier device {} do not belong to the same moment: {what}; nothing was changed: restore \
-        both together, or name another device", flash.display(), path.display())]
-    Stale {
-        /// The flash file.
-        flash: PathBuf,
-        /// The device.
-        path: PathBuf,
-        /// How that shows.
-        what: &'static str,
-    },
-}
 
 /// The tier device that chunks of this file live on, as its mark has it; `None` for a plain file.
 ///
@@ -197,6 +115,9 @@ pub(super) fn open(
         (None, header) => take(devices, header.as_ref(), slots, config),
         (Some(mark), Some(header)) if header.pairing == mark.pairing && header.state != HeaderState::Home => {
             resume(devices, &mark, &header, config)
+        }
+        (Some(_), Some(header)) if header.names(devices.flash.path()) => {
+            Err(stale(&devices, "the device has nothing of the file as it is now"))
         }
         (Some(_), Some(header)) => Err(foreign(&devices, &header)),
         (Some(mark), None) => Err(Error::Missing {

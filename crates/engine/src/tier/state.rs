@@ -189,8 +189,8 @@ impl State {
         self.devices.flash.set_len(len)?;
         self.len = len;
         if self.away.is_some() && !(affected.is_empty() && self.slots.is_settled()) {
-            // An entry that is cleared first would leave what flash had before; one that is cleared later
-            // would bring old bytes back once the file has grown again.
+            // Before the slot's bytes and the entries: the cut may not survive. After it: old bytes would be back
+            // once the file has grown again.
             self.devices.sync_flash(Barrier::Cut)?;
             for chunk in affected {
                 let keep = len.saturating_sub(offset_of(chunk)) as usize;

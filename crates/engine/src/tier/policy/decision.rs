@@ -107,37 +107,39 @@ mod tests {
 
     #[test]
     fn decisions_by_hand() {
+        const HOME: bool = false;
+        const TIER: bool = true;
         // A write gained is worth 600, a chunk that makes room costs 840: 1.4 writes.
         let latencies = Latencies { flash_write_us: 800.0, tier_write_us: 200.0, tier_read_us: 40.0 };
-        let (home, tier) = (false, true);
-        let cases: [(&str, &[(f64, bool)], Room, usize); 9] = [
+        type Case = (&'static str, &'static [(f64, bool)], Room, usize);
+        let cases: [Case; 9] = [
             ("nothing", &[], Room { capacity: 9, used: 0 }, 0),
-            ("room for all", &[(5.0, home), (0.5, home)], Room { capacity: 9, used: 0 }, 2),
-            ("a free slot for one", &[(5.0, home), (1.25, home)], Room { capacity: 9, used: 8 }, 1),
-            ("it pays to make room", &[(5.0, home), (1.5, home)], Room { capacity: 9, used: 9 }, 2),
-            ("it does not", &[(1.25, home), (1.0, home)], Room { capacity: 9, used: 9 }, 0),
-            ("those there stay", &[(1.25, tier), (1.0, tier)], Room { capacity: 2, used: 2 }, 2),
+            ("room for all", &[(5.0, HOME), (0.5, HOME)], Room { capacity: 9, used: 0 }, 2),
+            ("a free slot for one", &[(5.0, HOME), (1.25, HOME)], Room { capacity: 9, used: 8 }, 1),
+            ("it pays to make room", &[(5.0, HOME), (1.5, HOME)], Room { capacity: 9, used: 9 }, 2),
+            ("it does not", &[(1.25, HOME), (1.0, HOME)], Room { capacity: 9, used: 9 }, 0),
+            ("those there stay", &[(1.25, TIER), (1.0, TIER)], Room { capacity: 2, used: 2 }, 2),
             // -90, then +600: the one that does not pay comes along.
             (
                 "one carries another",
-                &[(5.0, tier), (1.25, home), (1.0, tier)],
+                &[(5.0, TIER), (1.25, HOME), (1.0, TIER)],
                 Room { capacity: 9, used: 9 },
                 3,
             ),
             (
                 "never more than fit",
-                &[(5.0, home), (5.0, home), (5.0, home)],
+                &[(5.0, HOME), (5.0, HOME), (5.0, HOME)],
                 Room { capacity: 2, used: 0 },
                 2,
             ),
-            ("no tier", &[(5.0, home)], Room { capacity: 0, used: 0 }, 0),
+            ("no tier", &[(5.0, HOME)], Room { capacity: 0, used: 0 }, 0),
         ];
         for (name, rows, room, expected) in cases {
             assert_eq!(hot_chunks(&candidates(rows), room, &latencies), expected, "{name}");
         }
         // Equally good: the smaller number.
         let even = Latencies { flash_write_us: 2.0, tier_write_us: 1.0, tier_read_us: 0.0 };
-        let rows = candidates(&[(4.0, home), (2.0, home)]);
+        let rows = candidates(&[(4.0, HOME), (2.0, HOME)]);
         assert_eq!(hot_chunks(&rows, Room { capacity: 2, used: 1 }, &even), 1);
     }
 

@@ -57,19 +57,20 @@ fn a_device_that_is_not_there_is_missing() {
 
 #[test]
 fn another_files_device_is_foreign() {
-    let (other, ours) = (bytes_of(&away(), TIER), away());
-    let error = refusal(with(&ours, TIER, |bytes| *bytes = other));
-    assert!(matches!(error, Error::Foreign { .. }), "{error}");
-    // A plain file, and a device that another one needs.
-    let mut files = away();
-    files.iter_mut().find(|(path, _, _)| path == Path::new(FLASH)).unwrap().0 = "/elsewhere.db".into();
-    files.push((FLASH.into(), FileKind::Database, content(9000)));
-    let error = refusal(files);
-    assert!(
-        matches!(&error, Error::Foreign { owner, .. } if owner == Path::new(FLASH))
-            || matches!(error, Error::Stale { .. }),
-        "{error}"
-    );
+    let (sim, medium) = medium(20_000);
+    let path = Path::new("/other.db");
+    let other = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+    other.write_at(&content(20_000), 0).unwrap();
+    let file = TieredFile::open(other, &medium, Path::new(TIER), &config(8, Kind::Lru)).unwrap();
+    file.write_at(&[9; 5000], 4000).unwrap();
+    drop(file);
+    let others = bytes_of(&sim.files(), TIER);
+    let error = refusal(with(&away(), TIER, |bytes| *bytes = others));
+    assert!(matches!(&error, Error::Foreign { owner, .. } if owner == path), "{error}");
+    // The same path, but another time that chunks left.
+    let (ours, once) = (away(), bytes_of(&away(), TIER));
+    let error = refusal(with(&ours, TIER, |bytes| *bytes = once));
+    assert!(matches!(error, Error::Stale { .. }), "{error}");
 }
 
 #[test]
