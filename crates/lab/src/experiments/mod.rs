@@ -6,6 +6,7 @@ mod atomic;
 mod commit;
 mod crash;
 mod group;
+mod psqlite;
 mod smile;
 mod ssl;
 
@@ -111,6 +112,12 @@ pub const ALL: &[Experiment] = &[
         description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
         flags: &[],
         run: smile::run,
+    },
+    Experiment {
+        name: "psqlite",
+        description: "hot chunks on a fast non-volatile device: NAND writes, erases and time of a phone's databases",
+        flags: &[],
+        run: psqlite::run,
     },
 ];
 
