@@ -21,7 +21,7 @@ pub struct CachedFile {
 
 impl CachedFile {
     /// A new file.
-    pub fn new() -> CachedFile {
+    pub fn created() -> CachedFile {
         CachedFile { changed: true, ..CachedFile::default() }
     }
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_page_is_read_once_and_not_where_it_is_written_whole() {
-        let mut file = CachedFile::new();
+        let mut file = CachedFile::created();
         file.places.extend([(0, 10), (1, 11), (2, 12)]);
         assert_eq!(file.write(2048..4096), Vec::<u32>::new());
         assert_eq!(file.write(100..200), [10]);

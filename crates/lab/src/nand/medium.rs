@@ -207,7 +207,7 @@ impl Medium for NandMedium {
             }
         }
         if !on_pram {
-            model.files.entry(file.id()).or_insert_with(CachedFile::new);
+            model.files.entry(file.id()).or_insert_with(CachedFile::created);
         }
         drop(model);
         Ok(Arc::new(NandFile { inner: file, medium: self.clone(), on_pram }))

@@ -149,8 +149,8 @@ fn icons(db: &Connection, values: &mut Values) -> Result<()> {
             db.prepare_cached("UPDATE IconData SET data=?2 WHERE iconID=?1")?.execute(params![site, data])?;
         }
         if values.one_in(30) {
-            let forgotten = format!("http://www.site{}.com/%", 1 + values.below(SITES));
-            db.prepare_cached("DELETE FROM PageURL WHERE url LIKE ?1")?.execute([forgotten])?;
+            let forgotten = 1 + values.below(SITES);
+            db.prepare_cached("DELETE FROM PageURL WHERE iconID=?1")?.execute([forgotten])?;
         }
         Ok(())
     })

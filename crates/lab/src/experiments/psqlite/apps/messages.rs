@@ -47,12 +47,14 @@ fn insert(db: &Connection, values: &mut Values, kind: i64, read: i64) -> Result<
     let thread = 1 + values.often_low(THREADS);
     let words = 3 + values.below(18) as usize;
     let (date, body) = (values.later(), values.text(words));
+    let address: String = db
+        .prepare_cached("SELECT address FROM canonical_addresses WHERE _id=?1")?
+        .query_row([thread], |row| row.get(0))?;
     db.prepare_cached(
         "INSERT INTO sms(thread_id, address, date, protocol, read, type, reply_path_present, body,
-            service_center, seen) SELECT ?1, address, ?2, 0, ?3, ?4, 0, ?5, '+821029120121', ?3
-            FROM canonical_addresses WHERE _id=?1",
+            service_center, seen) VALUES(?1, ?2, ?3, 0, ?4, ?5, 0, ?6, '+821029120121', ?4)",
     )?
-    .execute(params![thread, date, read, kind, body])?;
+    .execute(params![thread, address, date, read, kind, body])?;
     db.prepare_cached(
         "INSERT INTO words(rowid, _id, index_text, source_id, table_to_use) VALUES(?1, ?1, ?2, ?1, 1)",
     )?

@@ -123,12 +123,16 @@ fn somebody(db: &Connection, values: &mut Values) -> Result<i64> {
 fn call(db: &Connection, values: &mut Values) -> Result<()> {
     let raw = somebody(db, values)?;
     let (date, duration, kind) = (values.later(), values.below(600), 1 + values.below(3));
+    let (name, number): (Option<String>, Option<String>) = db
+        .prepare_cached(
+            "SELECT display_name, (SELECT data1 FROM data WHERE raw_contact_id=?1 AND mimetype_id=2)
+                FROM raw_contacts WHERE _id=?1",
+        )?
+        .query_row([raw], |row| Ok((row.get(0)?, row.get(1)?)))?;
     db.prepare_cached(
-        "INSERT INTO calls(number, date, duration, type, new, name, numbertype)
-            SELECT (SELECT data1 FROM data WHERE raw_contact_id=?1 AND mimetype_id=2), ?2, ?3, ?4, 1,
-                display_name, 2 FROM raw_contacts WHERE _id=?1",
+        "INSERT INTO calls(number, date, duration, type, new, name, numbertype) VALUES(?1, ?2, ?3, ?4, 1, ?5, 2)",
     )?
-    .execute([raw, date, duration, kind])?;
+    .execute(params![number, date, duration, kind, name])?;
     db.prepare_cached(
         "DELETE FROM calls WHERE _id IN (SELECT _id FROM calls ORDER BY date DESC LIMIT -1 OFFSET 500)",
     )?
