@@ -54,7 +54,7 @@ impl Default for Config {
             kind: Kind::default(),
             period: Period::default(),
             latencies: Latencies::default(),
-            wear_gap: 4096,
+            wear_gap: 256,
             #[cfg(test)]
             skipped: None,
         }

@@ -12,8 +12,10 @@
 //! # The model
 //! - NAND: pages of 2 KiB, blocks of 128 KiB; 100 us to read a page, 800 us to write one, 1.5 ms to erase a block
 //!   (P-SQLITE, table II). A page-mapped translation layer with 7 % of spare blocks; garbage is collected while fewer
-//!   than two blocks are free, from the block with the fewest valid pages, the lowest number of equals. It is *aged* before
-//!   anything counts: 90 % of it is filled, and overwritten at random once.
+//!   than two blocks are free, from the block with the fewest valid pages, the lowest number of equals. What it copies
+//!   goes to a block of its own, as cold data does on real devices; in the host's block it would make every erasure
+//!   cost what the copies of cold data cost, whatever the host writes. It is *aged* before anything counts: 90 % of it
+//!   is filled, and overwritten at random once, so that no block is free that was not collected.
 //! - PRAM: 20 ns to read a byte, 100 ns to write one.
 //! - The operating system's page cache: a write reaches NAND with the next sync of its file, each page once; a page is
 //!   read at most once. PRAM is memory: a write reaches it at once, a read is one of the device.

@@ -28,10 +28,11 @@
 //! | name | meaning |
 //! |---|---|
 //! | `transactions` | write transactions of each database; the sweeps take at most 1,000 |
-//! | `period_time.PERIOD` | time of the database's writes with periods of so many transactions, against no tier; mean of five databases (figure 2) |
-//! | `predictor_error.METHOD.PERIODS` | error of a prediction from so many periods, as a share of a period; mean of six (figure 3) |
+//! | `period_time.pT` | time of the database's writes with periods of T transactions, against no tier; mean of five databases (figure 2) |
+//! | `predictor_error.METHOD.hN` | error of a prediction from N periods, as a share of a period; mean of six (figure 3) |
 //! | `write_time.APPLICATION.SYSTEM` | time against `nand` (figure 7) |
-//! | `nand_writes.SYSTEM`, `erases.SYSTEM` | pages written and blocks erased for the phone book, against `nand` (figure 8) |
+//! | `nand_writes.SYSTEM`, `erases.SYSTEM` | pages that the host writes and blocks erased for the phone book, against `nand` (figure 8) |
+//! | `write_amplification.SYSTEM` | pages written, copies of garbage collection included, for each of the host's; phone book |
 //! | `reduction.nand_writes_kK`, `.erases_kK` | what `psqlite_kK` saves of these |
 //! | `reduction.time_SYSTEM` | what a system saves of the time; mean of the applications |
 //! | `reduction.time_litefoot` | the best of litefoot's |
@@ -63,7 +64,7 @@ const SWEEP_TRANSACTIONS: u64 = 1000;
 /// The paper's board.
 const FLASH_BYTES: u64 = 256 << 20;
 const PERIODS: [usize; 9] = [1, 2, 3, 5, 7, 10, 15, 20, 30];
-const HISTORIES: [usize; 5] = [1, 2, 3, 4, 5];
+const HISTORIES: std::ops::RangeInclusive<usize> = 1..=predict::LONGEST;
 /// Chunks of the tier in figure 2.
 const SWEEP_CHUNKS: usize = 64;
 /// Transactions after which somebody may look at the progress.
@@ -143,13 +144,13 @@ fn sweeps(
         // The paper leaves out the alarms here.
         let time = |trace| period::normalized_time(trace, period, SWEEP_CHUNKS, &latencies);
         let each: Vec<f64> = traces[..5].iter().map(time).collect();
-        figures.set(format!("period_time.{period}"), mean(&each));
+        figures.set(format!("period_time.p{period}"), mean(&each));
     }
     for method in Method::ALL {
         for history in HISTORIES {
             let each: Vec<f64> =
                 traces.iter().map(|trace| predict::error(trace, method, 5, history)).collect();
-            figures.set(format!("predictor_error.{}.{history}", method.name()), mean(&each));
+            figures.set(format!("predictor_error.{}.h{history}", method.name()), mean(&each));
         }
     }
     Ok(())
@@ -214,8 +215,13 @@ fn phone_book(outcomes: &[Vec<Outcome>], figures: &mut Figures) {
         return;
     };
     let nand = outcomes[0].costs.nand;
+    for (scheme, outcome) in SCHEMES.iter().zip(outcomes) {
+        let counts = outcome.costs.nand;
+        let amplification = counts.writes() as f64 / counts.host_writes.max(1) as f64;
+        figures.set(format!("write_amplification.{}", scheme.name), amplification);
+    }
     for (scheme, outcome) in SCHEMES.iter().zip(outcomes).skip(1) {
-        let writes = outcome.costs.nand.writes() as f64 / nand.writes().max(1) as f64;
+        let writes = outcome.costs.nand.host_writes as f64 / nand.host_writes.max(1) as f64;
         let erases = outcome.costs.nand.erases as f64 / nand.erases.max(1) as f64;
         figures.set(format!("nand_writes.{}", scheme.name), writes);
         figures.set(format!("erases.{}", scheme.name), erases);

@@ -59,10 +59,8 @@ mod tests {
         assert!((normalized_time(&trace, 5, 8, &latencies) - 5000.0 / 8000.0).abs() < 1e-9);
         assert!((normalized_time(&trace, 1, 8, &latencies) - 2600.0 / 8000.0).abs() < 1e-9);
         // Two that push each other out of a single slot.
-        trace.transactions = (0..10).map(|n| BTreeSet::from([3 + n % 2])).collect();
-        assert_eq!(
-            normalized_time(&trace, 5, 8, &latencies),
-            (5.0 * 800.0 + 200.0 * 3.0 + 800.0 * 2.0) / 8000.0
-        );
+        trace.transactions = vec![BTreeSet::from([3, 4]); 10];
+        let expected = 10.0 * 800.0 + 200.0 + 9.0 * (840.0 + 200.0);
+        assert!((normalized_time(&trace, 5, 1, &latencies) - expected / 16_000.0).abs() < 1e-9);
     }
 }

@@ -1,7 +1,8 @@
 //! How well the writes of the next period are predicted from those of the last ones (P-SQLITE, figure 3).
 //!
 //! The error of a prediction is its distance from what came, as a share of the transactions of a period: the most
-//! that can come. It is averaged over all chunks that were written in the current or in any counting period.
+//! that can come. It is averaged over all chunks that were written in the current period or in one of the last
+//! [`LONGEST`], whatever the method: of the rest nothing is predicted and nothing comes.
 
 use super::trace::Trace;
 use litefoot_engine::tier::policy::{alpha, expected};
@@ -30,6 +31,9 @@ impl Method {
     }
 }
 
+/// Periods that any method looks back at.
+pub const LONGEST: usize = 5;
+
 /// What is known of a chunk.
 #[derive(Clone, Debug, Default)]
 struct History {
@@ -54,7 +58,7 @@ impl History {
 
     fn add(&mut self, writes: u8, periods: usize) {
         self.writes.insert(0, writes);
-        self.writes.truncate(periods);
+        self.writes.truncate(LONGEST);
         self.ewma = expected(alpha(periods as u32), writes, self.ewma);
     }
 }
@@ -73,14 +77,13 @@ pub fn error(trace: &Trace, method: Method, transactions: usize, periods: usize)
         }
         for (chunk, history) in &mut chunks {
             let came = writes.get(chunk).copied().unwrap_or(0);
-            if number >= periods {
+            if number >= LONGEST {
                 let predicted = history.predict(method, periods);
                 sum += (predicted - f64::from(came)).abs() / transactions as f64;
                 count += 1;
             }
             history.add(came, periods);
         }
-        // What no counting period has written is not predicted to be written, and was not: no error, no merit.
         chunks.retain(|_, history| history.writes.iter().any(|writes| *writes > 0));
     }
     if count == 0 { 0.0 } else { sum / count as f64 }

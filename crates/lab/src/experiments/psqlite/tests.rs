@@ -6,8 +6,8 @@ fn a_small_run_has_every_figure_and_is_the_same_again() {
     let figures = measure(16 << 20, 60, 3, &mut Silent).unwrap();
     figures.check().unwrap();
     for name in [
-        "period_time.5",
-        "predictor_error.ewma.2",
+        "period_time.p5",
+        "predictor_error.ewma.h2",
         "write_time.browser.all_k256",
         "write_time.alarm.litefoot_pram",
         "reduction.nand_writes_k256",

@@ -115,8 +115,10 @@ fn somebody(db: &Connection, values: &mut Values) -> Result<i64> {
     let newest = integer(db, "SELECT max(_id) FROM raw_contacts")?;
     let wanted =
         if values.one_in(3) { newest - values.often_low(newest) } else { 1 + values.often_low(newest) };
-    db.prepare_cached("SELECT coalesce(max(_id), 0) FROM raw_contacts WHERE _id<=?1")?
-        .query_row([wanted], |row| row.get(0))
+    db.prepare_cached(
+        "SELECT coalesce((SELECT max(_id) FROM raw_contacts WHERE _id<=?1), (SELECT min(_id) FROM raw_contacts))",
+    )?
+    .query_row([wanted], |row| row.get(0))
 }
 
 /// A call: an entry of the log, of which 500 are kept, and whom it was with.
