@@ -11,8 +11,9 @@
 //!
 //! # When which
 //! The paper's policy keeps a chunk out until it was hot for a period, so that chunks written once (new rows, new
-//! index entries all over the file) do not push out those written always. A write cache takes every chunk at its
-//! second write: better where the set of hot chunks moves on faster than a few periods, and still fits the tier.
+//! index entries all over the file) do not push out those written always: better where the tier is smaller than what
+//! is written within some periods. A write cache takes every chunk at its second write, a period earlier: better, by
+//! little, where all of that fits (`litefoot bench psqlite`: 64 chunks against 256).
 //!
 //! # What callers do
 //! [`Policy::write`] for every chunk written; if the answer is [`Advice::Move`] and there is no room, move the

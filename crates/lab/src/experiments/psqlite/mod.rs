@@ -16,7 +16,7 @@
 //! | `journal` | rollback journals |
 //! | `journal_pffs2` | both |
 //! | `psqlite_k64`, `_k128`, `_k256` | hot chunks of the database, at most so many |
-//! | `lru_k256` | the chunks written last |
+//! | `lru_k64`, `lru_k256` | the chunks written last |
 //! | `all_k64`, `all_k128`, `all_k256` | journals, the file system's pages, hot chunks |
 //! | `litefoot_pages`, `litefoot_statements` | nothing: litefoot's redo log, or its statement log, on flash |
 //! | `litefoot_pram` | litefoot's statement log, at most 512 KiB (option `nvram`) |
@@ -85,7 +85,7 @@ const fn ours(name: &'static str, placement: Placement, chunks: u32, commits: Co
     Scheme { name, placement, tier, stack: Stack::Litefoot(commits) }
 }
 
-const SCHEMES: [Scheme; 16] = [
+const SCHEMES: [Scheme; 17] = [
     stock("nand", NOTHING, None),
     stock("pffs2", METADATA, None),
     stock("journal", JOURNALS, None),
@@ -93,6 +93,7 @@ const SCHEMES: [Scheme; 16] = [
     stock("psqlite_k64", NOTHING, Some((Kind::Ewma, 64))),
     stock("psqlite_k128", NOTHING, Some((Kind::Ewma, 128))),
     stock("psqlite_k256", NOTHING, Some((Kind::Ewma, 256))),
+    stock("lru_k64", NOTHING, Some((Kind::Lru, 64))),
     stock("lru_k256", NOTHING, Some((Kind::Lru, 256))),
     stock("all_k64", BOTH, Some((Kind::Ewma, 64))),
     stock("all_k128", BOTH, Some((Kind::Ewma, 128))),
