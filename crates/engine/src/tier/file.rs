@@ -3,7 +3,8 @@
 use super::error::Result;
 use super::open::{self, Config};
 use super::state::State;
-use crate::device::{self, File, FileId, Medium, RangeLock};
+use super::format::CHUNK_BYTES;
+use crate::device::{self, File, FileId, Medium, RangeLock, SyncLatch};
 use crate::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,13 @@ pub struct Statistics {
     pub slot_writes: Vec<u64>,
 }
 
+impl Statistics {
+    /// The least, the median and the most writes of a slot.
+    pub fn wear(&self) -> (u64, u64, u64) {
+        super::overview::wear(&self.slot_writes)
+    }
+}
+
 impl TieredFile {
     /// Opens `flash`, which this process must own, with the device at `path` on `medium`; makes the device where the
     /// file is plain and there is none, and recovers what a crash has left.
@@ -84,8 +92,41 @@ impl TieredFile {
         path: &Path,
         config: &Config,
     ) -> Result<Arc<TieredFile>> {
-        let state = open::open(flash.clone(), medium, path, config)?;
+        TieredFile::open_guarded(flash, medium, path, config, Arc::default())
+    }
+
+    /// The same under a latch that guards other files, too: a failure of one of them closes all for writing.
+    ///
+    /// # Errors
+    /// As for [`TieredFile::open`].
+    pub fn open_guarded(
+        flash: Arc<dyn File>,
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        config: &Config,
+        latch: Arc<SyncLatch>,
+    ) -> Result<Arc<TieredFile>> {
+        let state = open::open(flash.clone(), medium, path, config, latch)?;
         Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), state: RwLock::new(state) }))
+    }
+
+    /// While everything is home it stays there until [`TieredFile::leave`].
+    pub fn stay(&self) {
+        self.state.write().stays = true;
+    }
+
+    /// Marks the file, durably, and lets chunks leave: chunk 0 does now. Answers whether it is marked; a file of
+    /// less than a chunk cannot be.
+    ///
+    /// # Errors
+    /// When either device fails.
+    pub fn leave(&self) -> device::Result<bool> {
+        let mut state = self.state.write();
+        state.devices.check()?;
+        if state.len >= CHUNK_BYTES as u64 {
+            state.leave()?;
+        }
+        Ok(state.away.is_some())
     }
 
     /// Brings every chunk home: the file is plain again, durably, and the device free for another.
@@ -198,6 +239,8 @@ impl Drop for TieredFile {
         if state.devices.check().is_ok() && !state.slots.is_settled() {
             let _ = state.settle();
         }
+        // Explicit, because a forked child may still have the descriptor.
+        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `devices` | both files, their failures, and the ordering edges by name |
 //! | `state` | reading, writing, cutting |
 //! | `moving` | chunks that leave, move, settle and come home |
+//! | `overview` | what a device tells without being opened for use |
 //! | `file` | the [`File`](crate::device::File) that all of it makes |
 //!
 //! # Use
@@ -84,6 +85,7 @@ mod file;
 mod format;
 mod moving;
 mod open;
+mod overview;
 pub mod policy;
 mod slots;
 mod state;
@@ -94,4 +96,5 @@ pub use error::{Error, Result};
 pub use file::{Statistics, TieredFile};
 pub use format::{CHUNK_BYTES, device_bytes, slots_in};
 pub use open::{Config, tier_of};
+pub use overview::{Overview, Whereabouts, look};
 pub use policy::{Kind, Latencies, Period};

@@ -167,7 +167,7 @@ impl State {
     }
 
     /// The first chunk leaves: after this the file is marked, and others may.
-    fn leave(&mut self) -> Result<()> {
+    pub fn leave(&mut self) -> Result<()> {
         if self.away.is_some() {
             return Ok(());
         }

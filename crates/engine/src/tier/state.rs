@@ -15,6 +15,8 @@ pub(super) struct State {
     pub devices: Devices,
     /// `None` while everything is home.
     pub away: Option<Away>,
+    /// Whether no chunk leaves of itself.
+    pub stays: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
     /// The slot of each chunk that is away.
@@ -95,8 +97,10 @@ impl State {
             let stop = next_chunk(at).min(end);
             let part = &bytes[(at - offset) as usize..(stop - offset) as usize];
             let advice = self.policy.write(chunk);
-            let moves =
-                advice == Advice::Move && offset_of(chunk) < self.len && self.len >= CHUNK_BYTES as u64;
+            let moves = advice == Advice::Move
+                && (self.away.is_some() || !self.stays)
+                && offset_of(chunk) < self.len
+                && self.len >= CHUNK_BYTES as u64;
             if moves || self.map.contains_key(&chunk) {
                 self.write_flash(bytes, offset, &mut on_flash)?;
                 let moved =

@@ -166,7 +166,7 @@ impl Handle for JournalFile {
 /// written in place.
 pub(super) fn go_classic(session: &Session, journal: &Mutex<Journal>, held: Option<&Held>) -> Result<()> {
     let database = &session.database;
-    database.atomic().clear(database)?;
+    database.atomic().clear_for_journal(database)?;
     journal.lock().make_real(database)?;
     let Some(held) = held else { return Ok(()) };
     let mut page = vec![0; held.page_bytes()];
