@@ -26,6 +26,9 @@ OPTIONS = (
     "log_bytes",
     "sla_size",
     "nvram",
+    "tier",
+    "tier_size",
+    "tier_policy",
     "normal_window",
     "busy_wait",
 )

@@ -1,9 +1,9 @@
 //! The tiered file as everybody else sees it.
 
 use super::error::Result;
+use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::State;
-use super::format::CHUNK_BYTES;
 use crate::device::{self, File, FileId, Medium, RangeLock, SyncLatch};
 use crate::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
@@ -137,6 +137,22 @@ impl TieredFile {
         self.state.write().drain()
     }
 
+    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. What was
+    /// written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence: nothing
+    /// was promised.
+    pub fn close(&self) {
+        let mut state = self.state.write();
+        if std::mem::replace(&mut state.closed, true) {
+            return;
+        }
+        if state.devices.check().is_ok() && !state.slots.is_settled() {
+            let _ = state.settle();
+        }
+        // Explicit, because a forked child may still have the descriptor.
+        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
+        state.devices.latch.close(&format!("{}: was closed", self.flash.path().display()));
+    }
+
     /// Chunks that are away now.
     pub fn away(&self) -> usize {
         self.state.read().map.len()
@@ -232,15 +248,8 @@ impl File for TieredFile {
 }
 
 impl Drop for TieredFile {
-    /// What was written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence:
-    /// nothing was promised.
     fn drop(&mut self) {
-        let mut state = self.state.write();
-        if state.devices.check().is_ok() && !state.slots.is_settled() {
-            let _ = state.settle();
-        }
-        // Explicit, because a forked child may still have the descriptor.
-        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
+        self.close();
     }
 }
 

@@ -240,6 +240,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         devices,
         away: None,
         stays: false,
+        closed: false,
         map: HashMap::new(),
         policy: Policy::new(config.kind, capacity, config.period, config.latencies),
         capacity,

@@ -61,8 +61,7 @@ pub fn look(medium: &Arc<dyn Medium>, path: &Path) -> Result<Option<Overview>> {
     let mut bytes = vec![0; header.slots as usize * ENTRY_BYTES];
     let read = tier.read_at(&mut bytes, entry_at(0))?;
     let entries = bytes[..read].chunks_exact(ENTRY_BYTES).enumerate();
-    let entries: Vec<Entry> =
-        entries.filter_map(|(slot, bytes)| Entry::decode(bytes, slot as u32)).collect();
+    let entries: Vec<Entry> = entries.filter_map(|(slot, bytes)| Entry::decode(bytes, slot as u32)).collect();
     let whereabouts = match header.state {
         HeaderState::Home => Whereabouts::Home,
         HeaderState::Crossing => Whereabouts::Crossing,

@@ -17,6 +17,8 @@ pub(super) struct State {
     pub away: Option<Away>,
     /// Whether no chunk leaves of itself.
     pub stays: bool,
+    /// Whether the device was given back.
+    pub closed: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
     /// The slot of each chunk that is away.

@@ -573,7 +573,11 @@ impl Database {
             (Some(device), Companion::Wal | Companion::StatementLog)
                 if self.tier.get().is_some_and(Tier::is_marked) =>
             {
-                if companion == Companion::Wal { redo_log_beside(device) } else { companion.of(device) }
+                if companion == Companion::Wal {
+                    redo_log_beside(device)
+                } else {
+                    companion.of(device)
+                }
             }
             _ => companion.of(&self.path),
         }
@@ -807,9 +811,8 @@ impl Drop for Database {
             return;
         }
         // Before the file is anybody else's.
-        *self.pages.write() = None;
         let tiered = tier.is_some();
-        drop(tier);
+        tier.iter().for_each(Tier::close);
         if tiered || self.locks().owned {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);

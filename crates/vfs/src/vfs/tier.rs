@@ -43,9 +43,7 @@ use super::database::Database;
 use super::registry::Companion;
 use crate::error::{Error, Result};
 use crate::stats::Stats;
-use litefoot_engine::device::{
-    File, FileKind, Medium, OpenMode, beside, parent_directory,
-};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::tier::{self, CHUNK_BYTES, Config, TieredFile};
 use std::path::{Path, PathBuf};
@@ -64,6 +62,11 @@ impl Tier {
     /// The file that all reads and writes go to.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
+    }
+
+    /// Gives the device back, although a read ahead may still hold the file.
+    pub fn close(&self) {
+        self.tiered.close();
     }
 
     /// Whether the logs lie beside the device.
@@ -96,15 +99,15 @@ impl Database {
         };
         self.check_surroundings(path, marked.is_some())?;
         let options = self.options();
-        let config = Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
+        let config =
+            Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
         let flash = self.metered(self.flash(), FileKind::Database);
         let tiered = TieredFile::open_guarded(flash, self.medium(), path, &config, self.latch().clone());
         let tiered = tiered.map_err(refused)?;
         if marked.is_none() {
             tiered.stay();
         }
-        let tier =
-            Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
+        let tier = Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
         self.set_tier(tier);
         self.note_tier();
         Ok(())
@@ -203,6 +206,9 @@ impl Database {
             }
             redo.delete()?;
         }
+        if self.options().nvram.is_some() {
+            return Ok(!self.statements_wait()?);
+        }
         let statements = self.statement_path();
         if medium.info(&statements)?.is_some() {
             let mut statements = StatementLog::open(medium.clone(), &statements, latch.clone())?;
@@ -238,14 +244,26 @@ impl Database {
         Ok(())
     }
 
-    /// Whether a log is there.
+    /// Whether a log is there that would have to move.
     fn has_logs(&self) -> Result<bool> {
-        for path in [self.companion_path(Companion::Wal), self.statement_path()] {
-            if self.medium().info(&path)?.is_some() {
-                return Ok(true);
-            }
+        let there = |path: &Path| Ok::<_, Error>(self.medium().info(path)?.is_some());
+        if self.options().nvram.is_some() {
+            return Ok(there(&self.companion_path(Companion::Wal))? || self.statements_wait()?);
         }
-        Ok(false)
+        Ok(there(&self.companion_path(Companion::Wal))? || there(&self.statement_path())?)
+    }
+
+    /// Whether transactions wait in the statement log that the option `nvram` names, which may be another database's.
+    fn statements_wait(&self) -> Result<bool> {
+        let path = self.statement_path();
+        if self.medium().info(&path)?.is_none() {
+            return Ok(false);
+        }
+        match StatementLog::open(self.medium().clone(), &path, self.latch().clone()) {
+            Ok(statements) => Ok(!statements.is_understood() || !statements.is_empty()),
+            Err(error) if error.operation == Operation::Lock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The last handle was closed, and nobody can lock the database meanwhile: brings everything home, where no

@@ -441,11 +441,7 @@ impl Commits {
         })
     }
 
-    fn leave(
-        &self,
-        frames: &RwLock<Frames>,
-        end: impl FnOnce(&mut Media) -> Result<()>,
-    ) -> Result<()> {
+    fn leave(&self, frames: &RwLock<Frames>, end: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
         let mut media = self.media.lock();
         end(&mut media)?;
         // Before anybody can fold them once more.
