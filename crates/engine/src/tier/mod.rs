@@ -43,7 +43,7 @@
 //! 3. A device that is missing, foreign, damaged or of another state than the file is refused, with nothing written.
 //! 4. A chunk on the tier has its space on flash, so that coming home cannot fail for want of it.
 //! 5. Once the tier has failed, reading chunks that live only there fails with an error that names it, and all other
-//!    reads go on; the file is read-only until it is opened again. Nothing that was not durable is reported so.
+//!    reads go on, that of chunk 0 from memory; the file is read-only until it is opened again. Nothing that was not durable is reported so.
 //! 6. A full tier sends its coldest chunk home for a hotter one; it is never an error.
 //!
 //! # What it does not promise

@@ -242,6 +242,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         stays: false,
         closed: false,
         map: HashMap::new(),
+        first: None,
         policy: Policy::new(config.kind, capacity, config.period, config.latencies),
         capacity,
         slots,

@@ -34,6 +34,11 @@ pub struct Overview {
 }
 
 impl Overview {
+    /// Whether it was used with this file last; long paths are cut, and then one that begins alike will do.
+    pub fn names(&self, flash: &Path) -> bool {
+        flash.as_os_str().as_encoded_bytes().starts_with(self.flash_path.as_os_str().as_encoded_bytes())
+    }
+
     /// The least, the median and the most writes of a slot.
     pub fn wear(&self) -> (u64, u64, u64) {
         wear(&self.slot_writes)

@@ -45,7 +45,7 @@ use crate::error::{Error, Result};
 use crate::stats::Stats;
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
 use litefoot_engine::log::{RedoLog, StatementLog};
-use litefoot_engine::tier::{self, CHUNK_BYTES, Config, TieredFile};
+use litefoot_engine::tier::{self, CHUNK_BYTES, Config, TieredFile, Whereabouts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,6 +153,14 @@ impl Database {
         } else {
             logs_beside(device).to_vec()
         };
+        let others = || {
+            let device = tier::look(medium, device).ok().flatten();
+            device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(self.path()))
+        };
+        // The logs of another database: its device says so better.
+        if !marked && others() {
+            return Ok(());
+        }
         for path in in_the_way {
             if medium.info(&path)?.is_some_and(|info| info.len > 0) {
                 return Err(Error::Refused(format!(
