@@ -86,7 +86,7 @@ fn stock(medium: &SimMedium) -> rusqlite::Result<i64> {
 fn refused(files: Files, name: &str, parts: &[&str]) {
     let medium = SimMedium::with_files(files);
     let before = medium.files();
-    let error = vfs(&medium).open(name).err().expect("it was opened").to_string();
+    let error = vfs(&medium).open(name).unwrap_err().to_string();
     for part in parts {
         assert!(error.contains(part), "{part}: {error}");
     }

@@ -92,8 +92,8 @@ impl RunSetup {
         }
         let device = if path == DATABASE { TIER } else { SECOND_TIER };
         // Now everything fits, now little.
-        let bytes = if self.seed / 8 % 2 == 0 { 64 << 10 } else { 24 << 10 };
-        let policy = if self.seed / 16 % 2 == 0 { "lru" } else { "ewma" };
+        let bytes = if (self.seed / 8).is_multiple_of(2) { 64 << 10 } else { 24 << 10 };
+        let policy = if (self.seed / 16).is_multiple_of(2) { "lru" } else { "ewma" };
         format!("file:{path}?tier={device}&tier_size={bytes}&tier_policy={policy}")
     }
 
