@@ -343,6 +343,15 @@ impl Database {
         }
     }
 
+    /// What is wrong with the pages in memory, while nobody commits.
+    #[doc(hidden)]
+    pub fn wrong_pages(&self) -> Vec<String> {
+        self.background.wait();
+        let Some(pages) = self.known_pages() else { return Vec::new() };
+        let wrong = pages.differences(|page, offset| self.read_medium(page, offset).is_ok());
+        wrong.into_iter().map(|(page, what)| format!("page {}: {what}", page + 1)).collect()
+    }
+
     /// Lowers a handle's lock.
     pub fn unlock(&self, handle: HandleId, to: Level) {
         self.locks().table.unlock(handle, to);
