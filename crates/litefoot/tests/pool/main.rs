@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod corrupt;
+mod faults;
 mod model;
 mod pins;
 mod pragmas;
