@@ -4,6 +4,9 @@
 
 mod corrupt;
 mod faults;
+#[path = "../support/mod.rs"]
+mod hooked;
+mod making;
 mod model;
 mod pins;
 mod pragmas;

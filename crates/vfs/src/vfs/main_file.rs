@@ -54,22 +54,22 @@ impl View {
     /// The pages of the database as they are now; `None` while pages are mapped that are another pool's.
     #[inline]
     fn of(&mut self, database: &Database) -> Option<&Pages> {
-        if self.pages.is_none() || self.generation != database.pages_generation() {
-            self.renew(database);
-        }
-        self.pages.as_deref()
+        let is_current = self.pages.is_some() && self.generation == database.pages_generation();
+        if is_current || self.renew(database) { self.pages.as_deref() } else { None }
     }
 
+    /// Whether what it has is current now.
     #[cold]
-    fn renew(&mut self, database: &Database) {
+    fn renew(&mut self, database: &Database) -> bool {
         if self.mapped > 0 {
-            return;
+            return false;
         }
         self.count();
         let generation = database.pages_generation();
         self.pages = database.pages().ok().flatten();
         // One that was made just now is asked for once more.
         self.generation = generation;
+        true
     }
 
     /// Adds to the figures of the pool.
