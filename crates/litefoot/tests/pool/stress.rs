@@ -18,13 +18,16 @@ pub struct Run {
     /// In how many requests of SQLite's one finds no page; 0 for none.
     pub refuses_one_in: u64,
     pub seed: u64,
+    /// Options of the database besides.
+    pub options: &'static str,
 }
 
 /// Runs it; in the end the database is what the model says, by the pool, past it, and for stock SQLite.
 pub fn run(name: &str, run: &Run) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let vfs = vfs(name, "pool=1M&log_bytes=256K&wal_memory=256K&sla_size=64K");
+    let options = format!("pool=1M&log_bytes=256K&wal_memory=256K&sla_size=64K&{}", run.options);
+    let vfs = vfs(name, &options);
     let db = open(&vfs, &path);
     db.execute_batch(&format!(
         "PRAGMA page_size={}; PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode={}",
@@ -168,7 +171,10 @@ fn every_journal_mode_with_small_and_large_pages() {
             for page_bytes in sizes {
                 let name = format!("stress-{mode}-{page_bytes}");
                 let seed = seed + u64::from(*page_bytes);
-                run(&name, &Run { mode, page_bytes: *page_bytes, changes: 25, refuses_one_in: 0, seed });
+                run(
+                    &name,
+                    &Run { mode, page_bytes: *page_bytes, changes: 25, refuses_one_in: 0, seed, options: "" },
+                );
             }
         }
     }
@@ -179,6 +185,40 @@ fn every_journal_mode_with_small_and_large_pages() {
 fn threads_read_and_write_pages_in_turn() {
     for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {
         let name = format!("threads-{mode}");
-        run(&name, &Run { mode, page_bytes, changes: 12, refuses_one_in: 0, seed: 5 });
+        run(&name, &Run { mode, page_bytes, changes: 12, refuses_one_in: 0, seed: 5, options: "" });
+    }
+}
+
+/// Reads past the system's cache, writes through it.
+#[test]
+fn pages_are_read_past_the_systems_cache() {
+    for mode in ["wal", "delete"] {
+        let name = format!("direct-{mode}");
+        run(
+            &name,
+            &Run { mode, page_bytes: 4096, changes: 20, refuses_one_in: 0, seed: 6, options: "direct=on" },
+        );
+    }
+}
+
+/// One connection that never drops its lock.
+#[test]
+fn in_exclusive_mode_a_connection_sees_what_it_has_written() {
+    for mode in ["wal", "delete", "persist"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let vfs = vfs(&format!("exclusive-{mode}"), "pool=1M&log_bytes=256K&wal_memory=256K");
+        let db = open(&vfs, &path);
+        db.execute_batch(&format!("PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode={mode}")).unwrap();
+        let rows = fill(&db, ROWS);
+        drop(db);
+        let mut writer = Writer::new(&vfs, &path, rows, mode, 9);
+        writer.exclude();
+        for _ in 0..40 {
+            writer.change();
+            databases_agree(&vfs);
+        }
+        let rows = writer.finish();
+        check_all(&stock(&path), &rows);
     }
 }

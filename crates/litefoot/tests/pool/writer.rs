@@ -45,7 +45,8 @@ impl<'a> Writer<'a> {
             76..80 => self.vacuum_into(),
             80..83 => self.copy_out_and_in(),
             83..91 => self.checkpoint(),
-            91..96 => self.both(),
+            91..94 => self.both(),
+            94..97 => self.switch(),
             _ => self.resize(),
         }
     }
@@ -133,6 +134,23 @@ impl<'a> Writer<'a> {
         if !self.is_wal {
             unless_busy(self.db.execute_batch(&format!("PRAGMA page_size={bytes}; VACUUM")));
         }
+    }
+
+    /// To another journal mode, and often to another family of them.
+    fn switch(&mut self) {
+        let mode = ["wal", "delete", "wal", "truncate", "persist"][self.random.below(5) as usize];
+        self.db.busy_handler(Some(wait_shortly)).unwrap();
+        let sql = format!("PRAGMA main.journal_mode={mode}");
+        if let Some(mode) = unless_busy(self.db.query_row(&sql, [], |row| row.get::<_, String>(0))) {
+            self.is_wal = mode == "wal";
+        }
+        self.db.busy_handler(Some(wait_long)).unwrap();
+    }
+
+    /// Keeps all others out from now on.
+    pub fn exclude(&mut self) {
+        let mode: String = self.db.query_row("PRAGMA locking_mode=exclusive", [], |row| row.get(0)).unwrap();
+        assert_eq!(mode, "exclusive");
     }
 
     fn vacuum_into(&mut self) {
