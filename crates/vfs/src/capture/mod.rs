@@ -312,7 +312,7 @@ impl Capture {
     fn note_query(&self, state: &mut State, statement: Running, sql: &[u8]) {
         if statement.is_read_only()
             && state.query != sql
-            && std::str::from_utf8(sql).is_ok_and(|sql| is_query(sql))
+            && std::str::from_utf8(sql).is_ok_and(is_query)
         {
             state.query = sql.to_vec();
         }

@@ -162,13 +162,17 @@ impl Handle for JournalFile {
     }
 }
 
-/// Takes a transaction back to SQLite's own protocol: the journal becomes real, and what is held is
-/// written in place.
-pub(super) fn go_classic(session: &Session, journal: &Mutex<Journal>, held: Option<&Held>) -> Result<()> {
+/// Takes a transaction back to SQLite's own protocol: the journal becomes real. What is held is to be written in
+/// place next.
+pub(super) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
     database.atomic().clear(database)?;
-    journal.lock().make_real(database)?;
-    let Some(held) = held else { return Ok(()) };
+    journal.lock().make_real(database)
+}
+
+/// Writes what is held in place.
+pub(super) fn write_in_place(session: &Session, held: &Held) -> Result<()> {
+    let database = &session.database;
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {
         let offset = u64::from(number - 1) * held.page_bytes() as u64;
