@@ -25,8 +25,8 @@ pub fn try_out(board: &Board, built: &Built) -> Result<Tally> {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let trial = Trial { board, built, directory: &directory };
-    type Check = fn(&Trial<'_>) -> Result<()>;
-    let checks: [(&str, Check); 7] = [
+    type Check<'a> = fn(&Trial<'a>) -> Result<()>;
+    let checks: [(&str, Check<'_>); 7] = [
         ("the program", Trial::program),
         ("the extension, and a crash", Trial::extension),
         ("preloaded, and its memory", Trial::preloaded),

@@ -201,7 +201,7 @@ impl Held {
         drop(self.places.split_off(&if inside == 0 { number } else { number + 1 }));
         if inside > 0 && self.places.contains_key(&number) {
             let mut page = vec![0; self.page_bytes];
-            self.read_page(number, 0, &mut page[..inside], &|_, _| Ok(()))?;
+            self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
             self.put(database, number, &page)?;
         }
         self.len = len;
