@@ -161,6 +161,12 @@ impl Pages {
         }
     }
 
+    /// The pool, for tests.
+    #[doc(hidden)]
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// One who decides what to read ahead for a connection.
     pub fn read_ahead(&self) -> ReadAhead {
         let mut reserved = 0;
