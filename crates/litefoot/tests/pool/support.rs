@@ -32,3 +32,9 @@ pub fn databases_agree(vfs: &Vfs) {
 pub fn figure(db: &Connection, name: &str) -> i64 {
     db.query_row("SELECT value FROM litefoot_stats WHERE name = ?1", [name], |row| row.get(0)).unwrap()
 }
+
+/// Whether this build of SQLite asks for pages by address; one that does not reads them.
+pub fn maps(db: &Connection) -> bool {
+    let sql = "SELECT NOT sqlite_compileoption_used('MAX_MMAP_SIZE=0')";
+    db.query_row(sql, [], |row| row.get(0)).unwrap()
+}
