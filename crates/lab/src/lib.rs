@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`crash`] | the crash simulator |
 //! | [`experiments`] | the experiments, by name |
+//! | [`nand`] | a model of NAND flash and PRAM |
 //! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
 //! | [`report`] | the figures, and the JSON that scripts read |
 //!
@@ -15,6 +16,7 @@ pub mod crash;
 mod error;
 pub mod experiments;
 pub mod harness;
+pub mod nand;
 pub mod report;
 
 pub use error::{Error, Result};

@@ -13,11 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Readable bytes behind the last frame.
 pub(super) const TAIL_BYTES: usize = 128;
 
-/// Ranges from this size on ask for large pages of memory: a page that is looked up at random costs a miss of the
-/// processor's address cache less, and what is rounded up is little.
-#[cfg(target_os = "linux")]
-const LARGE_BYTES: usize = 64 << 20;
-
 /// What the system gives and takes memory by; where its pages are larger, it refuses what is not whole.
 const SYSTEM_PAGE: usize = 4096;
 
@@ -66,11 +61,6 @@ impl Frames {
         if memory == libc::MAP_FAILED {
             return Err(failed(io::Error::last_os_error()));
         }
-        #[cfg(target_os = "linux")]
-        if bytes >= LARGE_BYTES {
-            // SAFETY: advice on the mapping made just now. Where the system has no large pages, small ones do.
-            let _ = unsafe { libc::madvise(memory, bytes, libc::MADV_HUGEPAGE) };
-        }
         let memory = NonNull::new(memory.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         let mut frames = Frames { memory, shown: memory, bytes, page_bytes };
         if SHOWN_READ_ONLY.load(Ordering::Relaxed) {
@@ -114,6 +104,14 @@ impl Frames {
     #[cfg(not(target_os = "linux"))]
     fn show_read_only(&mut self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Asks for large pages of memory from now on: a page that is looked up at random then costs a miss of the
+    /// processor's address cache less. For ranges of which much is used; else what is rounded up is memory lost.
+    pub fn ask_for_large_pages(&self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: advice on our own range. Where the system has no large pages, small ones do.
+        let _ = unsafe { libc::madvise(self.memory.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
     }
 
     /// Asks for memory of that node for frames that were not used yet. It is a wish: where the system does not

@@ -270,6 +270,9 @@ impl Pool {
             ahead_used: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         });
+        if config.budget.is_none() && count >= shared.large() {
+            shared.frames.ask_for_large_pages();
+        }
         if let Some(budget) = &config.budget {
             let member: std::sync::Weak<Shared> = Arc::downgrade(&shared);
             budget.join(member);
@@ -499,6 +502,11 @@ impl Shared {
         &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
     }
 
+    /// Frames from which on large pages of memory are worth while.
+    fn large(&self) -> usize {
+        LARGE_BYTES / self.page_bytes
+    }
+
     /// Gets memory for more frames of a partition whose lock is held.
     fn grow(&self, partition: &mut Partition) -> bool {
         let Some(budget) = &self.budget else { return false };
@@ -512,7 +520,10 @@ impl Shared {
         } else if !budget.take_for_pool(bytes, self.bytes()) {
             return false;
         }
-        self.populated.fetch_add(count, Ordering::Relaxed);
+        let before = self.populated.fetch_add(count, Ordering::Relaxed);
+        if before < self.large() && before + count >= self.large() {
+            self.frames.ask_for_large_pages();
+        }
         partition.populate(count);
         true
     }
@@ -571,6 +582,8 @@ impl Drop for Shared {
     }
 }
 
+/// Bytes from which on large pages of memory are worth while.
+const LARGE_BYTES: usize = 32 << 20;
 /// Most frames that get memory together.
 const MOST_PORTION: usize = 128;
 

@@ -2,7 +2,7 @@
 
 use super::held::{Held, before};
 use crate::error::{Error, Result};
-use crate::memory::MemoryFile;
+use crate::memory::{MemoryFile, position};
 use crate::vfs::database::Database;
 use crate::vfs::handle::{Handle, read_exactly};
 use crate::vfs::registry::Companion;
@@ -111,7 +111,7 @@ impl Handle for JournalFile {
         if let Some(real) = &journal.real {
             return read_exactly(&**real, buf, offset);
         }
-        let count = journal.memory.read(buf, offset as usize)?;
+        let count = journal.memory.read(buf, position(offset, buf.len())?)?;
         if count < buf.len() {
             buf[count..].fill(0);
             return Err(Error::ShortRead);
@@ -128,7 +128,7 @@ impl Handle for JournalFile {
         }
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
-            None => Ok(journal.memory.write(buf, offset as usize)?),
+            None => Ok(journal.memory.write(buf, position(offset, buf.len())?)?),
         }
     }
 
@@ -139,7 +139,7 @@ impl Handle for JournalFile {
         journal.has_header &= len > 0;
         match &journal.real {
             Some(real) => Ok(real.set_len(len)?),
-            None => Ok(journal.memory.set_len(len as usize)?),
+            None => Ok(journal.memory.set_len(position(len, 0)?)?),
         }
     }
 

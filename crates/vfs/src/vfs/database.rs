@@ -766,6 +766,11 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            // Their threads are the parent's, and locks may be held that nobody gives back here.
+            std::mem::forget(self.pages.get_mut().take());
+            std::mem::forget(self.share.take());
+        }
         // A forked child must not drop the lock that its parent holds on the shared file description.
         if self.is_of_this_process() && self.locks().owned {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.

@@ -26,7 +26,9 @@ pub(crate) mod shm;
 mod sql;
 pub mod statements;
 mod temporary;
+mod view;
 pub mod waiting;
+mod warm;
 pub(crate) mod writers;
 
 use crate::abi::api::Api;

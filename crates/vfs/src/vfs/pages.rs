@@ -27,6 +27,7 @@ use super::process::{Share, free_memory};
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Direct;
+use crate::readahead::{self, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, FileId, Operation, RangeLock};
 use litefoot_engine::pool::{self, Advisor, Config, Pool};
@@ -42,6 +43,8 @@ const PARTITIONS: usize = 4;
 const RUN_PAGES: u64 = 128;
 /// Smallest pages that can be read past the system's cache.
 const DIRECT_BYTES: usize = 4096;
+/// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
+const RESERVED_BYTES: usize = 20;
 /// Most pages SQLite can have.
 const MOST_PAGES: u64 = 0xffff_fffe;
 
@@ -158,9 +161,21 @@ impl Pages {
         }
     }
 
-    /// The pool, for those who decide what to read ahead.
+    /// The pool, for tests.
+    #[doc(hidden)]
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// One who decides what to read ahead for a connection.
+    pub fn read_ahead(&self) -> ReadAhead {
+        let mut reserved = 0;
+        self.pool.peek(0, &mut |page| reserved = page[RESERVED_BYTES].into());
+        let pages = self.share.bytes() / self.page_bytes();
+        ReadAhead::new(readahead::Config {
+            usable_bytes: self.page_bytes() as u32 - reserved,
+            memory_pages: u32::try_from(pages).unwrap_or(u32::MAX),
+        })
     }
 
     /// The page that lies at an offset, where that is one whole page and not the first, which SQLite never maps.
@@ -272,6 +287,31 @@ impl Pages {
 impl From<pool::Error> for Error {
     fn from(error: pool::Error) -> Error {
         Error::Io(error.to_string())
+    }
+}
+
+/// Asks one connection's [`ReadAhead`], whose pages are counted from 1.
+pub struct Ahead<'a>(pub &'a mut ReadAhead);
+
+impl Advisor for Ahead<'_> {
+    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>) {
+        let mut numbers = Vec::new();
+        let pages = u32::try_from(pool.pages()).unwrap_or(u32::MAX);
+        self.0.wanted(page as u32 + 1, pages, &InPool(pool), &mut numbers);
+        ahead.extend(numbers.into_iter().map(|number| u64::from(number) - 1));
+    }
+}
+
+/// The pages in memory, counted from 1.
+struct InPool<'a>(&'a Pool);
+
+impl Memory for InPool<'_> {
+    fn with(&self, page: u32, look: &mut dyn FnMut(&[u8])) -> bool {
+        self.0.peek(u64::from(page).wrapping_sub(1), look)
+    }
+
+    fn holds(&self, page: u32) -> bool {
+        self.0.has(u64::from(page).wrapping_sub(1))
     }
 }
 
