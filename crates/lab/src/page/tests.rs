@@ -153,3 +153,27 @@ fn the_page_needs_nothing_from_elsewhere_and_names_what_it_draws() {
         assert!(anchors.contains(link), "{link}");
     }
 }
+
+/// Short runs of all experiments, as they were written.
+fn samples() -> Vec<Report> {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports");
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| Report::from_json(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn the_experiments_have_every_figure_that_a_chart_names() {
+    let samples = samples();
+    let sample = |experiment: &str| samples.iter().find(|report| report.experiment == experiment).unwrap();
+    for chart in charts() {
+        let figures = &sample(chart.experiment).figures;
+        for name in
+            chart.series.iter().flat_map(|series| chart.points.iter().filter_map(|p| series.figure(p)))
+        {
+            assert!(figures.get(&name).is_some(), "{}: {name}", chart.id);
+        }
+    }
+    for (experiment, figure, ..) in papers::HEADLINES {
+        assert!(sample(experiment).figures.get(figure).is_some(), "{experiment} {figure}");
+    }
+}
