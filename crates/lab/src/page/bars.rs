@@ -1,7 +1,7 @@
 //! Horizontal bars: the label of a group above its bars, the number at the end of each, so that a phone shows all of it.
 
 use super::chart::Chart;
-use super::marks::{Grid, Mark, SIDE, WIDTH, series_class};
+use super::marks::{Grid, Mark, SIDE, WIDTH, class};
 use super::number::{axis_end, escape, number};
 use std::fmt::Write;
 
@@ -33,6 +33,7 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
             );
             y += LABEL;
         }
+        let top = y;
         for (index, value) in row.iter().enumerate() {
             let Some(value) = value else { continue };
             // What is nearly nothing is still seen to be there.
@@ -42,7 +43,7 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
                 text,
                 "<rect class=\"{}\" x=\"{SIDE}\" y=\"{y:.1}\" width=\"{width:.3}\" height=\"{BAR}\" rx=\"1.5\"{}>{}</rect>\
                  <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                series_class(chart, index),
+                class(chart, index, Some(point)),
                 mark.data(),
                 mark.title(),
                 SIDE + width + 4.0,
@@ -51,12 +52,19 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
             );
             y += BAR_STEP;
         }
+        let _ = writeln!(
+            text,
+            "<line class=\"axis\" x1=\"{SIDE}\" y1=\"{:.1}\" x2=\"{SIDE}\" y2=\"{:.1}\"/>",
+            top - 1.0,
+            y - BAR_STEP + BAR + 1.0
+        );
         y += GAP;
     }
-    let _ = write!(
-        text,
-        "<line class=\"axis\" x1=\"{SIDE}\" y1=\"0\" x2=\"{SIDE}\" y2=\"{:.1}\"/>",
-        y - GAP + 2.0
-    );
-    (text, y - GAP + 4.0)
+    y -= GAP;
+    if chart.even && scale > 0.0 {
+        let one = SIDE + scale;
+        let line = format!("<line class=\"even\" x1=\"{one:.2}\" y1=\"2\" x2=\"{one:.2}\" y2=\"{y:.1}\"/>\n");
+        text.insert_str(0, &line);
+    }
+    (text, y + 4.0)
 }

@@ -11,6 +11,9 @@
 
 use crate::report::Report;
 
+/// What begins with this has the same colour in all charts.
+const LITEFOOT: &str = "litefoot";
+
 /// How a grid of numbers is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -75,6 +78,8 @@ pub struct Chart {
     pub unit: &'static str,
     /// The unit over that of the figures: 100 for a share shown as percent.
     pub times: f64,
+    /// Whether 1 means that both are alike: bars have a line there.
+    pub even: bool,
     /// The grid's one side.
     pub points: &'static [Point],
     /// The grid's other side.
@@ -94,6 +99,7 @@ pub const PLAIN: Chart = Chart {
     shape: Shape::Bars,
     unit: "",
     times: 1.0,
+    even: false,
     points: &[],
     series: &[],
     printed: &[],
@@ -146,6 +152,13 @@ pub const fn printed(what: &'static str, value: &'static str) -> Printed {
     Printed { what, value }
 }
 
+impl Point {
+    /// Whether it is litefoot's.
+    pub fn is_litefoot(&self) -> bool {
+        self.label.starts_with(LITEFOOT)
+    }
+}
+
 impl Series {
     /// The figure's name for a point; nothing for the paper's numbers.
     pub fn figure(&self, point: &Point) -> Option<String> {
@@ -153,6 +166,11 @@ impl Series {
             Source::Run(pattern) => Some(pattern.replace("{}", point.key)),
             Source::Paper(_) => None,
         }
+    }
+
+    /// Whether it is litefoot's.
+    pub fn is_litefoot(&self) -> bool {
+        self.name.starts_with(LITEFOOT)
     }
 
     /// Whether it is the paper's.

@@ -1,7 +1,7 @@
 //! Lines over equally spaced points; the y axis begins at 0.
 
 use super::chart::{Chart, Number};
-use super::marks::{Grid, Mark, SIDE, WIDTH, series_class};
+use super::marks::{Grid, Mark, SIDE, WIDTH, class};
 use super::number::{axis_end, escape, number};
 use std::fmt::Write;
 
@@ -10,6 +10,8 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
 /// Room for the numbers of the y axis.
 const LEFT: f64 = 46.0;
+/// Room for half of the last point's name.
+const RIGHT: f64 = 24.0;
 const STEPS: u32 = 4;
 
 /// The drawing inside the `svg`, and its height.
@@ -18,7 +20,7 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
     let end = axis_end(most);
     let bottom = HEIGHT - BOTTOM;
     let y = |value: f64| bottom - value / end * (bottom - TOP);
-    let step = (WIDTH - LEFT - 2.0 * SIDE - 8.0) / (chart.points.len().max(2) - 1) as f64;
+    let step = (WIDTH - LEFT - RIGHT - 8.0) / (chart.points.len().max(2) - 1) as f64;
     let x = |index: usize| LEFT + 8.0 + step * index as f64;
     let mut text = String::new();
     for line in 0..=STEPS {
@@ -51,7 +53,7 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
             .collect();
         let path: Vec<String> =
             places.iter().map(|(index, number)| format!("{:.2},{:.2}", x(*index), y(number.shown))).collect();
-        let class = series_class(chart, series);
+        let class = class(chart, series, None);
         let _ = writeln!(text, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));
         for (index, number) in places {
             let mark = Mark { chart, series, label: chart.points[index].label, number };

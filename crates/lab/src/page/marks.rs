@@ -1,6 +1,6 @@
 //! What bars and lines have in common: the frame, the colours, and what a mark says to people and to scripts.
 
-use super::chart::{Chart, Number, Shape};
+use super::chart::{Chart, Number, Point, Series, Shape};
 use super::number::{escape, number};
 use super::{bars, lines};
 use crate::report::Report;
@@ -58,12 +58,24 @@ pub fn data(chart: &Chart, number: &Number) -> String {
     }
 }
 
-/// The class of a series: the paper's are outlined, ours have a colour each.
-pub fn series_class(chart: &Chart, series: usize) -> String {
-    if chart.series[series].is_paper() {
-        return "paper".to_owned();
+/// The class of a series at a point. The paper's are outlined; litefoot has a colour of its own, which is also that of what
+/// is litefoot's throughout; everything else takes the other colours in turn.
+pub fn class(chart: &Chart, series: usize, point: Option<&Point>) -> String {
+    let known = &chart.series[series];
+    let lonely = chart.series.iter().filter(|series| !series.is_paper()).count() == 1;
+    let compares = chart.points.iter().any(Point::is_litefoot);
+    if known.is_paper() {
+        "paper".to_owned()
+    } else if lonely {
+        let own = !compares || point.is_none_or(Point::is_litefoot);
+        if own { "own" } else { "s0" }.to_owned()
+    } else if chart.series.iter().position(Series::is_litefoot) == Some(series) {
+        "own".to_owned()
+    } else {
+        let first = chart.series.iter().position(Series::is_litefoot);
+        let before = (0..series).filter(|other| !chart.series[*other].is_paper() && first != Some(*other));
+        format!("s{}", before.count())
     }
-    format!("s{}", chart.series[..series].iter().filter(|before| !before.is_paper()).count())
 }
 
 /// The drawing of a chart; nothing for tables.
@@ -101,7 +113,7 @@ fn legend(chart: &Chart, grid: &Grid) -> String {
     let items: String = (0..chart.series.len())
         .filter(|index| is_there(*index) && !chart.series[*index].name.is_empty())
         .map(|index| {
-            let class = series_class(chart, index);
+            let class = class(chart, index, None);
             format!("<li><i class=\"{class}\"></i>{}</li>", escape(chart.series[index].name))
         })
         .collect();

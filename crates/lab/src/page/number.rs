@@ -41,7 +41,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The end of an axis: 1, 2, 2.5 or 5 times a power of ten, not below the value.
+/// The end of an axis, not below the value; a quarter of it is a short number.
 pub fn axis_end(value: f64) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;
@@ -49,7 +49,7 @@ pub fn axis_end(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     // A little room for rounding: 0.3 / 0.1 is not quite 3.
     let fits = |step: &f64| step * power >= value * (1.0 - 1e-9);
-    [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0].into_iter().find(fits).unwrap_or(10.0) * power
+    [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0].into_iter().find(fits).unwrap_or(10.0) * power
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn axes_end_above_their_values() {
-        for (value, end) in [(0.0, 1.0), (0.3, 0.3), (7.0, 8.0), (9.1, 10.0), (1.2, 1.5), (1234.0, 1500.0)] {
+        for (value, end) in [(0.0, 1.0), (0.3, 0.32), (0.6, 0.6), (7.0, 8.0), (9.1, 10.0), (1234.0, 1600.0)] {
             assert!((axis_end(value) - end).abs() < 1e-9 * end, "{value}: {}", axis_end(value));
         }
         assert_eq!(axis_end(f64::NAN), 1.0);

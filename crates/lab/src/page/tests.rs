@@ -120,7 +120,7 @@ fn charts_are_grids_whose_sides_fit() {
             }
             // More have no colour of their own.
             let ours = chart.series.iter().filter(|series| !series.is_paper()).count();
-            assert!(chart.shape == Shape::Table || ours <= 9, "{}", chart.id);
+            assert!(chart.shape == Shape::Table || ours <= 8, "{}", chart.id);
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! An experiment that fails does not keep the others from running; the page says which and why, and the exit code is 1.
 
-use super::watch::{Place, Schedule, Watcher};
+use super::watch::{Schedule, Watcher};
 use super::whole::WholeFile;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -88,11 +88,13 @@ pub fn all(path: &Path, jobs: &[&dyn Job], quick: bool, output: &mut Output) -> 
     let mut schedule = Schedule::new(quick);
     let mut done: Vec<Report> = Vec::new();
     let mut failed: Vec<(String, String)> = Vec::new();
+    let expected = schedule.left(jobs.iter().map(|job| job.name()));
+    output.line(format!("{} experiments, about {}", jobs.len(), duration(expected.as_secs())))?;
+    output.flush()?;
     for (index, job) in jobs.iter().enumerate() {
         let begun = Instant::now();
-        let left = schedule.left(jobs[index..].iter().map(|job| job.name()));
         let name = format!("{}/{} {}", index + 1, jobs.len(), job.name());
-        let result = job.run(&mut Watcher::at(Place { name, left, begun }));
+        let result = job.run(&mut Watcher::at(name));
         schedule.took(job.name(), begun.elapsed());
         match result {
             Ok(report) => done.push(report),
@@ -110,8 +112,13 @@ pub fn all(path: &Path, jobs: &[&dyn Job], quick: bool, output: &mut Output) -> 
             }
             None => "failed",
         };
-        let line = format!("{:8}  {end} in {}", job.name(), duration(begun.elapsed().as_secs()));
-        output.line(line)?;
+        let rest = &jobs[index + 1..];
+        let left = duration(schedule.left(rest.iter().map(|job| job.name())).as_secs().max(1));
+        let then = match rest.len() {
+            0 => String::new(),
+            many => format!("; about {left} for the other {many}"),
+        };
+        output.line(format!("{:8}  {end} in {}{then}", job.name(), duration(begun.elapsed().as_secs())))?;
         output.flush()?;
     }
     if done.is_empty() {

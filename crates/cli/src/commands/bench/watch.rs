@@ -1,32 +1,23 @@
 //! The bars of a run, and how long all of it will still take.
 
 use crate::interrupt;
-use crate::output::duration;
 use crate::progress::Bar;
 use litefoot_lab::Error;
 use litefoot_lab::harness::Progress;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A bar for each stage; stops the experiment on Ctrl-C.
 #[derive(Default)]
 pub struct Watcher {
     bar: Option<Bar>,
     done: u64,
-    place: Option<Place>,
-}
-
-/// Where in a run of several experiments this one is.
-pub struct Place {
-    /// `2/8 atomic`.
-    pub name: String,
-    /// How long it and those after it will take.
-    pub left: Duration,
-    pub begun: Instant,
+    /// What stands before each stage.
+    place: Option<String>,
 }
 
 impl Watcher {
     /// For one of several experiments.
-    pub fn at(place: Place) -> Watcher {
+    pub fn at(place: String) -> Watcher {
         Watcher { place: Some(place), ..Watcher::default() }
     }
 }
@@ -35,7 +26,7 @@ impl Progress for Watcher {
     fn begin(&mut self, stage: &str, total: u64) {
         // The last bar goes before the next one comes.
         self.bar = None;
-        let label = self.place.as_ref().map_or_else(|| stage.to_owned(), |place| place.label(stage));
+        let label = self.place.as_ref().map_or_else(|| stage.to_owned(), |place| format!("{place}: {stage}"));
         self.bar = Some(Bar::new(&label, total));
         self.done = 0;
     }
@@ -46,13 +37,6 @@ impl Progress for Watcher {
             bar.at(self.done);
         }
         interrupt::check().map_err(|_| Error::Stopped)
-    }
-}
-
-impl Place {
-    fn label(&self, stage: &str) -> String {
-        let left = self.left.saturating_sub(self.begun.elapsed());
-        format!("{} (all: about {} left), {stage}", self.name, duration(left.as_secs().max(1)))
     }
 }
 

@@ -53,6 +53,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "atomic-ratio",
+            even: true,
             title: "Speed over SQLite's",
             redraws: "Figure 4",
             unit: "litefoot over SQLite",

@@ -54,6 +54,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "pcg-over-inf",
+            even: true,
             title: "Speed over SQLite with an unbounded cache",
             redraws: "Figures 7 and 8, as ratios",
             unit: "litefoot over SQLite-INF",
@@ -68,6 +69,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "pcg-over-stock",
+            even: true,
             title: "Speed over SQLite",
             redraws: "Figures 7 and 8, as ratios",
             unit: "litefoot over SQLite",

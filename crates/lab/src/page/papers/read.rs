@@ -32,6 +32,7 @@ pub const SECTION: Section = Section {
     charts: &[
         Chart {
             id: "read-warm",
+            even: true,
             title: "Warm reads: speed over SQLite's",
             unit: "litefoot over SQLite",
             points: WARM,
@@ -44,6 +45,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "read-cold",
+            even: true,
             title: "Cold reads: speed over SQLite's",
             unit: "litefoot over SQLite",
             points: COLD,

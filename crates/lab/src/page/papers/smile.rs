@@ -79,6 +79,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "smile-prefetch",
+            even: true,
             title: "What reading ahead gains in a cold scan",
             redraws: "Figures 4.6 and 4.11",
             shape: Shape::Bars,

@@ -23,6 +23,7 @@ pub const SECTION: Section = Section {
     charts: &[
         Chart {
             id: "ssl-ratio",
+            even: true,
             title: "Speed over SQLite in WAL mode",
             redraws: "Performance evaluation (2), SD card",
             unit: "litefoot over SQLite",

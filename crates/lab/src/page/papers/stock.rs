@@ -45,7 +45,6 @@ pub const SECTION: Section = Section {
             title: "Bytes written for a transaction",
             unit: "bytes",
             series: &[run("", "bytes_per_txn.{}")],
-            note: "The bare write is counted as its 300 bytes.",
             ..COMMIT
         },
         Chart {
