@@ -31,6 +31,8 @@ OPTIONS = (
     "tier_policy",
     "normal_window",
     "busy_wait",
+    "pool",
+    "direct",
 )
 """The options that are litefoot's own."""
 

@@ -45,7 +45,7 @@ impl Lane {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn with_alarm(config: &IoConfig, alarm: Alarm) -> Lane {
         Lane { alarm: Some(alarm), ..Lane::new(config) }
     }
@@ -92,7 +92,7 @@ impl Lane {
     }
 
     /// The next batch, if there is one. If not, the caller is about to sleep where its alarm wakes it.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn next_or_sleep_elsewhere(&self) -> Option<Batch> {
         let mut waiting = self.waiting.lock();
         if !self.merge(&mut waiting) {
