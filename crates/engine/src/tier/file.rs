@@ -163,8 +163,17 @@ impl TieredFile {
         &self.tier_path
     }
 
+    /// What has happened since the file was opened, without the writes of every slot.
+    pub fn activity(&self) -> Statistics {
+        self.told(false)
+    }
+
     /// What has happened since the file was opened.
     pub fn statistics(&self) -> Statistics {
+        self.told(true)
+    }
+
+    fn told(&self, slots: bool) -> Statistics {
         let state = self.state.read();
         let counters = state.counters;
         Statistics {
@@ -178,7 +187,7 @@ impl TieredFile {
             moved_home: counters.moved_home,
             changed_slot: counters.changed_slot,
             drains: counters.drains,
-            slot_writes: state.slots.all_writes().collect(),
+            slot_writes: if slots { state.slots.all_writes().collect() } else { Vec::new() },
         }
     }
 }

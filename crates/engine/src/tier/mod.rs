@@ -49,7 +49,8 @@
 //! # What it does not promise
 //! Redo logs and rollback journals beside a marked file are the caller's business: SQLite reads a `-wal` and plays
 //! back a hot `-journal` before it looks at the database's first bytes. Whoever lets chunks leave keeps both under
-//! names that stock SQLite does not look for, or on the tier.
+//! names that stock SQLite does not look for, or on the tier: [`TieredFile::stay`] keeps everything home until they
+//! are, and [`TieredFile::leave`] marks the file.
 //!
 //! # The order of everything
 //! ```text

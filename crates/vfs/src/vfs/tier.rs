@@ -50,6 +50,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Slots whose writes are sorted with every sync; those of a larger device are told by itself (`litefoot tier stat`).
+const MOST_SORTED: u32 = 16 << 10;
+
 /// The tiered file of a database.
 pub(crate) struct Tier {
     tiered: Arc<TieredFile>,
@@ -242,11 +245,11 @@ impl Database {
         tier.tiered.stay();
         tier.tiered.drain()?;
         tier.marked.store(false, Ordering::Release);
-        // What a marked file could not be cut to.
+        // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
+        // SQLite bears with.
         let len = self.file_len()?;
         if len < tier.file.len()? && len < CHUNK_BYTES as u64 {
             tier.file.set_len(len)?;
-            tier.file.sync()?;
         }
         self.note_tier();
         Ok(())
@@ -294,8 +297,13 @@ impl Database {
     /// Shows what the tier has done.
     pub(super) fn note_tier(&self) {
         let Some(tier) = self.tier() else { return };
-        let (stats, seen) = (self.counters(), tier.tiered.statistics());
-        let (least, median, most) = seen.wear();
+        let (stats, seen) = (self.counters(), tier.tiered.activity());
+        if seen.slots <= MOST_SORTED {
+            let (least, median, most) = tier.tiered.statistics().wear();
+            Stats::set(&stats.tier_least_slot_writes, least);
+            Stats::set(&stats.tier_median_slot_writes, median);
+            Stats::set(&stats.tier_most_slot_writes, most);
+        }
         for (place, value) in [
             (&stats.tier_slots, u64::from(seen.slots)),
             (&stats.tier_away, seen.away as u64),
@@ -303,9 +311,6 @@ impl Database {
             (&stats.tier_moved_home, seen.moved_home),
             (&stats.tier_changed_slot, seen.changed_slot),
             (&stats.tier_drains, seen.drains),
-            (&stats.tier_least_slot_writes, least),
-            (&stats.tier_median_slot_writes, median),
-            (&stats.tier_most_slot_writes, most),
         ] {
             Stats::set(place, value);
         }
