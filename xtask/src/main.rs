@@ -4,7 +4,7 @@
 //! fails, and ends with one line: how many checks passed and failed. A check is a test that `cargo test`
 //! counts, or a step that has no tests of its own.
 //!
-//! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`].
+//! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`.
 
 mod boards;
 mod licences;
@@ -61,7 +61,6 @@ const STEPS: &[Step] = &[
             process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
         },
     },
-    Step { name: "sqlite", does: "the pool under other builds of SQLite", run: sqlite::check },
     Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step {
         name: "end-to-end",
@@ -104,6 +103,10 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Builds SQLite twice more: no step of the checks.
+const SQLITE: Step =
+    Step { name: "sqlite", does: "the pool under other builds of SQLite", run: sqlite::check };
+
 const BOARDS: Step = Step {
     name: "boards",
     does: "built for small boards as released, tried under emulation, and measured",
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["boards"] => test(vec![&BOARDS]),
+        ["sqlite"] => test(vec![&SQLITE]),
         ["test"] => test(STEPS.iter().collect()),
         ["test", names @ ..] => match names.iter().map(|name| find(name)).collect() {
             Ok(steps) => test(steps),
@@ -129,7 +133,9 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 }
 
 fn usage(complaint: &str) -> ExitCode {
-    eprintln!("xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n\nSteps:");
+    eprintln!(
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n\nSteps:"
+    );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);
     }

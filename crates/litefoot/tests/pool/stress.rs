@@ -182,7 +182,7 @@ fn every_journal_mode_with_small_and_large_pages() {
 
 /// Short, for the thread sanitizer.
 #[test]
-fn threads_read_and_write_pages_in_turn() {
+fn together_they_read_and_write_pages_in_turn() {
     for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {
         let name = format!("threads-{mode}");
         run(&name, &Run { mode, page_bytes, changes: 12, refuses_one_in: 0, seed: 5, options: "" });
