@@ -347,8 +347,9 @@ fn a_power_cut_at_any_moment_of_a_first_run_is_recovered_from() {
     }
 }
 
-/// Cuts the power while a database that stock SQLite has just left gets a tier; answers what went wrong.
-fn cut_behind_stock(setup: &str, faults: Faults) -> Option<String> {
+/// Cuts the power while a database that stock SQLite has just left gets a tier, from a connection with its own mode;
+/// answers what went wrong.
+fn cut_behind_stock(setup: &str, mode: &str, faults: Faults) -> Option<String> {
     let medium = SimMedium::new();
     let passing = Vfs::builder(format!("{}-stock", vfs(&medium).name()))
         .medium(Arc::new(medium.clone()))
@@ -363,6 +364,7 @@ fn cut_behind_stock(setup: &str, faults: Faults) -> Option<String> {
     medium.set_faults(faults);
     let vfs = vfs(&medium);
     let db = vfs.open(TIERED).unwrap();
+    db.execute_batch(mode).unwrap();
     insert(&db, 1);
     let marked = medium.operations();
     insert(&db, 5);
@@ -386,17 +388,24 @@ fn cut_behind_stock(setup: &str, faults: Faults) -> Option<String> {
     None
 }
 
-/// What stock SQLite removes it does not make durable. It must not come back beside a marked file.
+/// What stock SQLite removes it does not make durable. It must not come back beside a marked file. In the mode DELETE
+/// SQLite removes an empty journal itself with the first commit; in the mode TRUNCATE it stays.
 #[test]
 fn what_is_gone_beside_the_database_is_gone_for_good_before_the_file_is_marked() {
+    let truncate = "PRAGMA journal_mode=truncate; PRAGMA synchronous=NORMAL;";
     let cases = [
-        ("PRAGMA journal_mode=wal", SyncSite::Directory),
-        ("PRAGMA journal_mode=truncate; PRAGMA synchronous=NORMAL", SyncSite::File(FileKind::Journal)),
+        ("PRAGMA journal_mode=wal", "", SyncSite::Directory),
+        (truncate, "PRAGMA journal_mode=truncate", SyncSite::File(FileKind::Journal)),
     ];
-    for (setup, site) in cases {
-        assert_eq!(cut_behind_stock(setup, Faults::default()), None, "{setup}");
-        let noticed = cut_behind_stock(setup, Faults::ignoring(site, Some(0)));
-        eprintln!("{setup}: {noticed:?}");
+    for (setup, mode, site) in cases {
+        assert_eq!(cut_behind_stock(setup, mode, Faults::default()), None, "{setup}");
+        let noticed = cut_behind_stock(setup, mode, Faults::ignoring(site, Some(0)));
         assert!(noticed.is_some(), "{setup}: nothing went wrong without the sync of {site:?}");
+    }
+    for mode in ["delete", "persist"] {
+        assert_eq!(
+            cut_behind_stock(truncate, &format!("PRAGMA journal_mode={mode}"), Faults::default()),
+            None
+        );
     }
 }
