@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod tiny;
+
 use litefoot::rusqlite::{self, Connection, OpenFlags};
 use litefoot::{Options, Vfs};
 use litefoot_engine::device::sim::{Faults, Random, SyncSite};
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PLAIN: &str = "/db/app.db";
+const DEVICE: &str = "/fast/app.tier";
 const TIERED: &str = "file:/db/app.db?tier=/fast/app.tier&tier_size=128k&tier_policy=lru";
 const MODES: [&str; 2] = ["delete", "wal"];
 
