@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod full;
 mod tiny;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};
