@@ -192,6 +192,7 @@ impl TieredFile {
     }
 }
 
+/// It has no descriptor, and nothing past the system's cache: either would find flash alone.
 impl File for TieredFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
         self.state.read().read(buf, offset)

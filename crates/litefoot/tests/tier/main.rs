@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod full;
+mod pool;
 mod tiny;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};
@@ -81,9 +82,13 @@ fn stock(medium: &SimMedium) -> rusqlite::Result<i64> {
             std::fs::write(directory.path().join(path.file_name().unwrap()), bytes).unwrap();
         }
     }
-    let path = directory.path().join("app.db");
-    let db = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")?;
+    let db = stock_at(directory.path().join("app.db"))?;
     db.query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+}
+
+/// Plain SQLite on real files.
+fn stock_at(path: impl AsRef<Path>) -> rusqlite::Result<Connection> {
+    Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")
 }
 
 /// Opening is refused with these words, by the open itself, and nothing is written.
