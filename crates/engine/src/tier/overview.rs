@@ -39,6 +39,11 @@ impl Overview {
         flash.as_os_str().as_encoded_bytes().starts_with(self.flash_path.as_os_str().as_encoded_bytes())
     }
 
+    /// Writes of all slots.
+    pub fn writes(&self) -> u64 {
+        self.slot_writes.iter().sum()
+    }
+
     /// The least, the median and the most writes of a slot.
     pub fn wear(&self) -> (u64, u64, u64) {
         wear(&self.slot_writes)

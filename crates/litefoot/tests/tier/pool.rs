@@ -76,7 +76,7 @@ fn reads_past_the_systems_cache_and_ahead_find_chunks_where_they_are() {
             assert!(stat(&db, "pool.prefetched") > 100, "{mode}: {}", stat(&db, "pool.prefetched"));
             assert!(vfs.databases()[0].wrong_pages().is_empty());
             drop(db);
-            let plain = stock_at(&path("app.db")).unwrap();
+            let plain = stock_at(path("app.db")).unwrap();
             check(&plain, &versions, "");
         }
     }

@@ -54,6 +54,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
             "device": away.device.to_string_lossy(),
             "slots": overview.map(|overview| overview.slot_writes.len()),
             "away": overview.map(|overview| overview.away),
+            "writes": overview.map(litefoot_engine::tier::Overview::writes),
             "slot_writes": wear.map(|(min, median, max)| json!({"min": min, "median": median, "max": max})),
         })
     });

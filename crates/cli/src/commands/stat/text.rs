@@ -1,6 +1,6 @@
 //! What `litefoot stat` prints for people.
 
-use super::super::tier::spread;
+use super::super::tier::{living, spread};
 use super::Seen;
 use crate::inspect::{Content, Files, Owner, process};
 use crate::output::{duration, grouped};
@@ -28,7 +28,8 @@ pub fn describe(files: &Files) -> Vec<Row> {
         match &away.overview {
             Ok(overview) => {
                 let (least, median, most) = overview.wear();
-                add("tier", format!("{} chunks live on {device}", grouped(overview.away as u64)));
+                add("tier", format!("{} on {device}", living(overview.away)));
+                add("writes of the tier", grouped(overview.writes()));
                 add("writes of a tier slot", spread(least, median, most));
             }
             Err(why) => add("tier", format!("parts live on {device}, which cannot be read: {why}")),

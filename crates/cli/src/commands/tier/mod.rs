@@ -3,7 +3,7 @@
 mod drain;
 mod stat;
 
-pub use stat::spread;
+pub use stat::{living, spread};
 
 use crate::failure::Failure;
 use clap::Subcommand;

@@ -33,7 +33,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let (device, overview) = find(&medium, &args)?;
     let (least, median, most) = overview.wear();
-    let all: u64 = overview.slot_writes.iter().sum();
     let whereabouts = match overview.whereabouts {
         Whereabouts::Home => "home",
         Whereabouts::Crossing => "crossing",
@@ -48,7 +47,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             "slots": overview.slot_writes.len(),
             "chunk_bytes": tier::CHUNK_BYTES,
             "away": overview.away,
-            "writes": all,
+            "writes": overview.writes(),
             "slot_writes": {"min": least, "median": median, "max": most},
         });
         output.line(format!("{object:#}"))?;
@@ -56,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let state = match overview.whereabouts {
             Whereabouts::Home => "free: everything is at home".to_owned(),
             Whereabouts::Crossing => "chunks were leaving or coming back at a power cut".to_owned(),
-            Whereabouts::Away => format!("{} chunks live on it", grouped(overview.away as u64)),
+            Whereabouts::Away => format!("{} on it", living(overview.away)),
         };
         output.pairs([
             ("device", device.display().to_string()),
@@ -66,12 +65,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
                 "slots",
                 format!("{} of {} bytes", grouped(overview.slot_writes.len() as u64), tier::CHUNK_BYTES),
             ),
-            ("writes", grouped(all)),
+            ("writes", grouped(overview.writes())),
             ("writes of a slot", spread(least, median, most)),
         ])?;
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// So many chunks live somewhere.
+pub fn living(chunks: usize) -> String {
+    if chunks == 1 { "1 chunk lives".to_owned() } else { format!("{} chunks live", grouped(chunks as u64)) }
 }
 
 /// Writes of slots in one line.
