@@ -2,6 +2,7 @@
 //!
 //! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability.
 
+use litefoot_engine::tier::Kind;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,12 @@ pub struct Options {
     pub sla_size: usize,
     /// Where the statement log lies, if not beside the database.
     pub nvram: Option<PathBuf>,
+    /// The file on a fast non-volatile device that hot chunks of the database live on.
+    pub tier: Option<PathBuf>,
+    /// Bytes of it.
+    pub tier_size: usize,
+    /// Which chunks live there.
+    pub tier_policy: Kind,
     /// How long what was committed at `synchronous=NORMAL` may take to be durable.
     pub normal_window: Duration,
     /// How long a writer waits for its turn inside the process.
@@ -64,6 +71,9 @@ impl Default for Options {
             log_bytes: 4 << 20,
             sla_size: 4 << 20,
             nvram: None,
+            tier: None,
+            tier_size: 8 << 20,
+            tier_policy: Kind::Ewma,
             normal_window: Duration::from_millis(10),
             busy_wait: Duration::from_secs(5),
             pool: None,
@@ -139,6 +149,43 @@ const KNOWN: &[Known] = &[
             Ok(())
         },
         get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "tier",
+        help: "a file on a fast non-volatile device on which the chunks live that are written most, and the logs; \
+               needed whenever the database is opened, until a clean close or `litefoot tier drain` has brought \
+               them home; each database needs its own",
+        set: |options, value| {
+            options.tier = (!value.is_empty()).then(|| PathBuf::from(value));
+            Ok(())
+        },
+        get: |options| options.tier.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "tier_size",
+        help: "bytes (K, M, G) of that file; it keeps the size it has while chunks live on it",
+        set: |options, value| size(value).map(|value| options.tier_size = value),
+        get: |options| options.tier_size.to_string(),
+    },
+    Known {
+        name: "tier_policy",
+        help: "ewma or lru: which chunks live there, those written most over the last transactions, or those \
+               written last",
+        set: |options, value| {
+            options.tier_policy = match value {
+                "ewma" => Kind::Ewma,
+                "lru" => Kind::Lru,
+                _ => return Err("takes ewma or lru"),
+            };
+            Ok(())
+        },
+        get: |options| {
+            match options.tier_policy {
+                Kind::Ewma => "ewma",
+                Kind::Lru => "lru",
+            }
+            .to_owned()
+        },
     },
     Known {
         name: "normal_window",

@@ -41,6 +41,8 @@ pub struct Options {
     pub cuts: Option<u64>,
     /// Which journals, where the experiment takes [`Flag::Journal`].
     pub journals: Journals,
+    /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
+    pub tier: bool,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             directory: PathBuf::from("."),
             cuts: None,
             journals: Journals::default(),
+            tier: false,
         }
     }
 }
@@ -62,6 +65,8 @@ pub enum Flag {
     Cuts,
     /// [`Options::journals`].
     Journal,
+    /// [`Options::tier`].
+    Tier,
 }
 
 /// An experiment.
@@ -105,7 +110,7 @@ pub const ALL: &[Experiment] = &[
     Experiment {
         name: "crash",
         description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
-        flags: &[Flag::Cuts, Flag::Journal],
+        flags: &[Flag::Cuts, Flag::Journal, Flag::Tier],
         run: crash::run,
     },
     Experiment {

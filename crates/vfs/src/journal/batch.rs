@@ -167,7 +167,7 @@ impl Batcher {
             return Ok(());
         }
         if session.has_real_journal() {
-            session.database.atomic().clear(&session.database)?;
+            session.database.atomic().clear_for_journal(&session.database)?;
             self.batch = Batch::Classic;
             return Ok(());
         }

@@ -166,7 +166,7 @@ impl Handle for JournalFile {
 /// place next.
 pub(super) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
-    database.atomic().clear(database)?;
+    database.atomic().clear_for_journal(database)?;
     journal.lock().make_real(database)
 }
 

@@ -181,6 +181,9 @@ impl AtomicLog {
     }
 
     fn open<'a>(&self, state: &'a mut State, database: &Database) -> Result<&'a mut RedoLog> {
+        if database.awaits_tier() {
+            state.move_to_tier(database)?;
+        }
         match &mut state.redo {
             Some(redo) => Ok(redo),
             none => {
@@ -259,6 +262,15 @@ impl AtomicLog {
         }
     }
 
+    /// Prepares for a journal beside the database: as [`AtomicLog::clear`], and nothing is away.
+    pub fn clear_for_journal(&self, database: &Database) -> Result<()> {
+        if database.tier().is_none() {
+            return self.clear(database);
+        }
+        self.retire(database)?;
+        database.come_home()
+    }
+
     /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
     pub fn retire(&self, database: &Database) -> Result<()> {
         if !self.is_live() {
@@ -278,6 +290,18 @@ impl AtomicLog {
 }
 
 impl State {
+    /// Begins to log beside the tier device, where nothing waits in the log that there is.
+    fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+        if let Some(redo) = &mut self.redo {
+            if !redo.is_empty() || redo.has_slots() {
+                return Ok(());
+            }
+            redo.delete()?;
+        }
+        self.redo = None;
+        database.move_to_tier().map(drop)
+    }
+
     /// Appends what is held to the log, page 1 only where it must be.
     fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
@@ -322,7 +346,7 @@ impl State {
         let database_pages = (held.len() / page_bytes as u64) as u32;
         let numbers: Vec<u32> = (1..=database_pages).collect();
         let base = |buf: &mut [u8], offset: u64| {
-            let read = database.file().read_at(buf, offset)?;
+            let read = database.data().read_at(buf, offset)?;
             buf[read..].fill(0);
             Ok(())
         };
@@ -406,7 +430,7 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
         && !redo.contains(number)
         && redo.database_pages() == (held.len() / page_bytes as u64) as u32
         && page_bytes <= database.atomic_write_bytes()
-        && offset + page_bytes as u64 <= database.file().len()?;
+        && offset + page_bytes as u64 <= database.data().len()?;
     if !alone {
         return Ok(false);
     }
@@ -426,7 +450,7 @@ fn copy_in_place(
 ) -> Result<()> {
     write_newest(database, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.is_behind_end() || database.file().len()? == size {
+    if database.is_behind_end() || database.data().len()? == size {
         Ok(())
     } else {
         database.set_len_unseen(size)
@@ -470,7 +494,7 @@ fn write_in_place(
 /// Refuses a log that cannot be this database's: its pages have another size, and it does not hold the whole
 /// database, as after a VACUUM.
 fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
-    let file_bytes = database.page_bytes(database.file().len()?)?;
+    let file_bytes = database.page_bytes(database.data().len()?)?;
     let whole = redo.page_numbers().take_while(|number| *number <= redo.database_pages()).count()
         == redo.database_pages() as usize;
     if file_bytes == 0 || file_bytes == redo.page_bytes() as usize || whole {
@@ -488,7 +512,7 @@ fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
 fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     let mut version = [0];
     if !redo.read_page(1, READ_VERSION, &mut version)? {
-        database.file().read_at(&mut version, READ_VERSION as u64)?;
+        database.data().read_at(&mut version, READ_VERSION as u64)?;
     }
     Ok(version[0] == 2)
 }

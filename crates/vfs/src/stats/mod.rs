@@ -99,6 +99,24 @@ figures! {
     pool_process_bytes as "pool.process_bytes": Gauge,
     /// Whether pages are read past the system's cache; option direct.
     pool_direct as "pool.direct": Gauge,
+    /// Slots of the tier device; option tier_size.
+    tier_slots as "tier.slots": Gauge,
+    /// Chunks of the database that live on the tier device.
+    tier_away as "tier.away": Gauge,
+    /// Chunks moved to the tier device.
+    tier_moved_in as "tier.moved_in": Counter,
+    /// Chunks moved home from the tier device.
+    tier_moved_home as "tier.moved_home": Counter,
+    /// Chunks that changed slots to spread wear.
+    tier_changed_slot as "tier.changed_slot": Counter,
+    /// Times that everything was brought home.
+    tier_drains as "tier.drains": Counter,
+    /// Writes of the slot that was written least, since the device was made.
+    tier_least_slot_writes as "tier.slot_writes_min": Gauge,
+    /// Writes of the slot in the middle.
+    tier_median_slot_writes as "tier.slot_writes_median": Gauge,
+    /// Writes of the slot that was written most.
+    tier_most_slot_writes as "tier.slot_writes_max": Gauge,
 }
 
 /// What was written to files of one kind.

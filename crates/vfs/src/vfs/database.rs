@@ -13,6 +13,7 @@ use super::pages::{Pages, Setup};
 use super::process::Share;
 use super::registry::Companion;
 use super::shm::SharedMemory;
+use super::tier::{Tier, redo_log_beside};
 use super::writers::Writers;
 use crate::abi::api::Api;
 use crate::abi::statement::OwnConnection;
@@ -45,6 +46,8 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct Database {
     medium: Arc<dyn Medium>,
     file: Arc<dyn File>,
+    /// What takes its place for all that is read and written, where there is a tier.
+    tier: OnceLock<Tier>,
     path: PathBuf,
     options: Options,
     writable: bool,
@@ -150,6 +153,7 @@ impl Database {
         Database {
             medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
+            tier: OnceLock::new(),
             path: setup.path,
             writable: setup.writable,
             fork_generation: ownership::fork_generation(),
@@ -185,9 +189,33 @@ impl Database {
         }
     }
 
-    /// The database file.
+    /// The database file as it is on flash: its locks and its identity.
     pub fn file(&self) -> &dyn File {
         &*self.file
+    }
+
+    /// The same, to be kept.
+    pub(super) fn flash(&self) -> Arc<dyn File> {
+        self.file.clone()
+    }
+
+    /// What the database is read from and written to.
+    pub fn data(&self) -> &Arc<dyn File> {
+        self.tier.get().map_or(&self.file, Tier::file)
+    }
+
+    /// The tier, where there is one and this process owns the database.
+    pub(crate) fn tier(&self) -> Option<&Tier> {
+        self.tier.get()
+    }
+
+    /// Whether the database is litefoot's to look after, and not only passed on.
+    pub(super) fn host_is_there(&self) -> bool {
+        self.host.is_some()
+    }
+
+    pub(super) fn set_tier(&self, tier: Tier) {
+        let _ = self.tier.set(tier);
     }
 
     /// The medium that holds the database and everything beside it.
@@ -261,16 +289,17 @@ impl Database {
     }
 
     /// Makes this process the owner.
-    fn own(&self) -> Result<()> {
+    pub(super) fn own(&self) -> Result<()> {
         let mut locks = self.locks();
         if !locks.owned {
             ownership::acquire(&*self.file, self.writable)?;
             locks.owned = true;
-            if self.holds_back
-                && let Err(error) = self.take_over()
-            {
+            if let Err(error) = self.take_over() {
                 locks.owned = false;
-                ownership::release(&*self.file)?;
+                // A tier is used further by whoever tries again; until then nobody else may have the file.
+                if self.tier.get().is_none() {
+                    ownership::release(&*self.file)?;
+                }
                 return Err(error);
             }
             self.owned.store(true, Ordering::Release);
@@ -316,7 +345,7 @@ impl Database {
             return Ok(pages.clone());
         }
         if pages.is_none() {
-            let (file, log) = (&self.file, &self.atomic);
+            let (file, log) = (self.data(), &self.atomic);
             let (direct, stats) = (self.options.direct, &self.stats);
             let setup = Setup { file, log, page_bytes, len, direct, stats };
             *pages = Pages::new(self.share(), &setup).map(Arc::new);
@@ -395,6 +424,7 @@ impl Database {
         if let Some(pages) = self.known_pages() {
             pages.note();
         }
+        self.note_tier();
         let mut rows = self.stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
@@ -404,8 +434,12 @@ impl Database {
 
     /// The process has become the owner.
     fn take_over(&self) -> Result<()> {
+        if !self.holds_back {
+            return self.refuse_marked();
+        }
+        self.open_tier()?;
         self.atomic.recover(self)?;
-        self.len.store(self.file.len()?, Ordering::Release);
+        self.len.store(self.data().len()?, Ordering::Release);
         for companion in [Companion::Wal, Companion::Journal] {
             let there = self.medium.identity(&self.companion_path(companion))?;
             self.set_alone(companion, there.is_none());
@@ -501,7 +535,7 @@ impl Database {
     /// Length of the database file.
     pub fn file_len(&self) -> Result<u64> {
         match self.len.load(Ordering::Acquire) {
-            UNKNOWN => Ok(self.file.len()?),
+            UNKNOWN => Ok(self.data().len()?),
             known => Ok(known),
         }
     }
@@ -533,7 +567,16 @@ impl Database {
             }
         }
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
+        if !last || !self.is_of_this_process() {
+            return Ok(());
+        }
+        self.atomic.retire(self)?;
+        if self.tier.get().is_none() {
+            return Ok(());
+        }
+        // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
+        let locks = self.locks();
+        if locks.table.is_free() { self.close_tier() } else { Ok(()) }
     }
 
     /// Notes that a connection keeps more or less memory for its transactions.
@@ -554,7 +597,18 @@ impl Database {
 
     /// Where a companion lies, if it is there.
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
-        companion.of(&self.path)
+        match (&self.options.tier, companion) {
+            (Some(device), Companion::Wal | Companion::StatementLog)
+                if self.tier.get().is_some_and(Tier::is_marked) =>
+            {
+                if companion == Companion::Wal {
+                    redo_log_beside(device)
+                } else {
+                    companion.of(device)
+                }
+            }
+            _ => companion.of(&self.path),
+        }
     }
 
     /// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished
@@ -576,7 +630,7 @@ impl Database {
             return Ok(known as usize);
         }
         let mut header = [0; PAGE_SIZE_OFFSET + 2];
-        let read = self.file.read_at(&mut header, 0)?;
+        let read = self.data().read_at(&mut header, 0)?;
         let bytes = page_bytes_in(&header[..read]);
         self.page_bytes.store(bytes, Ordering::Relaxed);
         Ok(bytes as usize)
@@ -586,7 +640,7 @@ impl Database {
     pub fn reserve(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
-        Ok(self.file.allocate(len)?)
+        Ok(self.data().allocate(len)?)
     }
 
     /// Reads exactly `buf` of the database as it was committed last.
@@ -599,7 +653,7 @@ impl Database {
 
     /// The same past the pages in memory.
     fn read_medium(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
+        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&**self.data(), buf, offset) }
     }
 
     /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
@@ -608,8 +662,8 @@ impl Database {
         self.atomic.undisturbed(|| {
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            self.file.write_at(buf, offset)?;
-            self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+            self.data().write_at(buf, offset)?;
+            self.count_write(offset, buf.len());
             Ok(())
         })
     }
@@ -625,13 +679,17 @@ impl Database {
         if self.behind_end.swap(false, Ordering::AcqRel) {
             let len = self.len.load(Ordering::Acquire);
             if len != UNKNOWN && self.latch.reason().is_none() {
-                let _ = self.file.set_len(len);
+                let _ = self.data().set_len(self.least_len(len));
             }
         }
     }
 
     /// Bytes of a page that may be overwritten in place, whole or not at all.
     pub fn atomic_write_bytes(&self) -> usize {
+        // The chunks of a page may be on two devices.
+        if self.tier.get().is_some() {
+            return 0;
+        }
         match self.options.atomic {
             AtomicWrites::Auto => self.file.guarantees().atomic_write_bytes as usize,
             AtomicWrites::Assume4k => ASSUMED_ATOMIC_BYTES,
@@ -692,8 +750,8 @@ impl Database {
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
-        self.file.write_at(buf, offset)?;
-        self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+        self.data().write_at(buf, offset)?;
+        self.count_write(offset, buf.len());
         self.note_len(|known| known.max(offset + buf.len() as u64));
         Ok(())
     }
@@ -703,7 +761,7 @@ impl Database {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
-        self.file.set_len(len)?;
+        self.data().set_len(self.least_len(len))?;
         self.note_len(|_| len);
         Ok(())
     }
@@ -711,6 +769,13 @@ impl Database {
     /// Syncs the database file if it was written since the last sync.
     pub fn sync_if_written(&self) -> Result<()> {
         if self.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
+    }
+
+    /// Counts a write of the database file. With a tier the devices beneath count their own.
+    fn count_write(&self, offset: u64, bytes: usize) {
+        if self.tier.get().is_none() {
+            self.stats.add_write(FileKind::Database, offset, bytes as u64);
+        }
     }
 
     /// Changes whenever another log, or none, has to be asked for.
@@ -741,8 +806,11 @@ impl Database {
         self.latch.check(&self.path)?;
         // Before the sync: what is written meanwhile counts as written after it.
         self.written.store(false, Ordering::Release);
-        self.latch.watch(self.file.sync())?;
-        self.stats.add_sync(FileKind::Database);
+        self.latch.watch(self.data().sync())?;
+        match self.tier.get() {
+            None => self.stats.add_sync(FileKind::Database),
+            Some(_) => self.note_tier(),
+        }
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced.store(false, Ordering::Release);
@@ -766,13 +834,19 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        let tier = self.tier.take();
         if !self.is_of_this_process() {
             // Their threads are the parent's, and locks may be held that nobody gives back here.
             std::mem::forget(self.pages.get_mut().take());
             std::mem::forget(self.share.take());
+            // Nor is what the parent has begun on the tier to be ended here.
+            std::mem::forget(tier);
+            return;
         }
+        // Before the file is anybody else's.
+        tier.iter().for_each(Tier::close);
         // A forked child must not drop the lock that its parent holds on the shared file description.
-        if self.is_of_this_process() && self.locks().owned {
+        if tier.is_some() || self.locks().owned {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
         }

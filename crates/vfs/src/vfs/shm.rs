@@ -18,11 +18,23 @@ const REGIONS: usize = 4096;
 /// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
 const REGION_ALIGNMENT: usize = 64;
 
+/// Slots of the wal-index (SQLite's `wal.c`).
+pub(super) const WRITE_SLOT: usize = 0;
+pub(super) const CHECKPOINT_SLOT: usize = 1;
+pub(super) const READ_SLOTS: usize = 3;
+
 /// The slots that one handle holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeldSlots {
     shared: u8,
     exclusive: u8,
+}
+
+impl HeldSlots {
+    /// Whether its holder reads: it holds one of the slots of readers.
+    pub fn reads(self) -> bool {
+        self.shared >> READ_SLOTS != 0
+    }
 }
 
 /// The shared memory of one database.

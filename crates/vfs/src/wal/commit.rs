@@ -27,6 +27,8 @@ use super::frames::{Frames, Transaction};
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
 use crate::error::Result;
+use crate::vfs::database::Database;
+use crate::vfs::registry::Companion;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record, Writer};
@@ -419,8 +421,11 @@ impl Commits {
     }
 
     /// SQLite begins its log anew; everything is in the database file, and that is synced.
-    pub fn void(&self, frames: &RwLock<Frames>) -> Result<()> {
+    pub fn void(&self, frames: &RwLock<Frames>, database: &Database) -> Result<()> {
         self.leave(frames, |media| {
+            if database.awaits_tier() {
+                return media.move_to_tier(database);
+            }
             media.statements.retire();
             media.statements.sync()?;
             media.redo.reset();
@@ -432,15 +437,11 @@ impl Commits {
     pub fn delete(&self, frames: &RwLock<Frames>) -> Result<()> {
         self.leave(frames, |media| {
             media.statements.delete()?;
-            media.redo.delete()
+            Ok(media.redo.delete()?)
         })
     }
 
-    fn leave(
-        &self,
-        frames: &RwLock<Frames>,
-        end: impl FnOnce(&mut Media) -> litefoot_engine::device::Result<()>,
-    ) -> Result<()> {
+    fn leave(&self, frames: &RwLock<Frames>, end: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
         let mut media = self.media.lock();
         end(&mut media)?;
         // Before anybody can fold them once more.
@@ -490,6 +491,17 @@ impl Queue {
 }
 
 impl Media {
+    /// Everything is in the database file, and that is synced: removes both logs, and begins them anew beside the tier
+    /// device as soon as they can lie there.
+    fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+        self.statements.delete()?;
+        self.redo.delete()?;
+        database.move_to_tier()?;
+        self.statements.relocate(&database.statement_path());
+        self.redo.relocate(&database.companion_path(Companion::Wal));
+        Ok(())
+    }
+
     /// Makes the statement log ready for records up to `room` bytes.
     fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_engine::device::Result<()> {
         self.statements.reserve(room)?;

@@ -328,7 +328,7 @@ impl Wal {
         }
         self.before_in_place()?;
         database.sync_if_written()?;
-        self.commits.void(&self.frames)
+        self.commits.void(&self.frames, database)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may
