@@ -11,8 +11,9 @@ use std::time::Duration;
 pub struct Options {
     /// Give up ownership: the platform's own VFS serves this database, for ordinary multi-process use.
     pub shared: bool,
-    /// Bytes of the write-ahead log that are kept in memory.
-    pub wal_memory: usize,
+    /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
+    /// memory of the process.
+    pub wal_memory: Option<usize>,
     /// Which single-page transactions are written in place.
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database begins it anew.
@@ -75,7 +76,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             shared: false,
-            wal_memory: 16 << 20,
+            wal_memory: None,
             atomic: AtomicWrites::Auto,
             log_bytes: 4 << 20,
             sla_size: 4 << 20,
@@ -109,9 +110,13 @@ const KNOWN: &[Known] = &[
     },
     Known {
         name: "wal_memory",
-        help: "bytes (K, M, G) of the write-ahead log kept in memory; what is beyond goes to a temporary file",
-        set: |options, value| size(value).map(|value| options.wal_memory = value),
-        get: |options| options.wal_memory.to_string(),
+        help: "most bytes (K, M, G) of the write-ahead log, and of a transaction's pages, in memory; auto: 16M of the \
+               log between transactions, and for one under way what is free of the memory of the process (pool)",
+        set: |options, value| {
+            options.wal_memory = if value == "auto" { None } else { Some(size(value)?) };
+            Ok(())
+        },
+        get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
     Known {
         name: "atomic",

@@ -103,7 +103,7 @@ impl RunSetup {
             options.sla_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
-            options.wal_memory = 0;
+            options.wal_memory = Some(0);
             options.sla_size = SMALL_LOG_BYTES / 4;
         }
         options

@@ -81,7 +81,7 @@ impl FileObject {
         // statement of the connection.
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
-            use_pool(handle, database.share().bytes());
+            use_pool(handle, database.share().spill_bytes());
         }
         if !database.holds_back() {
             return;
@@ -102,15 +102,12 @@ impl FileObject {
     }
 }
 
-/// The part of the pool's bytes that a transaction may change before SQLite writes pages away.
-const SPILL_SHARE: usize = 8;
-
 /// Tells SQLite to ask for pages by address, and to keep what a transaction changes. What the application says
 /// later counts. Both work without a look at the database.
-fn use_pool(db: Db, pool_bytes: usize) {
+fn use_pool(db: Db, spill_bytes: usize) {
     // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
     let _ = db.execute("PRAGMA mmap_size=1");
-    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", pool_bytes / SPILL_SHARE / 1024));
+    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", spill_bytes / 1024));
 }
 
 /// The session behind a connection's main database, where that is ours.

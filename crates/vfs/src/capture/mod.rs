@@ -417,7 +417,7 @@ impl Capture {
     /// done when the connection is opened: SQLite sets its default after everything else.
     fn take_over_checkpoints(&self) {
         if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
-            let frames = self.database.options().wal_memory / TYPICAL_PAGE_BYTES;
+            let frames = self.database.wal_bytes() / TYPICAL_PAGE_BYTES;
             self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
         }
     }

@@ -4,14 +4,10 @@ use super::file::go_classic;
 use super::held::{Held, before};
 use super::log;
 use crate::error::{Error, Result};
-use crate::memory::{MakeMemory, MemoryFile};
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::pool::Advisor;
 use std::sync::atomic::Ordering;
-
-/// Memory that is kept from one transaction to the next.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// What becomes of the connection's writes.
 #[derive(Default)]
@@ -26,21 +22,12 @@ pub enum Batch {
 }
 
 /// The batch of one connection.
+#[derive(Default)]
 pub struct Batcher {
     batch: Batch,
-    spare: Option<MemoryFile>,
-    /// Bytes of it that the database's figures contain.
-    noted: usize,
-    /// Makes the memory of the first transaction.
-    make_memory: MakeMemory,
 }
 
 impl Batcher {
-    /// No transaction yet.
-    pub fn new(make_memory: MakeMemory) -> Batcher {
-        Batcher { batch: Batch::None, spare: None, noted: 0, make_memory }
-    }
-
     /// Takes a write of SQLite's.
     pub fn write(&mut self, session: &Session, buf: &[u8], offset: u64) -> Result<()> {
         let database = &session.database;
@@ -113,7 +100,13 @@ impl Batcher {
             return Ok(());
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
-        let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
+        let held = match &mut self.batch {
+            Batch::Held(held) => {
+                held.settle(&session.database)?;
+                Some(&*held)
+            }
+            _ => None,
+        };
         go_classic(session, &journal, held)?;
         self.finish(session, Batch::Classic);
         Ok(())
@@ -129,7 +122,7 @@ impl Batcher {
             let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
             let page_bytes = held.new_page_bytes()?;
             session.database.atomic().commit(&session.database, held, durability)?;
-            session.database.pages_committed(held.page_numbers(), page_bytes);
+            session.database.pages_committed(held.changed_numbers(), page_bytes);
         }
         self.finish(session, Batch::None);
         log::reset_in_background(&session.database);
@@ -145,8 +138,6 @@ impl Batcher {
     /// The connection is closed.
     pub fn close(&mut self, session: &Session) {
         self.end(session);
-        session.database.note_held_bytes(std::mem::take(&mut self.noted), 0);
-        self.spare = None;
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
@@ -175,21 +166,16 @@ impl Batcher {
         if page_bytes == 0 {
             return Ok(());
         }
-        let memory = self.spare.take().unwrap_or_else(|| (self.make_memory)());
-        let budget = session.database.options().wal_memory;
-        self.batch = Batch::Held(Held::new(memory, budget, page_bytes, base_len));
+        self.batch = Batch::Held(Held::new(&session.database, page_bytes, base_len));
         Ok(())
     }
 
     fn finish(&mut self, session: &Session, next: Batch) {
-        if let Batch::Held(held) = std::mem::replace(&mut self.batch, next) {
+        if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
+            // Nobody may write any more where others will.
+            let _ = held.settle(&session.database);
             session.database.atomic().forget_ahead(&session.database, &held);
-            let mut memory = held.into_memory();
-            if memory.memory_bytes() <= KEPT_BYTES || memory.set_len(0).is_ok() {
-                session.database.note_held_bytes(self.noted, memory.memory_bytes());
-                self.noted = memory.memory_bytes();
-                self.spare = Some(memory);
-            }
+            held.end(&session.database);
         }
     }
 }

@@ -23,7 +23,9 @@ use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
-use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
+use litefoot_engine::device::{
+    ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory, total_bytes,
+};
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::pool::Advisor;
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
@@ -37,6 +39,11 @@ const PAGE_SIZE_OFFSET: usize = 16;
 
 /// What `atomic=assume4k` assumes.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
+
+/// Most bytes of the write-ahead log that are kept in memory between transactions, and the part of the memory of the
+/// process, where nobody says how much.
+const WAL_BYTES: usize = 16 << 20;
+const WAL_SHARE: usize = 4;
 
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
@@ -146,7 +153,6 @@ impl Database {
         });
         Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
-        Stats::set(&stats.wal_limit_bytes, setup.options.wal_memory as u64);
         Database {
             medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
@@ -289,6 +295,15 @@ impl Database {
         self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
     }
 
+    /// Bytes of the write-ahead log that are kept in memory between transactions.
+    pub fn wal_bytes(&self) -> usize {
+        match self.options.wal_memory {
+            Some(bytes) => bytes,
+            None if self.pooled => WAL_BYTES.min(self.share().bytes() / WAL_SHARE),
+            None => WAL_BYTES,
+        }
+    }
+
     /// Changes whenever another pool has to be asked for.
     #[inline]
     pub fn pages_generation(&self) -> u64 {
@@ -361,6 +376,7 @@ impl Database {
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
         let wal = self.wal();
+        Stats::set(&self.stats.wal_limit_bytes, self.wal_bytes() as u64);
         if let Some(wal) = &wal {
             wal.note_fill(&self.stats);
         }
@@ -575,13 +591,17 @@ impl Database {
     }
 
     /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
-    pub fn write_behind_end(&self, buf: &[u8], offset: u64) -> Result<()> {
+    pub fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
+        let bytes = total_bytes(bufs);
         self.latch.check(&self.path)?;
         self.atomic.undisturbed(|| {
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            self.file.write_at(buf, offset)?;
-            self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+            self.file.write_vectored_at(bufs, offset)?;
+            self.stats.add_write(FileKind::Database, offset, bytes);
+            if start_writeback {
+                self.file.start_writeback(offset, bytes);
+            }
             Ok(())
         })
     }

@@ -10,7 +10,6 @@ use super::shm::HeldSlots;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
-use crate::memory::MakeMemory;
 use crate::wal::Wal;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -98,12 +97,7 @@ enum Checkpoint {
 
 impl MainFile {
     /// A handle on `database`.
-    pub fn new(
-        database: Arc<Database>,
-        memory: MakeMemory,
-        read_only: bool,
-        powersafe_overwrite: bool,
-    ) -> MainFile {
+    pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
         MainFile {
@@ -111,7 +105,7 @@ impl MainFile {
             database,
             id,
             read_only,
-            batcher: Batcher::new(memory),
+            batcher: Batcher::default(),
             slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,

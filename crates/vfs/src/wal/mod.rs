@@ -36,9 +36,10 @@ mod frames;
 
 pub(crate) use file::WalFile;
 
+use crate::allowance::Allowance;
 use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
-use crate::memory::{MakeSpill, MemoryFile};
+use crate::memory::{MakeSpill, MemoryFile, Room};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
@@ -82,7 +83,7 @@ impl Wal {
         let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let memory = MemoryFile::new(database.options().wal_memory, make_spill);
+        let memory = MemoryFile::new(Room::Elastic(Allowance::new(database, 0)), make_spill);
         let frames = Frames::load(memory, &redo.read_all()?)?;
         let (logged, budget) = (frames.committed(), database.options().sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
@@ -269,14 +270,14 @@ impl Wal {
 
     /// Whether it should be written to the database file.
     pub fn is_large(&self, database: &Database) -> bool {
-        let limit = (database.options().wal_memory / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+        let limit = (database.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
         self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
     }
 
     /// It was written to the database file, as far as readers let it.
     pub fn checkpoint_done(&self, database: &Database) {
         let len = self.frames.read().len();
-        let next = if len < LEAST_LIMIT { 0 } else { len + database.options().wal_memory / 4 };
+        let next = if len < LEAST_LIMIT { 0 } else { len + database.wal_bytes() / 4 };
         self.limit.store(next, Ordering::Relaxed);
         self.note_fill(database.counters());
     }
