@@ -11,6 +11,8 @@ use litefoot_engine::pool::Taken;
 const SHARE: f64 = 0.75;
 /// By how much it is taken.
 const STEP_BYTES: usize = 64 << 10;
+/// Bytes however little is free.
+const LEAST_BYTES: usize = 256 << 10;
 /// Bytes where no pool is wanted, and so no budget.
 const WITHOUT_BUDGET: usize = 16 << 20;
 
@@ -36,6 +38,13 @@ impl Allowance {
         }
     }
 
+    /// So many bytes, of a budget of its own.
+    #[cfg(test)]
+    pub fn fixed(bytes: usize) -> Allowance {
+        let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(bytes));
+        Allowance { taken: Taken::nothing(budget), fixed: Some(bytes), beside: 0, bytes: 0 }
+    }
+
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -45,7 +54,7 @@ impl Allowance {
     pub fn most(&self) -> usize {
         match self.fixed {
             Some(fixed) => fixed,
-            None => self.taken.most(SHARE).saturating_sub(self.beside),
+            None => self.taken.most(SHARE).saturating_sub(self.beside).max(LEAST_BYTES),
         }
     }
 

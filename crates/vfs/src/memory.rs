@@ -10,17 +10,6 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Makes the file for what is beyond the budget.
 pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
 
-/// How much of a file is kept in memory.
-pub enum Room {
-    /// So many bytes.
-    Fixed(usize),
-    /// What is free, but some anyhow.
-    Elastic(Allowance),
-}
-
-/// Bytes that are in memory however little is free.
-const LEAST_BYTES: usize = 256 << 10;
-
 /// The bytes of a file, without a file as long as they are few.
 ///
 /// Invariants:
@@ -31,15 +20,15 @@ pub struct MemoryFile {
     chunks: Vec<Box<[u8; CHUNK_BYTES]>>,
     len: usize,
     border: usize,
-    room: Room,
+    allowance: Allowance,
     make_spill: MakeSpill,
     spill: Option<Arc<dyn File>>,
 }
 
 impl MemoryFile {
     /// An empty file.
-    pub fn new(room: Room, make_spill: MakeSpill) -> MemoryFile {
-        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, room, make_spill, spill: None }
+    pub fn new(allowance: Allowance, make_spill: MakeSpill) -> MemoryFile {
+        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, allowance, make_spill, spill: None }
     }
 
     /// Length in bytes.
@@ -115,11 +104,7 @@ impl MemoryFile {
     fn grow_chunks(&mut self, len: usize) {
         while self.chunks.len() * CHUNK_BYTES < len.min(self.border) {
             let bytes = self.chunks.len() * CHUNK_BYTES;
-            let most = match &self.room {
-                Room::Fixed(most) => (*most).max(1),
-                Room::Elastic(allowance) => allowance.most().max(LEAST_BYTES),
-            };
-            if bytes >= most {
+            if bytes >= self.allowance.most().max(1) {
                 self.border = bytes;
                 return;
             }
@@ -130,9 +115,7 @@ impl MemoryFile {
 
     fn account(&mut self) {
         let bytes = self.memory_bytes();
-        if let Room::Elastic(allowance) = &mut self.room {
-            allowance.set(bytes);
-        }
+        self.allowance.set(bytes);
     }
 
     fn spill(&mut self) -> Result<Arc<dyn File>> {
@@ -164,7 +147,7 @@ pub(crate) mod tests {
             medium.delete(Path::new("/spill"))?;
             Ok(file)
         };
-        MemoryFile::new(Room::Fixed(budget), Box::new(make))
+        MemoryFile::new(Allowance::fixed(budget), Box::new(make))
     }
 
     proptest! {

@@ -17,6 +17,7 @@
 
 #[cfg(test)]
 mod directed;
+mod large;
 mod model;
 mod unusual;
 mod verify;

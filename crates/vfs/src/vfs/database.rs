@@ -30,6 +30,7 @@ use litefoot_engine::log::statement::Writer;
 use litefoot_engine::pool::Advisor;
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,6 +45,10 @@ const ASSUMED_ATOMIC_BYTES: usize = 4096;
 /// process, where nobody says how much.
 const WAL_BYTES: usize = 16 << 20;
 const WAL_SHARE: usize = 4;
+
+/// How many bytes of new pages are many, and the part of a given memory that is.
+const MANY_NEW_BYTES: usize = 256 << 10;
+const MANY_NEW_SHARE: usize = 64;
 
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
@@ -100,6 +105,9 @@ pub struct Database {
     plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
+    /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
+    /// as well, mostly.
+    tail: Mutex<Option<Range<u64>>>,
     /// Whether this process is the owner.
     owned: AtomicBool,
     /// Its share of the process's memory.
@@ -182,6 +190,7 @@ impl Database {
             replaying: Mutex::default(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
+            tail: Mutex::default(),
             written: AtomicBool::new(false),
             stats,
             shm: SharedMemory::default(),
@@ -293,6 +302,11 @@ impl Database {
     /// The share of the process's memory, for what this database keeps there.
     pub fn share(&self) -> &Arc<Share> {
         self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
+    }
+
+    /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.
+    pub fn many_new_bytes(&self) -> usize {
+        self.options.wal_memory.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
     }
 
     /// Bytes of the write-ahead log that are kept in memory between transactions.
@@ -595,6 +609,7 @@ impl Database {
         let bytes = total_bytes(bufs);
         self.latch.check(&self.path)?;
         self.atomic.undisturbed(|| {
+            let _tail = self.tail.lock();
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
             self.file.write_vectored_at(bufs, offset)?;
@@ -606,6 +621,32 @@ impl Database {
         })
     }
 
+    /// What was written behind the end is committed: the database file has `len` bytes now. In WAL mode SQLite will write
+    /// those pages once more.
+    pub fn keep_behind_end(&self, len: u64) {
+        let mut tail = self.tail.lock();
+        let before = self.len.load(Ordering::Acquire);
+        let first = tail.as_ref().map_or(before, |there| there.start.min(before));
+        *tail = Some(first..len.max(before));
+        self.note_len(|known| known.max(len));
+        self.behind_end.store(false, Ordering::Release);
+    }
+
+    /// Whether these bytes are known to be in the file already, for good.
+    fn is_there(&self, buf: &[u8], offset: u64) -> bool {
+        let covers = |there: &Range<u64>| there.start <= offset && offset + buf.len() as u64 <= there.end;
+        if !self.tail.lock().as_ref().is_some_and(covers) {
+            return false;
+        }
+        let mut found = vec![0; buf.len()];
+        matches!(self.file.read_at(&mut found, offset), Ok(read) if read == buf.len() && found == buf)
+    }
+
+    /// SQLite begins its log anew: it will not write those pages again.
+    pub fn forget_there(&self) {
+        *self.tail.lock() = None;
+    }
+
     /// Whether a transaction has written behind the end of the database.
     pub fn is_behind_end(&self) -> bool {
         self.behind_end.load(Ordering::Acquire)
@@ -614,6 +655,7 @@ impl Database {
     /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
     /// fail, the file is longer than its header says, which SQLite bears with.
     pub fn end_behind_end(&self) {
+        let _tail = self.tail.lock();
         if self.behind_end.swap(false, Ordering::AcqRel) {
             let len = self.len.load(Ordering::Acquire);
             if len != UNKNOWN && self.latch.reason().is_none() {
@@ -677,6 +719,10 @@ impl Database {
     /// The same for what readers see already: it was in the log until now.
     pub fn write_unseen(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
+        // Only SQLite's checkpoint writes what is there already.
+        if self.is_there(buf, offset) {
+            return Ok(());
+        }
         self.written.store(true, Ordering::Release);
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
@@ -692,7 +738,11 @@ impl Database {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
-        self.file.set_len(len)?;
+        let _tail = self.tail.lock();
+        // Where a transaction has written behind the end, its own end decides.
+        if !self.is_behind_end() {
+            self.file.set_len(len)?;
+        }
         self.note_len(|_| len);
         Ok(())
     }

@@ -34,7 +34,7 @@ use crate::abi::codes::*;
 use crate::allowance::Allowance;
 use crate::error::{Error, Result};
 use crate::journal::JournalFile;
-use crate::memory::{MemoryFile, Room};
+use crate::memory::MemoryFile;
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
@@ -233,7 +233,7 @@ impl Vfs {
     /// A file in memory that keeps as many bytes there as the database allows.
     fn memory(&self, database: &Database) -> MemoryFile {
         let files = self.temporary_files_of(database);
-        MemoryFile::new(Room::Elastic(Allowance::new(database, 0)), Box::new(move || files.open()))
+        MemoryFile::new(Allowance::new(database, 0), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.

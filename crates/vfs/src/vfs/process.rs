@@ -15,7 +15,7 @@ const MOST_BY_DEFAULT: usize = 256 << 20;
 pub const FEWEST: usize = 1 << 20;
 
 /// The part of a database's memory in which SQLite keeps what a transaction changes before it writes pages away.
-const SPILL_SHARE: usize = 8;
+const SPILL_SHARE: usize = 4;
 
 /// The resources of a process.
 pub struct Process {

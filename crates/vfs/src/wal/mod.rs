@@ -9,6 +9,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `frames` | SQLite's log in it, and where transactions end |
+//! | `ahead` | new pages of a large transaction, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
 //! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
@@ -19,16 +20,18 @@
 //!    anybody else sees what it changed.
 //! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
 //!    commit returns. At `synchronous=NORMAL` it is durable soon after.
-//! 3. The database file is written in place only with pages that are in the redo log for good.
+//! 3. The database file is written in place only with pages that are in the redo log for good; behind its end
+//!    also with pages that a commit in the redo log will make count.
 //! 4. A commit that fails for want of space has not happened, and the database can go on.
 //!
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
-//!    or in the database file and synced. Frames behind them belong to transactions in the statement log or
+//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to transactions in the statement log or
 //!    in the queue.
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
+mod ahead;
 mod commit;
 mod file;
 mod flush;
@@ -39,7 +42,7 @@ pub(crate) use file::WalFile;
 use crate::allowance::Allowance;
 use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
-use crate::memory::{MakeSpill, MemoryFile, Room};
+use crate::memory::{MakeSpill, MemoryFile};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
@@ -83,7 +86,8 @@ impl Wal {
         let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let memory = MemoryFile::new(Room::Elastic(Allowance::new(database, 0)), make_spill);
+        let allowance = Allowance::new(database, database.share().spill_bytes());
+        let memory = MemoryFile::new(allowance, make_spill);
         let frames = Frames::load(memory, &redo.read_all()?)?;
         let (logged, budget) = (frames.committed(), database.options().sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
@@ -157,7 +161,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, durability, false)
+        self.commits.fold(&self.frames, durability, false, None)
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
@@ -195,7 +199,7 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        self.commits.fold(&self.frames, Durability::Durable, true).inspect_err(|_| {
+        self.commits.fold(&self.frames, Durability::Durable, true, Some(database)).inspect_err(|_| {
             self.commits.revoke(&self.frames, transaction);
         })
     }
@@ -227,7 +231,7 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, Durability::Buffered, true);
+        let folded = self.commits.fold(&self.frames, Durability::Buffered, true, None);
         // SQLite has published it.
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
@@ -317,6 +321,7 @@ impl Wal {
         // It would keep the wal-index alive, which the next log must not find.
         database.close_plain();
         database.sync_if_written()?;
+        database.forget_there();
         self.commits.delete(&self.frames)?;
         Ok(self.frames.write().set_len(0)?)
     }
@@ -329,6 +334,7 @@ impl Wal {
         }
         self.before_in_place()?;
         database.sync_if_written()?;
+        database.forget_there();
         self.commits.void(&self.frames)
     }
 

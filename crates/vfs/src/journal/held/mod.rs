@@ -30,35 +30,24 @@ use clean::{Bytes, Job, Running, ToSlot};
 use litefoot_engine::device::File;
 use litefoot_engine::log::redo::format::{Header, PageSum};
 use policy::{Policy, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Bytes of new pages from which on they go straight into the file.
-const MANY_NEW_BYTES: usize = 256 << 10;
-/// The share of a fixed budget that is as many.
-const MANY_NEW_SHARE: usize = 64;
-/// Pages that are held in memory at least, where it is said how much, and where the process has no more.
+/// Pages that are held in memory at least.
 const FEWEST_PAGES: usize = 4;
-const FEWEST_BYTES: usize = 256 << 10;
 
 /// Where a page goes that is written away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
-    /// It was not.
-    #[default]
-    None,
     /// This slot of the log.
     Slot(usize),
     /// The database file, behind its end.
     File,
 }
 
-/// A page of the transaction.
-#[derive(Default)]
+/// The newest version of a page, in memory.
 struct Page {
-    /// Its newest version, unless that is at home.
-    bytes: Option<Bytes>,
-    home: Home,
+    bytes: Bytes,
     /// When it was written last; writes count from 1.
     changed: u64,
 }
@@ -85,7 +74,10 @@ struct Cleaning {
 /// writes across their borders and may leave a length that is no multiple of them.
 pub struct Held {
     page_bytes: usize,
+    /// The pages in memory.
     pages: BTreeMap<u32, Page>,
+    /// Where those are, or were, that were written away.
+    homes: BTreeMap<u32, Home>,
     memory: Allowance,
     /// Bytes of memory that the figures of the database contain.
     noted: usize,
@@ -111,6 +103,7 @@ impl Held {
         Held {
             page_bytes,
             pages: BTreeMap::new(),
+            homes: BTreeMap::new(),
             memory: Allowance::new(database, database.share().spill_bytes()),
             noted: 0,
             copies: 0,
@@ -143,12 +136,12 @@ impl Held {
 
     /// Whether the transaction has changed nothing.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.len == self.base_len
+        self.pages.is_empty() && self.homes.is_empty() && self.len == self.base_len
     }
 
     /// The numbers of the pages in memory, in order.
     pub fn in_memory(&self) -> impl Iterator<Item = u32> {
-        self.pages.iter().filter(|(_, page)| page.bytes.is_some()).map(|(number, _)| *number)
+        self.pages.keys().copied()
     }
 
     /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.
@@ -164,17 +157,17 @@ impl Held {
     /// The numbers of the pages written that the database had before, in order.
     pub fn changed_numbers(&self) -> impl Iterator<Item = u32> {
         let before = self.base_len.div_ceil(self.page_bytes as u64);
-        self.pages.keys().copied().take_while(move |number| u64::from(*number) <= before)
+        self.page_numbers().into_iter().take_while(move |number| u64::from(*number) <= before)
     }
 
     /// The numbers of all pages written, in order.
-    pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
-        self.pages.keys().copied()
+    pub fn page_numbers(&self) -> BTreeSet<u32> {
+        self.pages.keys().chain(self.homes.keys()).copied().collect()
     }
 
     /// Whether pages are in the database file already.
     pub fn has_pages_in_file(&self) -> bool {
-        self.pages.values().any(|page| page.home == Home::File)
+        self.homes.values().any(|home| *home == Home::File)
     }
 
     /// Takes a write.
@@ -218,13 +211,14 @@ impl Held {
 
     /// Copies a page that is in memory.
     pub fn copy(&self, number: u32, page: &mut [u8]) {
-        if let Some(bytes) = self.pages.get(&number).and_then(|page| page.bytes.as_ref()) {
-            page.copy_from_slice(bytes);
+        if let Some(held) = self.pages.get(&number) {
+            page.copy_from_slice(&held.bytes);
         }
     }
 
     /// Bytes of a page after the transaction, as its page 1 says.
     pub fn new_page_bytes(&self) -> Result<usize> {
+        // It is never written away.
         if !self.pages.contains_key(&1) {
             return Ok(self.page_bytes);
         }
@@ -236,9 +230,11 @@ impl Held {
     /// Cuts the database, or extends it.
     pub fn set_len(&mut self, database: &Arc<Database>, len: u64) -> Result<()> {
         let (number, inside) = self.page_of(len);
-        let cut = self.pages.split_off(&if inside == 0 { number } else { number + 1 });
-        self.account(database, 0, cut.values().filter(|page| page.bytes.is_some()).count());
-        if inside > 0 && self.pages.contains_key(&number) {
+        let first_cut = if inside == 0 { number } else { number + 1 };
+        let cut = self.pages.split_off(&first_cut);
+        drop(self.homes.split_off(&first_cut));
+        self.account(database, 0, cut.len());
+        if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains_key(&number)) {
             let mut page = vec![0; self.page_bytes];
             self.read_page(number, 0, &mut page[..inside], &|_, _| Ok(()))?;
             self.put(database, number, &page)?;
@@ -265,14 +261,13 @@ impl Held {
         buf: &mut [u8],
         base: &dyn Fn(&mut [u8], u64) -> Result<()>,
     ) -> Result<()> {
-        let page = self.pages.get(&number);
-        if let Some(bytes) = page.and_then(|page| page.bytes.as_ref()) {
-            buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
+        if let Some(page) = self.pages.get(&number) {
+            buf.copy_from_slice(&page.bytes[inside..inside + buf.len()]);
             return Ok(());
         }
-        match (page.map(|page| page.home), &self.log) {
+        match (self.homes.get(&number), &self.log) {
             (Some(Home::Slot(index)), Some((file, _))) => {
-                file.read_at(buf, self.slots[index].offset + inside as u64)?;
+                file.read_at(buf, self.slots[*index].offset + inside as u64)?;
                 Ok(())
             }
             // Page numbers in the file are as before: what is there is ours.
@@ -282,34 +277,24 @@ impl Held {
 
     /// Puts a whole page into memory.
     fn put(&mut self, database: &Arc<Database>, number: u32, bytes: &[u8]) -> Result<()> {
-        let known = self.pages.get(&number);
-        if known.is_none_or(|page| page.bytes.is_none()) {
-            if known.is_some_and(|page| page.home != Home::None) {
-                self.policy.is_back();
-            }
-            self.make_room(database)?;
-        }
         self.writes += 1;
-        let page = self.pages.entry(number).or_default();
-        page.changed = self.writes;
-        let (mut more, mut copied) = (0, 0);
-        match &mut page.bytes {
-            None => {
-                page.bytes = Some(bytes.into());
-                more = 1;
+        if let Some(page) = self.pages.get_mut(&number) {
+            page.changed = self.writes;
+            if let Some(old) = Arc::get_mut(&mut page.bytes) {
+                old.copy_from_slice(bytes);
+            } else {
+                page.bytes = bytes.into();
+                self.copies += 1;
+                self.account(database, 0, 0);
             }
-            Some(old) => match Arc::get_mut(old) {
-                Some(old) => old.copy_from_slice(bytes),
-                None => {
-                    *old = bytes.into();
-                    copied = 1;
-                }
-            },
+            return Ok(());
         }
-        self.copies += copied;
-        if more + copied > 0 {
-            self.account(database, more, 0);
+        if self.homes.contains_key(&number) {
+            self.policy.is_back();
         }
+        self.make_room(database)?;
+        self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
+        self.account(database, 1, 0);
         Ok(())
     }
 
@@ -328,12 +313,7 @@ impl Held {
             if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.running.has_ended()) {
                 self.settle(database)?;
             }
-            let least = if database.options().wal_memory.is_some() {
-                FEWEST_PAGES * self.page_bytes
-            } else {
-                FEWEST_BYTES
-            };
-            let most = self.memory.most().max(least);
+            let most = self.memory.most().max(FEWEST_PAGES * self.page_bytes);
             match self.policy.step(self.memory.bytes(), most, self.cleaning.is_some()) {
                 Step::GoOn => return Ok(()),
                 Step::Wait => self.settle(database)?,
@@ -362,7 +342,7 @@ impl Held {
     /// The half of the pages in memory that was not written for longest, by number.
     fn colder_half(&self) -> Vec<u32> {
         // Page 1 is looked at when the transaction commits.
-        let held = self.pages.iter().filter(|(number, page)| page.bytes.is_some() && **number != 1);
+        let held = self.pages.iter().filter(|(number, _)| **number != 1);
         let mut pages: Vec<(u64, u32)> = held.map(|(number, page)| (page.changed, *number)).collect();
         if pages.is_empty() {
             return Vec::new();
@@ -379,24 +359,17 @@ impl Held {
         let new_slots: Vec<u32> = numbers
             .iter()
             .copied()
-            .filter(|number| match self.pages.get(number).map(|page| page.home) {
-                Some(Home::None) => !self.is_new(database, *number),
-                _ => false,
-            })
+            .filter(|number| !self.homes.contains_key(number) && !self.is_new(database, *number))
             .collect();
         self.reserve(database, &new_slots)?;
         let (mut to_file, mut to_slots) = (Vec::new(), Vec::new());
         for number in numbers {
-            let Some(page) = self.pages.get_mut(number) else { continue };
-            let Some(bytes) = page.bytes.clone() else { continue };
-            match page.home {
+            let Some(bytes) = self.pages.get(number).map(|page| page.bytes.clone()) else { continue };
+            match self.homes.entry(*number).or_insert(Home::File) {
                 Home::Slot(index) => {
-                    to_slots.push(ToSlot { index, offset: self.slots[index].offset, bytes });
+                    to_slots.push(ToSlot { index: *index, offset: self.slots[*index].offset, bytes });
                 }
-                _ => {
-                    page.home = Home::File;
-                    to_file.push((*number, bytes));
-                }
+                Home::File => to_file.push((*number, bytes)),
             }
         }
         to_slots.sort_unstable_by_key(|page| page.index);
@@ -418,9 +391,7 @@ impl Held {
         for (index, number) in numbers.iter().enumerate() {
             let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
             self.slots.push(SlotPage { number: *number, offset, sum: None });
-            if let Some(page) = self.pages.get_mut(number) {
-                page.home = Home::Slot(first + index);
-            }
+            self.homes.insert(*number, Home::Slot(first + index));
         }
         self.log = Some((slots.file, slots.header));
         Ok(())
@@ -435,8 +406,8 @@ impl Held {
         clean::note(&mut self.slots, result?);
         let mut fewer = 0;
         for number in cleaning.numbers {
-            if let Some(page) = self.pages.get_mut(&number).filter(|page| page.changed <= cleaning.until) {
-                page.bytes = None;
+            if self.pages.get(&number).is_some_and(|page| page.changed <= cleaning.until) {
+                self.pages.remove(&number);
                 fewer += 1;
             }
         }
@@ -456,15 +427,13 @@ impl Held {
     pub fn write_new(&mut self, database: &Arc<Database>) -> Result<()> {
         self.settle(database)?;
         let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(database, *number)).collect();
-        let many = database.options().wal_memory.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE);
+        let many = database.many_new_bytes();
         if new.is_empty() || (new.len() * self.page_bytes <= many && !self.has_pages_in_file()) {
             return Ok(());
         }
         // A page that has a slot is newer in the file; the slot would hide it.
-        let new: Vec<u32> = new
-            .into_iter()
-            .filter(|number| self.pages.get(number).is_some_and(|page| !matches!(page.home, Home::Slot(_))))
-            .collect();
+        let new: Vec<u32> =
+            new.into_iter().filter(|number| !matches!(self.homes.get(number), Some(Home::Slot(_)))).collect();
         let job = self.job(database, &new, false)?;
         let running = Running::begin(job, database, false);
         self.cleaning = Some(Cleaning { running, numbers: new, until: self.writes });
@@ -476,16 +445,16 @@ impl Held {
     pub fn leave_slots(&mut self, database: &Database) -> Result<()> {
         let Some((file, _)) = self.log.take() else { return Ok(()) };
         let mut more = 0;
-        for page in self.pages.values_mut() {
-            let Home::Slot(index) = page.home else { continue };
-            page.home = Home::None;
-            if page.bytes.is_none() {
+        for (number, home) in &self.homes {
+            let Home::Slot(index) = home else { continue };
+            if !self.pages.contains_key(number) {
                 let mut bytes = vec![0; self.page_bytes];
-                file.read_at(&mut bytes, self.slots[index].offset)?;
-                page.bytes = Some(bytes.into());
+                file.read_at(&mut bytes, self.slots[*index].offset)?;
+                self.pages.insert(*number, Page { bytes: bytes.into(), changed: self.writes });
                 more += 1;
             }
         }
+        self.homes.retain(|_, home| *home == Home::File);
         self.slots.clear();
         self.account(database, more, 0);
         Ok(())
