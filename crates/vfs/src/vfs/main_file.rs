@@ -399,8 +399,12 @@ impl Handle for MainFile {
             return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
         }
         if !self.uses_shm {
-            self.database.shm().join();
+            let first = self.database.shm().join();
             self.uses_shm = true;
+            // SQLite is about to make its index from the log.
+            if let Some(wal) = self.wal().filter(|_| first) {
+                wal.mend()?;
+            }
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }

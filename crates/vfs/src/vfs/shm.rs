@@ -71,8 +71,10 @@ impl SharedMemory {
     }
 
     /// A handle starts to use the memory.
-    pub fn join(&self) {
-        self.state().users += 1;
+    pub fn join(&self) -> bool {
+        let mut state = self.state();
+        state.users += 1;
+        state.users == 1
     }
 
     /// A handle stops using the memory; with the last one it is gone, and the next user starts from zeros.

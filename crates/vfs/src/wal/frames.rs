@@ -21,7 +21,7 @@
 
 use crate::memory::MemoryFile;
 use litefoot_engine::device::Result;
-use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 
 /// A finished transaction: its frames.
@@ -107,6 +107,27 @@ impl Frames {
     /// Reads what SQLite asks for; returns the bytes read.
     pub fn read(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
         self.memory.read(buf, offset)
+    }
+
+    /// Writes the checksums of all finished transactions anew.
+    ///
+    /// SQLite writes over frames of a transaction that it has spilled and are changed once more, and rewrites the
+    /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
+    /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
+    /// an index stands nobody looks at them, and the redo log has its own.
+    pub fn mend(&mut self) -> Result<()> {
+        let mut head = [0; HEADER_BYTES];
+        self.memory.read(&mut head, 0)?;
+        let Some((header, mut checksum)) = Header::decode(&head) else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes];
+        for number in 0..self.committed {
+            self.copy_page(number, &mut page)?;
+            let Frame { page_number, database_pages } = self.frames[number];
+            let (frame, next) = header.encode_frame(checksum, page_number, database_pages, &page);
+            self.memory.write(&frame, self.offset_of(number))?;
+            checksum = next;
+        }
+        Ok(())
     }
 
     /// Takes what SQLite writes.
@@ -285,6 +306,25 @@ mod tests {
         }
         assert_eq!(frames.newest(0), [(3, 0), (4, 1)].into());
         assert_eq!(page(&frames, 0), [42; PAGE]);
+    }
+
+    #[test]
+    fn checksums_that_sqlite_got_wrong_are_mended() {
+        let mut frames = frames();
+        let first = Header::first(PAGE as u32);
+        let (head, checksum) = first.encode();
+        frames.write(&head, 0).unwrap();
+        write_frame(&mut frames, 0, 3, 0);
+        write_frame(&mut frames, 1, 4, 9);
+        frames.mend().unwrap();
+        let mut checksum = checksum;
+        for (number, expected) in [(3, 0), (4, 9)].into_iter().enumerate() {
+            let mut bytes = vec![0; FRAME_HEADER_BYTES + PAGE];
+            frames.read(&mut bytes, offset(number)).unwrap();
+            let (page, size, next) = first.decode_frame(checksum, &bytes).unwrap();
+            assert_eq!((page, size), expected);
+            checksum = next;
+        }
     }
 
     #[test]
