@@ -28,6 +28,10 @@ OPTIONS = (
     "nvram",
     "normal_window",
     "busy_wait",
+    "pool",
+    "direct",
+    "cleaner",
+    "clean_threshold",
 )
 """The options that are litefoot's own."""
 

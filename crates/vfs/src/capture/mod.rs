@@ -331,7 +331,9 @@ impl Capture {
         // The hook was taken by the application; then nothing of ours may be left in its connection.
         if state.open.is_empty() {
             state.helper = None;
-            state.cause = Some(Cause::NotSeen);
+            if self.resting.load(Ordering::Relaxed) == 0 {
+                state.cause = Some(Cause::NotSeen);
+            }
         }
         if state.open.len() > 1 {
             state.cause.get_or_insert(Cause::Interleaved);
