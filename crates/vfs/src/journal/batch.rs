@@ -16,7 +16,7 @@ pub enum Batch {
     #[default]
     None,
     /// Held back until the commit.
-    Held(Held),
+    Held(Box<Held>),
     /// By SQLite's own protocol until the lock is dropped.
     Classic,
 }
@@ -103,7 +103,7 @@ impl Batcher {
         let held = match &mut self.batch {
             Batch::Held(held) => {
                 held.settle(&session.database)?;
-                Some(&*held)
+                Some(&**held)
             }
             _ => None,
         };
@@ -166,7 +166,7 @@ impl Batcher {
         if page_bytes == 0 {
             return Ok(());
         }
-        self.batch = Batch::Held(Held::new(&session.database, page_bytes, base_len));
+        self.batch = Batch::Held(Box::new(Held::new(&session.database, page_bytes, base_len)));
         Ok(())
     }
 
