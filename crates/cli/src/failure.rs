@@ -45,6 +45,12 @@ impl Failure {
         Failure::new("interrupted; everything that was begun has been undone").code(code)
     }
 
+    /// Says something else, with the same exit code.
+    pub fn saying(mut self, what: impl Into<String>) -> Failure {
+        self.what = what.into();
+        self
+    }
+
     /// Standard output cannot be written.
     pub fn output(error: &io::Error) -> Failure {
         match error.kind() {

@@ -9,6 +9,7 @@
 //! pool      the buffer pool: pages in memory, held, changed, read ahead
 //! prefetch  which pages will be wanted next
 //! log       redo log, statement log
+//! tier      a file whose hot chunks live on a fast non-volatile device
 //! task      fibers on worker threads, I/O queue
 //! device    files on real, simulated, counted and modelled media: every byte passes here
 //! ```
@@ -25,5 +26,6 @@ pub mod prefetch;
 pub mod store;
 pub mod sync;
 pub mod task;
+pub mod tier;
 
 pub use store::Database;

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`crash`] | the crash simulator |
 //! | [`experiments`] | the experiments, by name |
+//! | [`nand`] | a model of NAND flash and PRAM |
 //! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
 //! | [`report`] | the figures, and the JSON that scripts read |
+//! | [`page`] | the page with all figures, beside those of the papers |
 //!
 //! An experiment compares sides in one process run, on the same machine and disk, and interleaves them. It never
 //! reports one side's best against another's worst: figures are medians over all rounds, ratios are medians of the
@@ -15,6 +17,8 @@ pub mod crash;
 mod error;
 pub mod experiments;
 pub mod harness;
+pub mod nand;
+pub mod page;
 pub mod report;
 
 pub use error::{Error, Result};

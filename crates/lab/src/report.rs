@@ -17,8 +17,9 @@
 
 use crate::harness::Environment;
 use crate::{Error, Result};
-use serde::Serialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Named numbers, in the order in which they were set, and what a person must be told beside them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,8 +85,33 @@ impl Serialize for Figures {
     }
 }
 
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Figures, D::Error> {
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// Reads figures in the order of the text.
+struct InOrder;
+
+impl<'de> Visitor<'de> for InOrder {
+    type Value = Figures;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object of numbers")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Figures, A::Error> {
+        let mut figures = Figures::new();
+        while let Some((name, value)) = map.next_entry::<String, f64>()? {
+            figures.set(name, value);
+        }
+        Ok(figures)
+    }
+}
+
 /// The result of an experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
     /// Its name.
     pub experiment: String,
@@ -104,6 +130,16 @@ impl Report {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
+    }
+
+    /// A report from its JSON. What was wrong in its run is not in there.
+    ///
+    /// # Errors
+    /// [`Error::Json`] where the text is no report, [`Error::Figure`] where it has a figure that no report has.
+    pub fn from_json(text: &str) -> Result<Report> {
+        let report: Report = serde_json::from_str(text)?;
+        report.figures.check()?;
+        Ok(report)
     }
 }
 
@@ -155,6 +191,21 @@ mod tests {
         assert_eq!(keys(&json["figures"]), ["txn_per_s.wal_full", "bytes_per_txn.litefoot", "a.later.name"]);
         assert_eq!(json["figures"]["txn_per_s.wal_full"], 13.0);
         assert_eq!(json["figures"]["a.later.name"], 1e-9);
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let mut figures = Figures::new();
+        for (name, value) in [("z.b", 0.1 + 0.2), ("a.b", 5e-324), ("m", 123_456_789.0)] {
+            figures.set(name, value);
+        }
+        let text = report(figures.clone()).to_json().unwrap();
+        let read = Report::from_json(&text).unwrap();
+        assert_eq!(read.figures, figures);
+        assert_eq!(read.to_json().unwrap(), text);
+        for wrong in ["", "[]", "{}", &text.replace("0.3", "\"x\""), &text.replace("z.b", "<b>")] {
+            assert!(Report::from_json(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

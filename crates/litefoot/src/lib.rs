@@ -17,6 +17,7 @@
 mod library;
 mod registered;
 
+pub use litefoot_engine::task;
 pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::vfs::statements::{Progress, set_progress};

@@ -53,6 +53,26 @@ fn a_large_vacuum_to_another_page_size_keeps_every_page() {
     }
 }
 
+/// The file grows, and its end lies inside a page of the old size, which is behind the old end.
+#[test]
+fn a_vacuum_to_smaller_pages_keeps_the_last_of_them() {
+    for rows in 1..=8 {
+        let medium = SimMedium::new();
+        let litefoot = vfs("ahead-last", &medium, "");
+        let db = litefoot.open("/app.db").unwrap();
+        let sql = format!(
+            "PRAGMA page_size=4096; CREATE TABLE t(a INTEGER PRIMARY KEY, b);
+             WITH n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < {})
+             INSERT INTO t SELECT v, zeroblob(520) FROM n;
+             PRAGMA page_size=1024; PRAGMA cache_size=10; PRAGMA cache_spill=10; VACUUM",
+            3000 + rows
+        );
+        db.execute_batch(&sql).unwrap();
+        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(integrity, "ok", "{rows}");
+    }
+}
+
 /// Pages behind the end that a careless connection has added must be there before anything makes its commit count.
 #[test]
 fn a_careless_bulk_load_costs_nobody_else_anything() {

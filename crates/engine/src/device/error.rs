@@ -95,7 +95,7 @@ impl DeviceError {
             operation: Operation::Write,
             path: path.to_owned(),
             source: io::Error::other(format!(
-                "read-only since a sync failed ({first}); close every connection and open the file again"
+                "read-only since a failure ({first}); close every connection and open the file again"
             )),
             latched: true,
         }

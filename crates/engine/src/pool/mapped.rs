@@ -12,7 +12,7 @@
 //! 3. After [`Pool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
 //!    zeros, as the file would be if it grew again.
 
-use super::state::{Latched, State};
+use super::state::{Found, Latched, State};
 use super::{Error, Pool, Result};
 use crate::task::Patience;
 use std::ops::Range;
@@ -38,7 +38,7 @@ impl Pool {
             return None;
         }
         let frame = self.shared.table.of(page)?.hold()?;
-        Some(self.shared.frames.frame(frame))
+        Some(self.shared.frames.shown(frame))
     }
 
     /// Holds a page; answers its address. Whoever holds it lets go of it with [`Pool::let_go`].
@@ -48,7 +48,7 @@ impl Pool {
     pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
         let state = self.state(page)?;
         let frame = self.frame_slowly(page, state, advisor)?;
-        Ok(self.shared.frames.frame(frame))
+        Ok(self.shared.frames.shown(frame))
     }
 
     /// Lets go of a page that was mapped.
@@ -112,6 +112,22 @@ impl Pool {
             }
         }
         Ok(())
+    }
+
+    /// Whether a page is in memory, or on its way there.
+    pub fn has(&self, page: u64) -> bool {
+        self.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
+    }
+
+    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
+    /// pool.
+    pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+        // Under the lock nobody latches it: its bytes stay as they are.
+        let _partition = self.shared.partition(page).lock();
+        let Some(state) = self.shared.table.of(page) else { return false };
+        let Some(frame) = state.hold_quietly() else { return false };
+        look(&self.held(frame, state));
+        true
     }
 
     /// Reads pages ahead, as far as there are frames for them.

@@ -148,14 +148,24 @@ impl<W: Word> State<W> {
         self.hold_unless(READING | WRITING | LATCHED)
     }
 
+    /// The same without a trace: it was not wanted, only looked at.
+    pub fn hold_quietly(&self) -> Option<u32> {
+        self.hold_with(READING | WRITING | LATCHED, 0)
+    }
+
     #[inline]
     fn hold_unless(&self, not: u64) -> Option<u32> {
+        self.hold_with(not, USE)
+    }
+
+    #[inline]
+    fn hold_with(&self, not: u64, usage: u64) -> Option<u32> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if word & FRAME == 0 || word & not != 0 || word & HOLDS == HOLDS {
                 return None;
             }
-            let used = if word & USAGE == USAGE { 0 } else { USE };
+            let used = if word & USAGE == USAGE { 0 } else { usage };
             match self.0.swap_if(word, word + HOLD + used, Ordering::Acquire) {
                 Ok(_) => return Some(frame_of(word)),
                 Err(now) => word = now,
@@ -508,7 +518,7 @@ mod tests {
 }
 
 /// Every interleaving of two or three threads, as far as the C11 memory model allows it.
-#[cfg(test)]
+#[cfg(all(test, target_pointer_width = "64"))]
 mod exhaustive {
     use super::*;
     use loom::cell::UnsafeCell;

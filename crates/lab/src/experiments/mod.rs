@@ -7,6 +7,7 @@ mod commit;
 mod crash;
 mod group;
 mod pcg;
+mod psqlite;
 mod read;
 mod smile;
 mod ssl;
@@ -125,6 +126,12 @@ pub const ALL: &[Experiment] = &[
         description: "reading: warm, cold, by sixteen connections, skewed, against SQLite's own cache and mapped files",
         flags: &[],
         run: read::run,
+    },
+    Experiment {
+        name: "psqlite",
+        description: "hot chunks on a fast non-volatile device: NAND writes, erases and time of a phone's databases",
+        flags: &[],
+        run: psqlite::run,
     },
 ];
 

@@ -1,12 +1,12 @@
 //! Where an experiment ran: what must be known to read its figures.
 
 use crate::experiments::Options;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where an experiment ran. What cannot be found out is `unknown`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Environment {
     /// The processor, or the board where the processor has no name.
     pub cpu: String,

@@ -364,7 +364,7 @@ impl Capture {
             && state.open.is_empty()
             && state.captured.statements.is_empty()
             && !self.shows_nothing.load(Ordering::Relaxed)
-            && (self.db.is_autocommit() || self.db.transaction() != TransactionState::Writing)
+            && self.nothing_is_written(state)
             && statement.is_read_only();
         if alone {
             state.open.push(statement.id());
@@ -374,6 +374,15 @@ impl Capture {
             self.settle();
         }
         alone
+    }
+
+    /// Whether no transaction of writes has begun, as far as statements tell. What does not come by a statement is
+    /// noticed by the next one that writes: [`Capture::was_touched`].
+    fn nothing_is_written(&self, state: &State) -> bool {
+        // Nothing was written when the last query started, and since then only queries have run.
+        state.accesses.is_none()
+            || self.db.is_autocommit()
+            || self.db.transaction() != TransactionState::Writing
     }
 
     /// Whether pages were touched since the last statement of the transaction has ended.

@@ -4,9 +4,9 @@ use super::background;
 use super::database::Database;
 use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
-use super::pages::Pages;
 use super::session::Session;
 use super::shm::HeldSlots;
+use super::view::View;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
@@ -33,51 +33,6 @@ pub struct MainFile {
     view: View,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
     wal: (u64, Weak<Wal>),
-}
-
-/// What this connection has of the pages in memory.
-#[derive(Default)]
-struct View {
-    pages: Option<Arc<Pages>>,
-    /// Which of the database's pools that is.
-    generation: u64,
-    /// Pages that SQLite has the address of.
-    mapped: usize,
-    /// Requests that found their page in memory, and that nobody has counted yet.
-    hits: u64,
-    /// How many pages are counted as mapped.
-    counted: usize,
-}
-
-impl View {
-    /// The pages of the database as they are now; `None` while pages are mapped that are another pool's.
-    #[inline]
-    fn of(&mut self, database: &Database) -> Option<&Pages> {
-        if self.pages.is_none() || self.generation != database.pages_generation() {
-            self.renew(database);
-        }
-        self.pages.as_deref()
-    }
-
-    #[cold]
-    fn renew(&mut self, database: &Database) {
-        if self.mapped > 0 {
-            return;
-        }
-        self.count();
-        let generation = database.pages_generation();
-        self.pages = database.pages().ok().flatten();
-        // One that was made just now is asked for once more.
-        self.generation = generation;
-    }
-
-    /// Adds to the figures of the pool.
-    fn count(&mut self) {
-        if let Some(pages) = &self.pages {
-            pages.count(std::mem::take(&mut self.hits), self.mapped as i64 - self.counted as i64);
-            self.counted = self.mapped;
-        }
-    }
 }
 
 /// How far a checkpoint of this connection is.
@@ -274,11 +229,7 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if !self.batcher.holds()
-            && let Some(pages) = self.view.of(&self.database)
-            && let Some(hit) = pages.read(buf, offset, &mut ())
-        {
-            self.view.hits += u64::from(hit);
+        if !self.batcher.holds() && self.view.read(&self.database, buf, offset) {
             return Ok(());
         }
         self.batcher.read(&self.session, buf, offset, &mut ())
@@ -288,26 +239,11 @@ impl Handle for MainFile {
         if self.batcher.holds() {
             return None;
         }
-        let pages = self.view.of(&self.database)?;
-        let page = pages.whole_page(offset, bytes)?;
-        let found = pages.try_map(page);
-        let address = match found {
-            Some(address) => address,
-            None => pages.map(page, &mut ())?,
-        };
-        self.view.mapped += 1;
-        match found {
-            Some(_) => self.view.hits += 1,
-            None => self.view.count(),
-        }
-        Some(address)
+        self.view.fetch(&self.database, offset, bytes)
     }
 
     fn unfetch(&mut self, offset: u64) {
-        let Some(pages) = &self.view.pages else { return };
-        // SAFETY: SQLite has the page's address, from this pool: while it has one, the pool is not changed.
-        unsafe { pages.let_go(offset >> pages.page_bytes().trailing_zeros()) };
-        self.view.mapped -= 1;
+        self.view.unfetch(offset);
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {

@@ -16,7 +16,7 @@ pub(crate) mod handle;
 pub(crate) mod lock;
 mod main_file;
 pub(crate) mod ownership;
-pub(crate) mod pages;
+pub mod pages;
 mod plain_file;
 pub(crate) mod process;
 mod refused_file;
@@ -26,7 +26,9 @@ pub(crate) mod shm;
 mod sql;
 pub mod statements;
 mod temporary;
+mod view;
 pub mod waiting;
+mod warm;
 pub(crate) mod writers;
 
 use crate::abi::api::Api;

@@ -27,6 +27,7 @@ use super::process::{Share, free_memory};
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Direct;
+use crate::readahead::{self, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, FileId, Operation, RangeLock};
 use litefoot_engine::pool::{self, Advisor, Config, Pool};
@@ -34,7 +35,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of the pool that lock by themselves.
 const PARTITIONS: usize = 4;
@@ -42,6 +43,8 @@ const PARTITIONS: usize = 4;
 const RUN_PAGES: u64 = 128;
 /// Smallest pages that can be read past the system's cache.
 const DIRECT_BYTES: usize = 4096;
+/// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
+const RESERVED_BYTES: usize = 20;
 /// Most pages SQLite can have.
 const MOST_PAGES: u64 = 0xffff_fffe;
 
@@ -68,6 +71,9 @@ pub struct Pages {
     direct: bool,
     stats: Arc<Page>,
     share: Arc<Share>,
+    /// In how many requests one finds nothing, for tests; 0 for none.
+    refuses_one_in: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Pages {
@@ -98,7 +104,37 @@ impl Pages {
             direct: is_direct,
             stats: setup.stats.clone(),
             share: share.clone(),
+            refuses_one_in: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
         })
+    }
+
+    /// From now on one in so many requests finds no page, as if every frame were held; 0 for none. Builds for release
+    /// do not.
+    #[doc(hidden)]
+    pub fn refuse(&self, one_in: u64) {
+        self.refuses_one_in.store(one_in, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn refuses(&self) -> bool {
+        if !cfg!(debug_assertions) {
+            return false;
+        }
+        match self.refuses_one_in.load(Ordering::Relaxed) {
+            0 => false,
+            // Not every n-th: SQLite asks again by another way.
+            n => {
+                let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+                request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff < 0x1_0000 / n
+            }
+        }
+    }
+
+    /// The pages in memory that are not what was committed last, and what else is wrong.
+    #[doc(hidden)]
+    pub fn differences(&self, read: impl Fn(&mut [u8], u64) -> bool) -> Vec<(u64, String)> {
+        self.pool.differences(|page, bytes| read(bytes, page << self.shift))
     }
 
     /// Bytes of a page.
@@ -125,16 +161,29 @@ impl Pages {
         }
     }
 
-    /// The pool, for those who decide what to read ahead.
+    /// The pool, for tests.
+    #[doc(hidden)]
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// One who decides what to read ahead for a connection.
+    pub fn read_ahead(&self) -> ReadAhead {
+        let mut reserved = 0;
+        self.pool.peek(0, &mut |page| reserved = page[RESERVED_BYTES].into());
+        let pages = self.share.bytes() / self.page_bytes();
+        ReadAhead::new(readahead::Config {
+            usable_bytes: self.page_bytes() as u32 - reserved,
+            memory_pages: u32::try_from(pages).unwrap_or(u32::MAX),
+        })
     }
 
     /// The page that lies at an offset, where that is one whole page and not the first, which SQLite never maps.
     #[inline]
     pub fn whole_page(&self, offset: u64, bytes: usize) -> Option<u64> {
         let page = offset >> self.shift;
-        (bytes == self.page_bytes() && page << self.shift == offset && page > 0).then_some(page)
+        let is_page = bytes == self.page_bytes() && page << self.shift == offset && page > 0;
+        (is_page && !self.refuses()).then_some(page)
     }
 
     /// The address of a page that is in memory. It stays until [`Pages::let_go`].
@@ -173,7 +222,7 @@ impl Pages {
     /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.
     pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Option<bool> {
         let (page, inside) = (offset >> self.shift, offset as usize & (self.page_bytes() - 1));
-        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() {
+        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() || self.refuses() {
             return None;
         }
         let found = self.pool.try_map(page);
@@ -238,6 +287,31 @@ impl Pages {
 impl From<pool::Error> for Error {
     fn from(error: pool::Error) -> Error {
         Error::Io(error.to_string())
+    }
+}
+
+/// Asks one connection's [`ReadAhead`], whose pages are counted from 1.
+pub struct Ahead<'a>(pub &'a mut ReadAhead);
+
+impl Advisor for Ahead<'_> {
+    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>) {
+        let mut numbers = Vec::new();
+        let pages = u32::try_from(pool.pages()).unwrap_or(u32::MAX);
+        self.0.wanted(page as u32 + 1, pages, &InPool(pool), &mut numbers);
+        ahead.extend(numbers.into_iter().map(|number| u64::from(number) - 1));
+    }
+}
+
+/// The pages in memory, counted from 1.
+struct InPool<'a>(&'a Pool);
+
+impl Memory for InPool<'_> {
+    fn with(&self, page: u32, look: &mut dyn FnMut(&[u8])) -> bool {
+        self.0.peek(u64::from(page).wrapping_sub(1), look)
+    }
+
+    fn holds(&self, page: u32) -> bool {
+        self.0.has(u64::from(page).wrapping_sub(1))
     }
 }
 

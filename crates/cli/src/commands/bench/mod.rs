@@ -1,20 +1,25 @@
 //! `litefoot bench`: the experiments, with a progress bar, a table and a file for scripts.
 //!
-//! What is measured, and how, is the lab's; `table` turns its figures into rows and columns.
+//! What is measured, and how, is the lab's; `table` turns its figures into rows and columns, `report` runs all
+//! experiments and writes their page.
 
+mod report;
 mod table;
+mod watch;
+mod whole;
 
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::{Output, left, table as aligned};
-use crate::progress::Bar;
 use litefoot_lab::Error;
 use litefoot_lab::experiments::{self, Experiment, Flag, Journals, Options};
-use litefoot_lab::harness::Progress;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use report::Job;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use tempfile::NamedTempFile;
+use watch::Watcher;
+use whole::WholeFile;
+
+const JSON_ADVICE: &str = "Name a file in a directory that you may write to: --json FILE";
 
 /// Run an experiment; without a name, list them.
 ///
@@ -28,14 +33,30 @@ Examples:
   litefoot bench commit --quick                   roughly, in less than 45 seconds
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
-  litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium")]
+  litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench --all --report out               everything, and a page of it: out/report.html
+  litefoot bench --all --quick --report out       roughly, in less than five minutes
+  litefoot bench --report out --from out/*.json   the page alone, from what was measured before")]
 pub struct Args {
     /// The experiment
     experiment: Option<String>,
 
-    /// The short form, in less than 45 seconds
+    /// The short form, in less than 45 seconds for each
     #[arg(long)]
     quick: bool,
+
+    /// Every experiment, one after the other
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal"])]
+    all: bool,
+
+    /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
+    #[arg(long, value_name = "DIR", requires = "page")]
+    report: Option<PathBuf>,
+
+    /// Run nothing: make the page from files that --json or --report has written
+    #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
+          conflicts_with_all = ["experiment", "json", "quick", "cuts", "journal"])]
+    from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
     #[arg(long, value_name = "FILE")]
@@ -79,6 +100,9 @@ impl From<Family> for Journals {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut output = Output::new();
+    if let Some(directory) = &args.report {
+        return page(directory, &args, &mut output);
+    }
     let Some(name) = &args.experiment else {
         output.text(list())?;
         output.flush()?;
@@ -88,7 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let options = options(experiment, &args)?;
     interrupt::listen(Idle::Ask);
     // First, so that an experiment of minutes does not end with a file that cannot be written.
-    let json = args.json.as_deref().map(JsonFile::create).transpose()?;
+    let json = args.json.as_deref().map(|path| WholeFile::create(path, JSON_ADVICE)).transpose()?;
     let report = experiment.run(&options, &mut Watcher::default()).map_err(|error| explain(&error))?;
     output.line(format!("{}: {}", experiment.name, experiment.description))?;
     output.line(format!("{}\n", report.environment.summary()))?;
@@ -106,10 +130,25 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// All experiments, or none, and the page.
+fn page(directory: &std::path::Path, args: &Args, output: &mut Output) -> Result<ExitCode, Failure> {
+    if !args.all {
+        return report::from(directory, &args.from, output);
+    }
+    interrupt::listen(Idle::Ask);
+    let options = plain_options(args);
+    let jobs: Vec<(&Experiment, &Options)> = experiments::ALL.iter().map(|known| (known, &options)).collect();
+    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+    report::all(directory, &jobs, args.quick, output)
+}
+
 fn list() -> String {
     let rows: Vec<_> =
         experiments::ALL.iter().map(|known| vec![left(known.name), left(known.description)]).collect();
-    format!("{}\nRun one: litefoot bench NAME\n", aligned(&[left("experiment"), left("measures")], &rows))
+    format!(
+        "{}\nRun one: litefoot bench NAME; all: litefoot bench --all --report DIR\n",
+        aligned(&[left("experiment"), left("measures")], &rows)
+    )
 }
 
 fn unknown(name: &str) -> Failure {
@@ -128,13 +167,17 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
             return Err(Failure::new(what).advice(format!("Leave {name} out.")).code(2));
         }
     }
-    Ok(Options {
+    Ok(plain_options(args))
+}
+
+fn plain_options(args: &Args) -> Options {
+    Options {
         quick: args.quick,
         seed: args.seed,
         directory: args.dir.clone(),
         cuts: args.cuts,
         journals: args.journal.map(Journals::from).unwrap_or_default(),
-    })
+    }
 }
 
 fn explain(error: &Error) -> Failure {
@@ -145,64 +188,5 @@ fn explain(error: &Error) -> Failure {
                 .advice("Name a directory that you may write to: --dir DIR")
         }
         _ => Failure::new(error.to_string()),
-    }
-}
-
-/// A bar for each stage; stops the experiment on Ctrl-C.
-#[derive(Default)]
-struct Watcher {
-    bar: Option<Bar>,
-    done: u64,
-}
-
-impl Progress for Watcher {
-    fn begin(&mut self, stage: &str, total: u64) {
-        // The last bar goes before the next one comes.
-        self.bar = None;
-        self.bar = Some(Bar::new(stage, total));
-        self.done = 0;
-    }
-
-    fn advance(&mut self, steps: u64) -> litefoot_lab::Result<()> {
-        self.done += steps;
-        if let Some(bar) = &self.bar {
-            bar.at(self.done);
-        }
-        interrupt::check().map_err(|_| Error::Stopped)
-    }
-}
-
-/// A file that is either whole or not there: it gets its name when everything is in it.
-struct JsonFile<'a> {
-    path: &'a Path,
-    file: NamedTempFile,
-}
-
-impl JsonFile<'_> {
-    fn create(path: &Path) -> Result<JsonFile<'_>, Failure> {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = litefoot_engine::device::parent_directory(path);
-        if path.is_dir() {
-            return Err(Failure::file(path, "is a directory").advice("Name a file: --json FILE"));
-        }
-        tempfile::Builder::new()
-            .prefix(".litefoot-")
-            .permissions(std::fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory)
-            .map(|file| JsonFile { path, file })
-            .map_err(|error| JsonFile::failure(path, &error))
-    }
-
-    fn write(mut self, text: &str) -> Result<(), Failure> {
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.as_file().sync_all());
-        let path = self.path;
-        written
-            .and_then(|()| self.file.persist(path).map(drop).map_err(|error| error.error))
-            .map_err(|error| JsonFile::failure(path, &error))
-    }
-
-    fn failure(path: &Path, error: &std::io::Error) -> Failure {
-        Failure::file(path, format!("cannot be written: {error}"))
-            .advice("Name a file in a directory that you may write to: --json FILE")
     }
 }

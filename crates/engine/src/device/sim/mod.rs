@@ -92,6 +92,7 @@ struct State {
     /// Where every file stood when recording began.
     base: Vec<(PathBuf, FileKind, Arc<[u8]>)>,
     events: Vec<Event>,
+    unrecorded: bool,
     names: BTreeMap<PathBuf, Inode>,
     files: Vec<Content>,
     faults: Faults,
@@ -103,6 +104,7 @@ struct Content {
     kind: FileKind,
     bytes: Vec<u8>,
     locks: Vec<Lock>,
+    handles: usize,
 }
 
 struct Lock {
@@ -130,8 +132,14 @@ impl SimMedium {
         for (path, kind, bytes) in files {
             state.base.push((path.clone(), kind, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content { kind, bytes, locks: Vec::new() });
+            state.files.push(Content { kind, bytes, locks: Vec::new(), handles: 0 });
         }
+        SimMedium { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// An empty medium that keeps no record: files in memory, for long runs that nobody cuts.
+    pub fn unrecorded() -> SimMedium {
+        let state = State { unrecorded: true, ..State::default() };
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -179,6 +187,20 @@ impl SimMedium {
 }
 
 impl State {
+    fn record(&mut self, event: Event) {
+        if !self.unrecorded {
+            self.events.push(event);
+        }
+    }
+
+    /// Without a record, nobody needs the bytes of a file that has neither name nor handle.
+    fn free_if_gone(&mut self, inode: Inode) {
+        let gone = self.files[inode].handles == 0 && !self.names.values().any(|named| *named == inode);
+        if self.unrecorded && gone {
+            self.files[inode].bytes = Vec::new();
+        }
+    }
+
     fn fault(&mut self, operation: Operation, inode: Inode, path: &Path, growth: u64) -> Result<()> {
         let used: u64 = self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum();
         let kind = self.files[inode].kind;
@@ -222,7 +244,7 @@ impl SimFile {
         let really_durable = durable && !state.faults.ignores(SyncSite::File(kind));
         state.write(self.inode, offset, &bytes);
         let inode = self.inode;
-        state.events.push(if really_durable {
+        state.record(if really_durable {
             Event::WriteDurable { inode, offset, bytes }
         } else {
             Event::Write { inode, offset, bytes }
@@ -281,7 +303,7 @@ impl File for SimFile {
         state.fault(Operation::Sync, self.inode, &self.path, 0)?;
         let kind = state.files[self.inode].kind;
         if !state.faults.ignores(SyncSite::File(kind)) {
-            state.events.push(Event::Sync { inode: self.inode });
+            state.record(Event::Sync { inode: self.inode });
         }
         Ok(())
     }
@@ -295,7 +317,7 @@ impl File for SimFile {
         let growth = len.saturating_sub(state.files[self.inode].bytes.len() as u64);
         state.fault(Operation::SetLength, self.inode, &self.path, growth)?;
         state.files[self.inode].bytes.resize(len as usize, 0);
-        state.events.push(Event::SetLen { inode: self.inode, len });
+        state.record(Event::SetLen { inode: self.inode, len });
         Ok(())
     }
 
@@ -335,6 +357,8 @@ impl Drop for SimFile {
     fn drop(&mut self) {
         let mut state = self.medium.state();
         state.files[self.inode].locks.retain(|lock| lock.handle != self.handle);
+        state.files[self.inode].handles -= 1;
+        state.free_if_gone(self.inode);
     }
 }
 
@@ -355,12 +379,13 @@ impl Medium for SimMedium {
             (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => return Err(missing(Operation::Open, &path)),
             (None, OpenMode::Create | OpenMode::CreateNew) => {
                 let inode = state.files.len();
-                state.files.push(Content { kind, bytes: Vec::new(), locks: Vec::new() });
+                state.files.push(Content { kind, bytes: Vec::new(), locks: Vec::new(), handles: 0 });
                 state.names.insert(path.clone(), inode);
-                state.events.push(Event::Create { path: path.clone(), inode });
+                state.record(Event::Create { path: path.clone(), inode });
                 inode
             }
         };
+        state.files[inode].handles += 1;
         state.next_handle += 1;
         let handle = state.next_handle;
         let writable = mode != OpenMode::ReadOnly;
@@ -370,8 +395,9 @@ impl Medium for SimMedium {
     fn delete(&self, path: &Path) -> Result<()> {
         let path = self.absolute(path)?;
         let mut state = self.state();
-        state.names.remove(&path).ok_or_else(|| missing(Operation::Delete, &path))?;
-        state.events.push(Event::Delete { path });
+        let inode = state.names.remove(&path).ok_or_else(|| missing(Operation::Delete, &path))?;
+        state.free_if_gone(inode);
+        state.record(Event::Delete { path });
         Ok(())
     }
 
@@ -380,7 +406,7 @@ impl Medium for SimMedium {
         let mut state = self.state();
         let inode = state.names.remove(&from).ok_or_else(|| missing(Operation::Rename, &from))?;
         state.names.insert(to.clone(), inode);
-        state.events.push(Event::Rename { from, to });
+        state.record(Event::Rename { from, to });
         Ok(())
     }
 
@@ -409,7 +435,7 @@ impl Medium for SimMedium {
             return Err(DeviceError::new(Operation::SyncDirectory, &directory, error));
         }
         if !state.faults.ignores(SyncSite::Directory) {
-            state.events.push(Event::SyncDirectory { directory });
+            state.record(Event::SyncDirectory { directory });
         }
         Ok(())
     }

@@ -278,8 +278,13 @@ impl Shadow {
             }
             let durable = matches!(pending, Pending::Durable { .. });
             if let Pending::SetLen { len } = pending {
-                if *len < before && Some(number) > last_length_change {
+                let not_happened = Some(number) > last_length_change;
+                if *len < before && not_happened {
                     unreachable_from = unreachable_from.min(*len);
+                    continue;
+                }
+                // Nor did the file grow again.
+                if not_happened && unreachable_from != usize::MAX {
                     continue;
                 }
                 let whole = len.next_multiple_of(SECTOR_BYTES).min(chosen.len());

@@ -87,6 +87,18 @@ fn lengths_are_lost_with_or_without_the_data() {
     assert_eq!(lengths, [0, SECTOR, 2 * SECTOR].into());
 }
 
+/// A file that was cut and extended again, and kept its old length, keeps its old bytes.
+#[test]
+fn a_cut_that_did_not_happen_leaves_no_zeros() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![7; 8 * SECTOR])]);
+    let file = open(&medium, "/a");
+    file.set_len(100).unwrap();
+    file.set_len(SECTOR as u64 + 1).unwrap();
+    for bytes in outcomes(&medium, "/a").into_iter().flatten().filter(|bytes| bytes.len() == 8 * SECTOR) {
+        assert!(bytes.iter().all(|byte| *byte == 7));
+    }
+}
+
 #[test]
 fn planted_faults_strike() {
     let medium = SimMedium::new();

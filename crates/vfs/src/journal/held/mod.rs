@@ -236,7 +236,7 @@ impl Held {
         self.account(database, 0, cut.len());
         if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains_key(&number)) {
             let mut page = vec![0; self.page_bytes];
-            self.read_page(number, 0, &mut page[..inside], &|_, _| Ok(()))?;
+            self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
             self.put(database, number, &page)?;
         }
         self.len = len;

@@ -1,0 +1,206 @@
+//! The tiered file as everybody else sees it.
+
+use super::error::Result;
+use super::open::{self, Config};
+use super::state::State;
+use crate::device::{self, File, FileId, Medium, RangeLock};
+use crate::sync::RwLock;
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file whose hot chunks live on another device. See the [module](super).
+///
+/// Reads run side by side; a write, and a sync, run alone. What no sync has followed may be lost with the process,
+/// not only with the power: chunks that moved are entered on the device when they are durable.
+pub struct TieredFile {
+    flash: Arc<dyn File>,
+    tier_path: PathBuf,
+    state: RwLock<State>,
+}
+
+/// What has happened since the file was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    pub flash_writes: u64,
+    pub flash_bytes: u64,
+    pub tier_writes: u64,
+    pub tier_bytes: u64,
+    pub moved_in: u64,
+    pub moved_home: u64,
+    pub changed_slot: u64,
+    pub drains: u64,
+}
+
+impl Counters {
+    pub fn flash_write(&mut self, bytes: usize) {
+        self.flash_writes += 1;
+        self.flash_bytes += bytes as u64;
+    }
+
+    pub fn tier_write(&mut self, bytes: usize) {
+        self.tier_writes += 1;
+        self.tier_bytes += bytes as u64;
+    }
+}
+
+/// What a tiered file has done since it was opened, and how worn its device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Slots of the device.
+    pub slots: u32,
+    /// Chunks that are away now.
+    pub away: usize,
+    /// Write requests to flash, and their bytes.
+    pub flash_writes: u64,
+    /// Bytes written to flash.
+    pub flash_bytes: u64,
+    /// Write requests to slots.
+    pub tier_writes: u64,
+    /// Bytes written to slots; headers and entries are not in it.
+    pub tier_bytes: u64,
+    /// Chunks moved to the tier.
+    pub moved_in: u64,
+    /// Chunks moved home.
+    pub moved_home: u64,
+    /// Chunks that changed slots to spread wear.
+    pub changed_slot: u64,
+    /// Times that everything was brought home.
+    pub drains: u64,
+    /// Writes of every slot since the device was made, as far as its entries have been told.
+    pub slot_writes: Vec<u64>,
+}
+
+impl TieredFile {
+    /// Opens `flash`, which this process must own, with the device at `path` on `medium`; makes the device where the
+    /// file is plain and there is none, and recovers what a crash has left.
+    ///
+    /// # Errors
+    /// [`Error`](super::Error) tells whether the device is missing, foreign, stale or damaged; nothing was written
+    /// then.
+    pub fn open(
+        flash: Arc<dyn File>,
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        config: &Config,
+    ) -> Result<Arc<TieredFile>> {
+        let state = open::open(flash.clone(), medium, path, config)?;
+        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), state: RwLock::new(state) }))
+    }
+
+    /// Brings every chunk home: the file is plain again, durably, and the device free for another.
+    ///
+    /// # Errors
+    /// When either device fails; the chunks are then where they were.
+    pub fn drain(&self) -> device::Result<()> {
+        self.state.write().drain()
+    }
+
+    /// Chunks that are away now.
+    pub fn away(&self) -> usize {
+        self.state.read().map.len()
+    }
+
+    /// The device that chunks go to.
+    pub fn tier_path(&self) -> &Path {
+        &self.tier_path
+    }
+
+    /// What has happened since the file was opened.
+    pub fn statistics(&self) -> Statistics {
+        let state = self.state.read();
+        let counters = state.counters;
+        Statistics {
+            slots: state.slots.len(),
+            away: state.map.len(),
+            flash_writes: counters.flash_writes,
+            flash_bytes: counters.flash_bytes,
+            tier_writes: counters.tier_writes,
+            tier_bytes: counters.tier_bytes,
+            moved_in: counters.moved_in,
+            moved_home: counters.moved_home,
+            changed_slot: counters.changed_slot,
+            drains: counters.drains,
+            slot_writes: state.slots.all_writes().collect(),
+        }
+    }
+}
+
+impl File for TieredFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+        self.state.read().read(buf, offset)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> device::Result<usize> {
+        let state = self.state.read();
+        let mut done = 0;
+        for buf in bufs {
+            let count = state.read(buf, offset + done as u64)?;
+            done += count;
+            if count < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
+        match bufs {
+            [one] => self.state.write().write(one, offset),
+            _ => self.state.write().write(&joined(bufs), offset),
+        }
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
+        let mut state = self.state.write();
+        state.write(&joined(bufs), offset)?;
+        state.sync()
+    }
+
+    fn sync(&self) -> device::Result<()> {
+        self.state.write().sync()
+    }
+
+    fn len(&self) -> device::Result<u64> {
+        Ok(self.state.read().len)
+    }
+
+    fn set_len(&self, len: u64) -> device::Result<()> {
+        self.state.write().set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> device::Result<()> {
+        self.state.write().allocate(len)
+    }
+
+    fn id(&self) -> FileId {
+        self.flash.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.flash.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> device::Result<bool> {
+        self.flash.lock_range(offset, len, lock)
+    }
+
+    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
+        self.flash.lock_holder(offset, len)
+    }
+}
+
+impl Drop for TieredFile {
+    /// What was written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence:
+    /// nothing was promised.
+    fn drop(&mut self) {
+        let mut state = self.state.write();
+        if state.devices.check().is_ok() && !state.slots.is_settled() {
+            let _ = state.settle();
+        }
+    }
+}
+
+fn joined(bufs: &[IoSlice<'_>]) -> Vec<u8> {
+    bufs.iter().flat_map(|buf| buf.iter().copied()).collect()
+}
