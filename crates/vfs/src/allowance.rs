@@ -21,19 +21,16 @@ pub struct Allowance {
     taken: Taken,
     /// Bytes that must do, whatever is free.
     fixed: Option<usize>,
-    /// Most bytes that SQLite's cache may have besides.
-    beside: usize,
     bytes: usize,
 }
 
 impl Allowance {
-    /// For a database, with what it is set to; `beside` bytes at most are counted on top.
-    pub fn new(database: &Database, beside: usize) -> Allowance {
+    /// For a database, with what it is set to.
+    pub fn new(database: &Database) -> Allowance {
         let fixed = database.options().wal_memory;
         Allowance {
             taken: Taken::nothing(database.share().budget().clone()),
             fixed: fixed.or_else(|| (!database.is_pooled()).then_some(WITHOUT_BUDGET)),
-            beside,
             bytes: 0,
         }
     }
@@ -42,7 +39,7 @@ impl Allowance {
     #[cfg(test)]
     pub fn fixed(bytes: usize) -> Allowance {
         let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(bytes));
-        Allowance { taken: Taken::nothing(budget), fixed: Some(bytes), beside: 0, bytes: 0 }
+        Allowance { taken: Taken::nothing(budget), fixed: Some(bytes), bytes: 0 }
     }
 
     /// Bytes in use.
@@ -52,18 +49,47 @@ impl Allowance {
 
     /// Most bytes that may be in use as things are.
     pub fn most(&self) -> usize {
-        match self.fixed {
-            Some(fixed) => fixed,
-            None => self.taken.most(SHARE).saturating_sub(self.beside).max(LEAST_BYTES),
-        }
+        self.fixed.unwrap_or_else(|| self.taken.most(SHARE).max(LEAST_BYTES))
     }
 
     /// So many bytes are in use now.
     pub fn set(&mut self, bytes: usize) {
         self.bytes = bytes;
-        let counted = (bytes + bytes.min(self.beside)).next_multiple_of(STEP_BYTES);
-        if counted != self.taken.bytes() {
-            self.taken.set(counted);
-        }
+        set_in_steps(&mut self.taken, bytes);
+    }
+}
+
+/// The memory of the SQLite cache that a transaction comes from. A page that SQLite has passed on was dirty there, and most
+/// likely another is by now: so it counts as much as was passed on, up to what SQLite keeps back before it spills.
+pub struct SpillingCache {
+    taken: Taken,
+    most: usize,
+}
+
+impl SpillingCache {
+    /// Of a connection to a database, before its transaction has passed anything on.
+    pub fn new(database: &Database) -> SpillingCache {
+        let share = database.share();
+        let most = if database.is_pooled() { share.spill_bytes() } else { 0 };
+        SpillingCache { taken: Taken::nothing(share.budget().clone()), most }
+    }
+
+    /// One that is not counted.
+    #[cfg(test)]
+    pub fn uncounted() -> SpillingCache {
+        let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(0));
+        SpillingCache { taken: Taken::nothing(budget), most: 0 }
+    }
+
+    /// The transaction has passed so many bytes on.
+    pub fn passed(&mut self, bytes: usize) {
+        set_in_steps(&mut self.taken, bytes.min(self.most));
+    }
+}
+
+fn set_in_steps(taken: &mut Taken, bytes: usize) {
+    let counted = bytes.next_multiple_of(STEP_BYTES);
+    if counted != taken.bytes() {
+        taken.set(counted);
     }
 }

@@ -4,9 +4,11 @@ use super::file::{make_real, write_in_place};
 use super::held::{Held, before};
 use super::log;
 use crate::error::{Error, Result};
+use crate::vfs::database::Database;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::pool::Advisor;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What becomes of the connection's writes.
@@ -17,6 +19,9 @@ pub enum Batch {
     None,
     /// Held back until the commit.
     Held(Box<Held>),
+    /// A write has failed, and SQLite must roll back: what was held is gone, and there is nothing to be undone. The
+    /// transaction is this one of its journal's.
+    Failed(u64),
     /// By SQLite's own protocol until the lock is dropped.
     Classic,
 }
@@ -33,7 +38,11 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) => return held.write(database, buf, offset),
+            Batch::Held(held) => {
+                let written = held.write(database, buf, offset);
+                return self.or_fail(session, written);
+            }
+            Batch::Failed(_) => return Ok(()),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -69,7 +78,11 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => return held.set_len(database, len),
+            Batch::Held(held) => {
+                let cut = held.set_len(database, len);
+                return self.or_fail(session, cut);
+            }
+            Batch::Failed(_) => return Ok(()),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -86,22 +99,34 @@ impl Batcher {
 
     /// SQLite asks for a sync of the database file.
     pub fn sync(&mut self, session: &Session) -> Result<()> {
-        if let Batch::Held(held) = &mut self.batch {
-            held.sync_wanted = true;
-            return Ok(());
+        match &mut self.batch {
+            Batch::Held(held) => held.sync_wanted = true,
+            Batch::Failed(_) => {}
+            Batch::None | Batch::Classic => return session.database.sync(),
         }
-        session.database.sync()
+        Ok(())
+    }
+
+    /// What SQLite is told of a failed write makes it roll back. What it writes for that is what the database holds
+    /// without the transaction: so that a rollback needs no room, the transaction is dropped at once. With a journal
+    /// that we do not see it is not known when the rollback ends, and what it writes is a transaction like any other.
+    fn or_fail(&mut self, session: &Session, result: Result<()>) -> Result<()> {
+        result.inspect_err(|_| {
+            let next = session.journal_transaction().map_or(Batch::None, Batch::Failed);
+            self.finish(session, next);
+        })
     }
 
     /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
     /// them one, and each is best off with the log.
     pub fn go_classic(&mut self, session: &Session) -> Result<()> {
-        if !session.is_writing() || matches!(self.batch, Batch::Classic) {
+        if !session.is_writing() || matches!(self.batch, Batch::Classic | Batch::Failed(_)) {
             return Ok(());
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
         if let Batch::Held(held) = &mut self.batch {
-            held.settle(&session.database)?;
+            let settled = held.settle(&session.database);
+            self.or_fail(session, settled)?;
         }
         make_real(session, &journal)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
@@ -115,19 +140,24 @@ impl Batcher {
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
-        let Batch::Held(held) = &mut self.batch else {
-            self.finish(session, Batch::None);
-            return Ok(());
-        };
-        if !held.is_empty() {
-            let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
-            let page_bytes = held.new_page_bytes()?;
-            session.database.atomic().commit(&session.database, held, durability)?;
-            session.database.pages_committed(held.changed_numbers(), page_bytes);
+        match &mut self.batch {
+            Batch::Held(held) => {
+                let committed = commit(&session.database, held);
+                self.or_fail(session, committed)?;
+                self.finish(session, Batch::None);
+                log::reset_in_background(&session.database);
+                Ok(())
+            }
+            Batch::Failed(_) => {
+                self.finish(session, Batch::None);
+                let path = session.database.path().display();
+                Err(Error::Io(format!("{path}: a write of this transaction has failed before its commit")))
+            }
+            Batch::None | Batch::Classic => {
+                self.finish(session, Batch::None);
+                Ok(())
+            }
         }
-        self.finish(session, Batch::None);
-        log::reset_in_background(&session.database);
-        Ok(())
     }
 
     /// The lock is dropped: what was not committed never was.
@@ -145,7 +175,12 @@ impl Batcher {
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
-        if matches!(self.batch, Batch::Classic) && !session.has_real_journal() {
+        let is_over = match self.batch {
+            Batch::Classic => !session.has_real_journal(),
+            Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
+            Batch::None | Batch::Held(_) => false,
+        };
+        if is_over {
             self.finish(session, Batch::None);
         }
         // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
@@ -179,4 +214,15 @@ impl Batcher {
             held.end(&session.database);
         }
     }
+}
+
+fn commit(database: &Arc<Database>, held: &mut Held) -> Result<()> {
+    if held.is_empty() {
+        return Ok(());
+    }
+    let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
+    let page_bytes = held.new_page_bytes()?;
+    database.atomic().commit(database, held, durability)?;
+    database.pages_committed(held.changed_numbers(), page_bytes);
+    Ok(())
 }

@@ -108,6 +108,8 @@ pub struct Database {
     /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
     /// as well, mostly.
     tail: Mutex<Option<Range<u64>>>,
+    /// Bytes that the newest commit in the log in memory counts on.
+    needed: AtomicU64,
     /// Whether this process is the owner.
     owned: AtomicBool,
     /// Its share of the process's memory.
@@ -191,6 +193,7 @@ impl Database {
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
+            needed: AtomicU64::new(0),
             written: AtomicBool::new(false),
             stats,
             shm: SharedMemory::default(),
@@ -516,6 +519,7 @@ impl Database {
     pub(super) fn forget_wal(&self) {
         *self.wal.lock() = None;
         self.wal_generation.fetch_add(1, Ordering::Release);
+        self.note_needed(0);
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -670,6 +674,12 @@ impl Database {
         matches!(self.file.read_at(&mut found, offset), Ok(read) if read == buf.len() && found == buf)
     }
 
+    /// A transaction in the log in memory commits, and with it the database has so many bytes: a checkpoint that knows
+    /// nothing of it must not cut off what was written there.
+    pub fn note_needed(&self, bytes: u64) {
+        self.needed.store(bytes, Ordering::Release);
+    }
+
     /// SQLite begins its log anew: it will not write those pages again.
     pub fn forget_there(&self) {
         *self.tail.lock() = None;
@@ -741,7 +751,7 @@ impl Database {
                 pages.resize(len)?;
             }
             let result = self.set_len_unseen(len);
-            pages.resize(if result.is_ok() { len } else { before })?;
+            pages.resize(if result.is_ok() { self.file_len()? } else { before })?;
             result
         };
         self.change(seen, || self.set_len_unseen(len))
@@ -770,6 +780,7 @@ impl Database {
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
         let _tail = self.tail.lock();
+        let len = len.max(self.needed.load(Ordering::Acquire).min(self.file_len()?));
         // Where a transaction has written behind the end, its own end decides.
         if !self.is_behind_end() {
             self.file.set_len(len)?;
@@ -846,5 +857,58 @@ impl Drop for Database {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_engine::device::SimMedium;
+
+    fn database() -> Database {
+        let medium = SimMedium::new();
+        let path = PathBuf::from("/app.db");
+        let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+        file.write_at(&[1; 4096], 0).unwrap();
+        let database = Database::new(DatabaseSetup {
+            host: None,
+            medium: Arc::new(medium),
+            file,
+            path,
+            options: Options::default(),
+            writable: true,
+            created: false,
+            holds_back: true,
+            pooled: false,
+        });
+        database.lock(1, Level::Shared).unwrap();
+        database
+    }
+
+    #[test]
+    fn what_a_commit_counts_on_is_not_cut_off_by_a_checkpoint_that_does_not_know_it() {
+        let database = database();
+        let tail = [2; 8192];
+        database.note_needed(12_288);
+        // Not extended either, before it is written.
+        database.set_len(4096).unwrap();
+        assert_eq!(database.file().len().unwrap(), 4096);
+        database.write_behind_end(&[IoSlice::new(&tail)], 4096, false).unwrap();
+        // Its own end decides while it is under way.
+        database.set_len(4096).unwrap();
+        database.keep_behind_end(12_288);
+        database.set_len(4096).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (12_288, 12_288));
+        database.note_needed(8192);
+        database.set_len(8192).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (8192, 8192));
+    }
+
+    #[test]
+    fn what_was_not_committed_behind_the_end_is_cut_off() {
+        let database = database();
+        database.write_behind_end(&[IoSlice::new(&[2; 8192])], 4096, false).unwrap();
+        database.end_behind_end();
+        assert_eq!(database.file().len().unwrap(), 4096);
     }
 }

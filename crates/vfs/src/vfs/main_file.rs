@@ -335,12 +335,10 @@ impl Handle for MainFile {
             return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
         }
         if !self.uses_shm {
-            let first = self.database.shm().join();
-            self.uses_shm = true;
             // SQLite is about to make its index from the log.
-            if let Some(wal) = self.wal().filter(|_| first) {
-                wal.mend()?;
-            }
+            let wal = self.wal();
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend()))?;
+            self.uses_shm = true;
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }

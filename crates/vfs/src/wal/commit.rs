@@ -23,12 +23,11 @@
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the database.
 
-use super::ahead;
+use super::ahead::Ahead;
 use super::frames::{Frames, Transaction};
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
 use crate::error::Result;
-use crate::vfs::database::Database;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record, Writer};
@@ -375,18 +374,18 @@ impl Commits {
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
     }
 
-    /// Writes all that is committed as pages, many new ones straight to the database, where it is given. Numbers a
-    /// transaction if one is `counted`.
+    /// Writes all that is committed as pages, many new ones `ahead`, if that is given. Numbers a transaction if one is
+    /// `counted`.
     pub fn fold(
         &self,
         frames: &RwLock<Frames>,
         durability: Durability,
         counted: bool,
-        database: Option<&Database>,
+        ahead: Option<Ahead<'_>>,
     ) -> Result<()> {
         let mut media = self.media.lock();
         let published = self.queue.lock().published;
-        let end = media.fold(&frames.read(), durability, database)?;
+        let end = media.fold(&frames.read(), durability, ahead)?;
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
@@ -545,15 +544,12 @@ impl Media {
     }
 
     /// Brings all committed frames into the redo log; answers how many there are.
-    fn fold(
-        &mut self,
-        frames: &Frames,
-        durability: Durability,
-        database: Option<&Database>,
-    ) -> Result<usize> {
+    fn fold(&mut self, frames: &Frames, durability: Durability, ahead: Option<Ahead<'_>>) -> Result<usize> {
         let mut newest = frames.newest(self.logged);
-        let Some(database) = database else { return Ok(self.fold_newest(frames, newest, durability)?) };
-        let folded = ahead::write(database, frames, &self.redo, &mut newest)
+        let Some(ahead) = ahead else { return Ok(self.fold_newest(frames, newest, durability)?) };
+        let database = ahead.database;
+        let folded = ahead
+            .write(frames, self.logged, &self.redo, &mut newest)
             .and_then(|len| Ok((len, self.fold_newest(frames, newest, durability)?)));
         match folded {
             Ok((Some(len), end)) => {

@@ -39,7 +39,7 @@ mod frames;
 
 pub(crate) use file::WalFile;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, SpillingCache};
 use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
 use crate::memory::{MakeSpill, MemoryFile, position};
@@ -47,6 +47,7 @@ use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
+use ahead::Ahead;
 use commit::Commits;
 use flush::Flush;
 pub use frames::Transaction;
@@ -86,9 +87,9 @@ impl Wal {
         let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let allowance = Allowance::new(database, database.share().spill_bytes());
-        let memory = MemoryFile::new(allowance, make_spill);
-        let frames = Frames::load(memory, &redo.read_all()?)?;
+        let memory = MemoryFile::new(Allowance::new(database), make_spill);
+        let frames = Frames::load(memory, SpillingCache::new(database), &redo.read_all()?)?;
+        database.note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), database.options().sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
         Ok(Wal {
@@ -148,6 +149,7 @@ impl Wal {
         let written = frames.write(buf, position(offset, buf.len())?)?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
+            database.note_needed(frames.database_bytes());
         }
         let page_bytes = frames.page_bytes();
         drop(frames);
@@ -204,7 +206,8 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        self.commits.fold(&self.frames, Durability::Durable, true, Some(database)).inspect_err(|_| {
+        let ahead = Ahead { database, first: transaction.first };
+        self.commits.fold(&self.frames, Durability::Durable, true, Some(ahead)).inspect_err(|_| {
             self.commits.revoke(&self.frames, transaction);
         })
     }

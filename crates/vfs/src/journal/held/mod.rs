@@ -16,14 +16,14 @@
 //! # Invariants
 //! 1. A page is in memory unless its newest version was written away, and that write has ended.
 //! 2. One cleaning is under way at most. What it writes is not changed: who writes such a page makes a copy.
-//! 3. After a cleaning that failed nothing can be committed.
+//! 3. Once anything has failed, it is given up: no slot is left half written behind a commit.
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
 //!    page has behind that end is zero.
 
 mod clean;
 mod policy;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, SpillingCache};
 use crate::error::{Error, Result};
 use crate::vfs::database::{Database, page_bytes_in};
 use clean::{Bytes, Job, Running, ToSlot};
@@ -79,6 +79,7 @@ pub struct Held {
     /// Where those are, or were, that were written away.
     homes: BTreeMap<u32, Home>,
     memory: Allowance,
+    cache: SpillingCache,
     /// Bytes of memory that the figures of the database contain.
     noted: usize,
     /// Copies that a cleaning still has of pages changed since it began.
@@ -88,7 +89,6 @@ pub struct Held {
     log: Option<(Arc<dyn File>, Header)>,
     policy: Policy,
     cleaning: Option<Cleaning>,
-    broken: bool,
     /// Bytes of the database as the transaction sees it, and as it was before.
     len: u64,
     base_len: u64,
@@ -104,7 +104,8 @@ impl Held {
             page_bytes,
             pages: BTreeMap::new(),
             homes: BTreeMap::new(),
-            memory: Allowance::new(database, database.share().spill_bytes()),
+            memory: Allowance::new(database),
+            cache: SpillingCache::new(database),
             noted: 0,
             copies: 0,
             writes: 0,
@@ -112,7 +113,6 @@ impl Held {
             log: None,
             policy: Policy::new(options.cleaner, options.clean_threshold),
             cleaning: None,
-            broken: false,
             len: base_len,
             base_len,
             sync_wanted: false,
@@ -304,7 +304,9 @@ impl Held {
         let now = pages * self.page_bytes;
         database.note_held_bytes(self.noted, now);
         self.noted = now;
-        self.memory.set(now + self.copies * self.page_bytes);
+        let known = self.homes.len() * size_of::<(u32, Home)>() + self.slots.len() * size_of::<SlotPage>();
+        self.memory.set(now + self.copies * self.page_bytes + known);
+        self.cache.passed(self.writes as usize * self.page_bytes);
     }
 
     /// Sees to it that there is memory for one page more.
@@ -399,10 +401,9 @@ impl Held {
 
     /// Waits for the cleaning that is under way, if one is.
     pub fn settle(&mut self, database: &Database) -> Result<()> {
-        let Some(cleaning) = self.cleaning.take() else { return self.check(database) };
+        let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
         let result = cleaning.running.wait(database);
         self.copies = 0;
-        self.broken |= result.is_err();
         clean::note(&mut self.slots, result?);
         let mut fewer = 0;
         for number in cleaning.numbers {
@@ -413,13 +414,6 @@ impl Held {
         }
         self.account(database, 0, fewer);
         Ok(())
-    }
-
-    fn check(&self, database: &Database) -> Result<()> {
-        if !self.broken {
-            return Ok(());
-        }
-        Err(Error::Io(format!("{}: pages could not be written before the commit", database.path().display())))
     }
 
     /// The transaction commits: everything is in memory or written away for good. New pages, where they are many, go
