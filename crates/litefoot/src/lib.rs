@@ -18,6 +18,7 @@ mod library;
 mod registered;
 
 pub use litefoot_engine::task;
+pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::vfs::statements::{Progress, set_progress};
 pub use litefoot_vfs::vfs::tier;

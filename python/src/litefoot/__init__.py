@@ -33,6 +33,8 @@ OPTIONS = (
     "busy_wait",
     "pool",
     "direct",
+    "cleaner",
+    "clean_threshold",
 )
 """The options that are litefoot's own."""
 

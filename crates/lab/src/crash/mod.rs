@@ -21,6 +21,7 @@
 
 #[cfg(test)]
 mod directed;
+mod large;
 mod model;
 mod unusual;
 mod verify;

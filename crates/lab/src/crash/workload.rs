@@ -1,7 +1,9 @@
 //! One recorded run: transactions of every kind, and what the database should hold after each.
 
+use super::large;
 use super::model::{Change, Rows, SCHEMA};
 use super::unusual;
+use litefoot::Cleaner;
 use litefoot_engine::device::sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -129,7 +131,9 @@ impl RunSetup {
             options.sla_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
-            options.wal_memory = 0;
+            options.wal_memory = Some(0);
+            options.cleaner =
+                [Cleaner::Auto, Cleaner::Caller, Cleaner::Background][self.seed as usize / 8 % 3];
             options.sla_size = SMALL_LOG_BYTES / 4;
         }
         options
@@ -307,7 +311,7 @@ fn transaction(
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let rollback = setup.journal == Journal::Rollback;
-    let kind = random.below(44);
+    let kind = random.below(46);
     if setup.atomic_write_bytes > 0 {
         // A database of some pages, most of which are not in the log when a row of one of them changes.
         match rows.len() {
@@ -347,6 +351,7 @@ fn transaction(
         }
         35 => db.execute_batch("VACUUM"),
         36 => fill(db, random, rows),
+        44 | 45 => large::transaction(db, random, rows),
         37 => failed_statement(db, rows),
         38 if rollback => other_page_size(db, random),
         39 if rollback && !setup.pass_through => without_journal(db, random, rows),

@@ -6,6 +6,7 @@ mod atomic;
 mod commit;
 mod crash;
 mod group;
+mod pcg;
 mod psqlite;
 mod read;
 mod smile;
@@ -118,6 +119,12 @@ pub const ALL: &[Experiment] = &[
         description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
         flags: &[],
         run: smile::run,
+    },
+    Experiment {
+        name: "pcg",
+        description: "transactions larger than the page cache: speed, latency, readers, bytes written, memory",
+        flags: &[],
+        run: pcg::run,
     },
     Experiment {
         name: "read",

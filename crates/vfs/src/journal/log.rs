@@ -19,7 +19,7 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::device::{DeviceError, Operation, runs};
 use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{Durability, Slot, Transaction};
+use litefoot_engine::log::redo::{Durability, Slots, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ impl AtomicLog {
     }
 
     /// Commits what is held.
-    pub fn commit(&self, database: &Database, held: &mut Held, durability: Durability) -> Result<()> {
+    pub fn commit(&self, database: &Arc<Database>, held: &mut Held, durability: Durability) -> Result<()> {
+        held.write_new(database)?;
         let mut state = self.state.write();
         self.open(&mut state, database)?;
         // So that writing in place, later, cannot fail for want of space.
@@ -134,7 +135,7 @@ impl AtomicLog {
             state.log(database, held, durability)?;
         } else {
             // The log begins anew in pages of another size, over the slots.
-            held.leave_slots()?;
+            held.leave_slots(database)?;
             state.log_whole(database, held, page_bytes)?;
         }
         database.set_committed_len(held.len());
@@ -155,16 +156,23 @@ impl AtomicLog {
         self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
     }
 
-    /// Room in the log for a page of a transaction that does not fit into memory.
-    pub fn reserve_slot(&self, database: &Database, page_bytes: usize, index: usize) -> Result<Slot> {
+    /// Room in the log for pages of a transaction that does not fit into memory: `count` of them, from number
+    /// `first`.
+    pub fn reserve_slots(
+        &self,
+        database: &Database,
+        page_bytes: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<Slots> {
         let mut state = self.state.write();
-        Ok(self.open(&mut state, database)?.reserve_slot(page_bytes as u32, index as u32)?)
+        Ok(self.open(&mut state, database)?.reserve_slots(page_bytes as u32, first as u32, count as u32)?)
     }
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
     pub fn forget_ahead(&self, database: &Database, held: &Held) {
         // A rollback has cut what it holds, but not what lies in the file.
-        if held.in_slots().is_empty() && !held.has_pages_in_file() && !database.is_behind_end() {
+        if !held.has_slots() && !held.has_pages_in_file() && !database.is_behind_end() {
             return;
         }
         let mut state = self.state.write();
@@ -309,7 +317,7 @@ impl State {
         let mut page_one = None;
         if numbers.first() == Some(&1) {
             let mut page = vec![0; held.page_bytes()];
-            held.copy(1, &mut page)?;
+            held.copy(1, &mut page);
             let same = |last: &Vec<u8>| without_counters(last) == without_counters(&page);
             if redo.contains(1) && self.page_one.as_ref().is_some_and(same) {
                 numbers.remove(0);
@@ -328,7 +336,7 @@ impl State {
             database_pages: (held.len() / held.page_bytes() as u64) as u32,
         };
         let mut copy = |index: usize, out: &mut [u8]| {
-            held.copy(numbers[index], out)?;
+            held.copy(numbers[index], out);
             if numbers[index] == 1 {
                 advance_counters(out);
             }
@@ -435,7 +443,7 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
         return Ok(false);
     }
     let mut page = vec![0; page_bytes];
-    held.copy(number, &mut page)?;
+    held.copy(number, &mut page);
     let written = database.write_atomic(&page, offset)?;
     Stats::add(&database.counters().commits_in_place, u64::from(written));
     Ok(written)

@@ -77,8 +77,16 @@ figures! {
     wal_bytes: Gauge,
     /// Most bytes of it that are kept in memory; option wal_memory.
     wal_limit_bytes: Gauge,
-    /// Bytes of memory that connections keep for their transactions.
+    /// Bytes of memory that transactions hold pages in.
     held_memory_bytes: Gauge,
+    /// Cleanings: batches of a transaction's pages that were written away before its commit, or straight into the database.
+    cleanings: Counter,
+    /// Bytes of pages that cleanings wrote.
+    cleaned_bytes: Counter,
+    /// How often a transaction waited for a cleaning.
+    cleaning_waits: Counter,
+    /// Microseconds that transactions waited for cleanings.
+    cleaning_wait_us: Counter,
     /// Requests for a page that found it in the pool.
     pool_hits as "pool.hits": Counter,
     /// Pages that had to be read, and waited for.

@@ -24,11 +24,14 @@ use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
-use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
+use litefoot_engine::device::{
+    ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory, total_bytes,
+};
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::pool::Advisor;
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +41,15 @@ const PAGE_SIZE_OFFSET: usize = 16;
 
 /// What `atomic=assume4k` assumes.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
+
+/// Most bytes of the write-ahead log that are kept in memory between transactions, and the part of the memory of the
+/// process, where nobody says how much.
+const WAL_BYTES: usize = 16 << 20;
+const WAL_SHARE: usize = 4;
+
+/// How many bytes of new pages are many, and the part of a given memory that is.
+const MANY_NEW_BYTES: usize = 256 << 10;
+const MANY_NEW_SHARE: usize = 64;
 
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
@@ -96,6 +108,11 @@ pub struct Database {
     plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
+    /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
+    /// as well, mostly.
+    tail: Mutex<Option<Range<u64>>>,
+    /// Bytes that the newest commit in the log in memory counts on.
+    needed: AtomicU64,
     /// Whether this process is the owner.
     owned: AtomicBool,
     /// Its share of the process's memory.
@@ -149,7 +166,6 @@ impl Database {
         });
         Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
-        Stats::set(&stats.wal_limit_bytes, setup.options.wal_memory as u64);
         Database {
             medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
@@ -180,6 +196,8 @@ impl Database {
             replaying: Mutex::default(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
+            tail: Mutex::default(),
+            needed: AtomicU64::new(0),
             written: AtomicBool::new(false),
             stats,
             shm: SharedMemory::default(),
@@ -318,6 +336,20 @@ impl Database {
         self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
     }
 
+    /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.
+    pub fn many_new_bytes(&self) -> usize {
+        self.options.wal_memory.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
+    }
+
+    /// Bytes of the write-ahead log that are kept in memory between transactions.
+    pub fn wal_bytes(&self) -> usize {
+        match self.options.wal_memory {
+            Some(bytes) => bytes,
+            None if self.pooled => WAL_BYTES.min(self.share().bytes() / WAL_SHARE),
+            None => WAL_BYTES,
+        }
+    }
+
     /// Changes whenever another pool has to be asked for.
     #[inline]
     pub fn pages_generation(&self) -> u64 {
@@ -418,6 +450,7 @@ impl Database {
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
         let wal = self.wal();
+        Stats::set(&self.stats.wal_limit_bytes, self.wal_bytes() as u64);
         if let Some(wal) = &wal {
             wal.note_fill(&self.stats);
         }
@@ -520,6 +553,7 @@ impl Database {
     pub(super) fn forget_wal(&self) {
         *self.wal.lock() = None;
         self.wal_generation.fetch_add(1, Ordering::Release);
+        self.note_needed(0);
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -657,15 +691,52 @@ impl Database {
     }
 
     /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
-    pub fn write_behind_end(&self, buf: &[u8], offset: u64) -> Result<()> {
+    pub fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
+        let bytes = total_bytes(bufs);
         self.latch.check(&self.path)?;
         self.atomic.undisturbed(|| {
+            let _tail = self.tail.lock();
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            self.data().write_at(buf, offset)?;
-            self.count_write(offset, buf.len());
+            self.data().write_vectored_at(bufs, offset)?;
+            self.count_write(offset, bytes);
+            if start_writeback {
+                self.data().start_writeback(offset, bytes);
+            }
             Ok(())
         })
+    }
+
+    /// What was written behind the end is committed: the database file has `len` bytes now. In WAL mode SQLite will write
+    /// those pages once more.
+    pub fn keep_behind_end(&self, len: u64) {
+        let mut tail = self.tail.lock();
+        let before = self.len.load(Ordering::Acquire);
+        let first = tail.as_ref().map_or(before, |there| there.start.min(before));
+        *tail = Some(first..len.max(before));
+        self.note_len(|known| known.max(len));
+        self.behind_end.store(false, Ordering::Release);
+    }
+
+    /// Whether these bytes are known to be in the file already, for good.
+    fn is_there(&self, buf: &[u8], offset: u64) -> bool {
+        let covers = |there: &Range<u64>| there.start <= offset && offset + buf.len() as u64 <= there.end;
+        if !self.tail.lock().as_ref().is_some_and(covers) {
+            return false;
+        }
+        let mut found = vec![0; buf.len()];
+        matches!(self.data().read_at(&mut found, offset), Ok(read) if read == buf.len() && found == buf)
+    }
+
+    /// A transaction in the log in memory commits, and with it the database has so many bytes: a checkpoint that knows
+    /// nothing of it must not cut off what was written there.
+    pub fn note_needed(&self, bytes: u64) {
+        self.needed.store(bytes, Ordering::Release);
+    }
+
+    /// SQLite begins its log anew: it will not write those pages again.
+    pub fn forget_there(&self) {
+        *self.tail.lock() = None;
     }
 
     /// Whether a transaction has written behind the end of the database.
@@ -676,6 +747,7 @@ impl Database {
     /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
     /// fail, the file is longer than its header says, which SQLite bears with.
     pub fn end_behind_end(&self) {
+        let _tail = self.tail.lock();
         if self.behind_end.swap(false, Ordering::AcqRel) {
             let len = self.len.load(Ordering::Acquire);
             if len != UNKNOWN && self.latch.reason().is_none() {
@@ -737,7 +809,7 @@ impl Database {
                 pages.resize(len)?;
             }
             let result = self.set_len_unseen(len);
-            pages.resize(if result.is_ok() { len } else { before })?;
+            pages.resize(if result.is_ok() { self.file_len()? } else { before })?;
             result
         };
         self.change(seen, || self.set_len_unseen(len))
@@ -746,12 +818,16 @@ impl Database {
     /// The same for what readers see already: it was in the log until now.
     pub fn write_unseen(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
+        // Only SQLite's checkpoint writes what is there already.
+        if self.is_there(buf, offset) {
+            return Ok(());
+        }
         self.written.store(true, Ordering::Release);
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
         self.data().write_at(buf, offset)?;
-        self.count_write(offset, buf.len());
+        self.count_write(offset, buf.len() as u64);
         self.note_len(|known| known.max(offset + buf.len() as u64));
         Ok(())
     }
@@ -761,7 +837,12 @@ impl Database {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
-        self.data().set_len(self.least_len(len))?;
+        let _tail = self.tail.lock();
+        let len = len.max(self.needed.load(Ordering::Acquire).min(self.file_len()?));
+        // Where a transaction has written behind the end, its own end decides.
+        if !self.is_behind_end() {
+            self.data().set_len(self.least_len(len))?;
+        }
         self.note_len(|_| len);
         Ok(())
     }
@@ -772,9 +853,9 @@ impl Database {
     }
 
     /// Counts a write of the database file. With a tier the devices beneath count their own.
-    fn count_write(&self, offset: u64, bytes: usize) {
+    fn count_write(&self, offset: u64, bytes: u64) {
         if self.tier.get().is_none() {
-            self.stats.add_write(FileKind::Database, offset, bytes as u64);
+            self.stats.add_write(FileKind::Database, offset, bytes);
         }
     }
 
@@ -850,5 +931,58 @@ impl Drop for Database {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_engine::device::SimMedium;
+
+    fn database() -> Database {
+        let medium = SimMedium::new();
+        let path = PathBuf::from("/app.db");
+        let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+        file.write_at(&[1; 4096], 0).unwrap();
+        let database = Database::new(DatabaseSetup {
+            host: None,
+            medium: Arc::new(medium),
+            file,
+            path,
+            options: Options::default(),
+            writable: true,
+            created: false,
+            holds_back: true,
+            pooled: false,
+        });
+        database.lock(1, Level::Shared).unwrap();
+        database
+    }
+
+    #[test]
+    fn what_a_commit_counts_on_is_not_cut_off_by_a_checkpoint_that_does_not_know_it() {
+        let database = database();
+        let tail = [2; 8192];
+        database.note_needed(12_288);
+        // Not extended either, before it is written.
+        database.set_len(4096).unwrap();
+        assert_eq!(database.file().len().unwrap(), 4096);
+        database.write_behind_end(&[IoSlice::new(&tail)], 4096, false).unwrap();
+        // Its own end decides while it is under way.
+        database.set_len(4096).unwrap();
+        database.keep_behind_end(12_288);
+        database.set_len(4096).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (12_288, 12_288));
+        database.note_needed(8192);
+        database.set_len(8192).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (8192, 8192));
+    }
+
+    #[test]
+    fn what_was_not_committed_behind_the_end_is_cut_off() {
+        let database = database();
+        database.write_behind_end(&[IoSlice::new(&[2; 8192])], 4096, false).unwrap();
+        database.end_behind_end();
+        assert_eq!(database.file().len().unwrap(), 4096);
     }
 }

@@ -10,7 +10,6 @@ use super::view::View;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
-use crate::memory::MakeMemory;
 use crate::wal::Wal;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -53,12 +52,7 @@ enum Checkpoint {
 
 impl MainFile {
     /// A handle on `database`.
-    pub fn new(
-        database: Arc<Database>,
-        memory: MakeMemory,
-        read_only: bool,
-        powersafe_overwrite: bool,
-    ) -> MainFile {
+    pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
         MainFile {
@@ -66,7 +60,7 @@ impl MainFile {
             database,
             id,
             read_only,
-            batcher: Batcher::new(memory),
+            batcher: Batcher::default(),
             slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,
@@ -346,7 +340,9 @@ impl Handle for MainFile {
             return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
         }
         if !self.uses_shm {
-            self.database.shm().join();
+            // SQLite is about to make its index from the log.
+            let wal = self.wal();
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend()))?;
             self.uses_shm = true;
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)

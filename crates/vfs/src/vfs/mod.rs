@@ -34,9 +34,10 @@ pub(crate) mod writers;
 
 use crate::abi::api::Api;
 use crate::abi::codes::*;
+use crate::allowance::Allowance;
 use crate::error::{Error, Result};
 use crate::journal::JournalFile;
-use crate::memory::{MakeMemory, MemoryFile};
+use crate::memory::MemoryFile;
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
@@ -139,7 +140,7 @@ impl Vfs {
             {
                 session.begin_writing();
                 let memory = self.memory(&session.database);
-                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory())), flags });
+                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory)), flags });
             }
             let database = request.session.map(|session| session.database.clone());
             return self.open_companion(&path, flags, database);
@@ -205,8 +206,7 @@ impl Vfs {
         } else {
             out
         };
-        let memory = self.memory(&database);
-        let handle = MainFile::new(database, memory, read_only, powersafe_overwrite);
+        let handle = MainFile::new(database, read_only, powersafe_overwrite);
         Ok(Opened { handle: Box::new(handle), flags })
     }
 
@@ -258,14 +258,10 @@ impl Vfs {
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
     }
 
-    /// Makes files in memory that keep as many bytes there as the database allows.
-    fn memory(&self, database: &Database) -> MakeMemory {
-        let budget = database.options().wal_memory;
-        let files = Arc::new(self.temporary_files_of(database));
-        Box::new(move || {
-            let files = files.clone();
-            MemoryFile::new(budget, Box::new(move || files.open()))
-        })
+    /// A file in memory that keeps as many bytes there as the database allows.
+    fn memory(&self, database: &Database) -> MemoryFile {
+        let files = self.temporary_files_of(database);
+        MemoryFile::new(Allowance::new(database), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.

@@ -23,6 +23,7 @@
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the database.
 
+use super::ahead::Ahead;
 use super::frames::{Frames, Transaction};
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
@@ -34,7 +35,7 @@ use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -375,11 +376,18 @@ impl Commits {
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
     }
 
-    /// Writes all that is committed as pages. Numbers a transaction if one is `counted`.
-    pub fn fold(&self, frames: &RwLock<Frames>, durability: Durability, counted: bool) -> Result<()> {
+    /// Writes all that is committed as pages, many new ones `ahead`, if that is given. Numbers a transaction if one is
+    /// `counted`.
+    pub fn fold(
+        &self,
+        frames: &RwLock<Frames>,
+        durability: Durability,
+        counted: bool,
+        ahead: Option<Ahead<'_>>,
+    ) -> Result<()> {
         let mut media = self.media.lock();
         let published = self.queue.lock().published;
-        let end = media.fold(&frames.read(), durability)?;
+        let end = media.fold(&frames.read(), durability, ahead)?;
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
@@ -548,8 +556,33 @@ impl Media {
     }
 
     /// Brings all committed frames into the redo log; answers how many there are.
-    fn fold(&mut self, frames: &Frames, durability: Durability) -> Result<usize> {
-        let newest = frames.newest(self.logged);
+    fn fold(&mut self, frames: &Frames, durability: Durability, ahead: Option<Ahead<'_>>) -> Result<usize> {
+        let mut newest = frames.newest(self.logged);
+        let Some(ahead) = ahead else { return Ok(self.fold_newest(frames, newest, durability)?) };
+        let database = ahead.database;
+        let folded = ahead
+            .write(frames, self.logged, &self.redo, &mut newest)
+            .and_then(|len| Ok((len, self.fold_newest(frames, newest, durability)?)));
+        match folded {
+            Ok((Some(len), end)) => {
+                database.keep_behind_end(len);
+                Ok(end)
+            }
+            Ok((None, end)) => Ok(end),
+            Err(error) => {
+                database.end_behind_end();
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends these pages of the frames to the redo log.
+    fn fold_newest(
+        &mut self,
+        frames: &Frames,
+        newest: BTreeMap<u32, usize>,
+        durability: Durability,
+    ) -> litefoot_engine::device::Result<usize> {
         let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
         let transaction = redo::Transaction {
             slots: &[],

@@ -58,7 +58,7 @@ mod counted;
 mod data;
 mod direct;
 mod load;
-mod memory;
+pub(super) mod memory;
 mod queries;
 mod sixteen;
 mod source;
