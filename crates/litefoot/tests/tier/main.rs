@@ -5,6 +5,7 @@
 mod behind_stock;
 mod full;
 mod pool;
+mod threads;
 mod tiny;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};

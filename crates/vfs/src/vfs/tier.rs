@@ -246,9 +246,9 @@ impl Database {
         tier.tiered.drain()?;
         tier.marked.store(false, Ordering::Release);
         // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
-        // SQLite bears with.
+        // SQLite bears with. What a transaction has written behind the end is cut off, or kept, by its own end.
         let len = self.file_len()?;
-        if len < tier.file.len()? && len < CHUNK_BYTES as u64 {
+        if len < tier.file.len()? && len < CHUNK_BYTES as u64 && !self.is_behind_end() {
             tier.file.set_len(len)?;
         }
         self.note_tier();
