@@ -154,6 +154,17 @@ fn the_page_needs_nothing_from_elsewhere_and_names_what_it_draws() {
     }
 }
 
+#[test]
+fn what_a_file_says_cannot_become_markup() {
+    let mut report = reports().remove(0);
+    let evil = "x\"><script>alert(1)</script>";
+    report.experiment = evil.to_owned();
+    report.environment.cpu = evil.to_owned();
+    report.environment.sqlite_flags = evil.to_owned();
+    let html = page(&[report]);
+    assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
+}
+
 /// Short runs of all experiments, as they were written.
 fn samples() -> Vec<Report> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports");
