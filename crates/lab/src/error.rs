@@ -59,6 +59,9 @@ pub enum Error {
     /// A report could not be turned into JSON.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The process that ran it had no result.
+    #[error("its process ended without a result ({0})")]
+    Ended(String),
     /// Somebody asked us to stop.
     #[error("stopped before it was done")]
     Stopped,

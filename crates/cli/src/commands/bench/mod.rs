@@ -3,6 +3,7 @@
 //! What is measured, and how, is the lab's; `table` turns its figures into rows and columns, `report` runs all
 //! experiments and writes their page.
 
+mod child;
 mod report;
 mod table;
 mod watch;
@@ -74,6 +75,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
 
+    /// What stands before each bar
+    #[arg(long, hide = true)]
+    place: Option<String>,
+
     /// Which journals, where the experiment has a choice
     #[arg(long, value_name = "FAMILY")]
     journal: Option<Family>,
@@ -113,7 +118,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     // First, so that an experiment of minutes does not end with a file that cannot be written.
     let json = args.json.as_deref().map(|path| WholeFile::create(path, JSON_ADVICE)).transpose()?;
-    let report = experiment.run(&options, &mut Watcher::default()).map_err(|error| explain(&error))?;
+    let report =
+        experiment.run(&options, &mut Watcher::at(args.place.clone())).map_err(|error| explain(&error))?;
     output.line(format!("{}: {}", experiment.name, experiment.description))?;
     output.line(format!("{}\n", report.environment.summary()))?;
     output.text(table::of(&report.figures))?;

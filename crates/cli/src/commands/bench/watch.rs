@@ -16,9 +16,9 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// For one of several experiments.
-    pub fn at(place: String) -> Watcher {
-        Watcher { place: Some(place), ..Watcher::default() }
+    /// With something before each stage, where the experiment is one of several.
+    pub fn at(place: Option<String>) -> Watcher {
+        Watcher { place, ..Watcher::default() }
     }
 }
 
