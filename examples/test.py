@@ -4,7 +4,8 @@
 
 What an example needs from elsewhere (Python packages, npm, Go modules, a jar) is downloaded once, into
 LITEFOOT_EXAMPLES_CACHE or ~/.cache/litefoot-examples. An example whose toolchain or packages cannot be had is
-skipped, and says what to install. The Rust one builds SQLite and litefoot: LITEFOOT_EXAMPLES_RUST=1 runs it.
+skipped, and says what to install. LITEFOOT_EXAMPLES_OFFLINE=1 takes what is in the cache and downloads nothing. The
+Rust one builds SQLite and litefoot: LITEFOOT_EXAMPLES_RUST=1 runs it.
 """
 
 import hashlib
@@ -28,6 +29,7 @@ CACHE = Path(os.environ.get("LITEFOOT_EXAMPLES_CACHE", Path.home() / ".cache/lit
 
 JAR = "https://repo1.maven.org/maven2/org/xerial/sqlite-jdbc/3.54.1.0/sqlite-jdbc-3.54.1.0.jar"
 JAR_SHA256 = "f8dce420a6016278497f4f0560f65602b9db858de141b541cf91a4644ebe4639"
+OFFLINE = os.environ.get("LITEFOOT_EXAMPLES_OFFLINE") == "1"
 
 # Downloading and compiling SQLite on a small machine takes minutes, an example seconds.
 PREPARE_SECONDS = 1800
@@ -119,9 +121,12 @@ class Examples(unittest.TestCase):
         venv = CACHE / f"venv-{sys.version_info.major}.{sys.version_info.minor}"
         python = venv / "bin/python"
         if not python.exists():
+            if OFFLINE:
+                self.skipTest(f"there is no {venv}, which python3 examples/test.py makes")
             prepare([sys.executable, "-m", "venv", venv], "install venv: apt install python3-venv")
         wanted = EXAMPLES / example.split("/")[0] / "requirements.txt"
-        prepare([python, "-m", "pip", "install", "-q", "-r", wanted], f"install the packages of {wanted}")
+        install = [python, "-m", "pip", "install", "-q", *(["--no-index"] if OFFLINE else []), "-r", wanted]
+        prepare(install, f"install the packages of {wanted}")
         with tempfile.TemporaryDirectory(prefix="litefoot-package-") as packages:
             package = Path(packages, "litefoot")
             shutil.copytree(REPOSITORY / "python/src/litefoot", package)
@@ -143,7 +148,7 @@ class Examples(unittest.TestCase):
         need("npm", install)
         folder = copy_to_cache("node")
         environment = {**os.environ, "npm_config_cache": str(CACHE / "npm")}
-        fetch = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund"]
+        fetch = ["npm", "install", "--offline" if OFFLINE else "--prefer-offline", "--no-audit", "--no-fund"]
         prepare(fetch, "better-sqlite3 cannot be had", cwd=folder, env=environment)
         self.check(["node", folder / "readings.js"], "readings.db", "reading", 1000, 500, "hall 22.87")
 
@@ -158,6 +163,7 @@ class Examples(unittest.TestCase):
             "GOFLAGS": "-modcacherw",
             "GOMODCACHE": str(CACHE / "go/mod"),
             "GOTOOLCHAIN": "local",
+            **({"GOPROXY": "off"} if OFFLINE else {}),
         }
         prepare(["go", "mod", "download"], "the Go modules cannot be had", cwd=EXAMPLES / "go", env=environment)
         self.build(["go", "build", "-o", program, "."], cwd=EXAMPLES / "go", env=environment)
@@ -168,6 +174,8 @@ class Examples(unittest.TestCase):
         need("javac", "a JRE does not compile; install a JDK: apt install default-jdk-headless")
         jar = CACHE / "java" / Path(JAR).name
         if not jar.exists():
+            if OFFLINE:
+                self.skipTest(f"there is no {jar}: {JAR}")
             try:
                 with urllib.request.urlopen(JAR, timeout=60) as answer:
                     content = answer.read()

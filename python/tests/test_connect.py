@@ -61,6 +61,12 @@ class Connect(InFolder):
         self.assertEqual(rows, [(1,)])
         db.close()
 
+    def test_the_package_knows_the_options_of_its_library(self):
+        litefoot.load(sqlite3.connect(":memory:"))
+        with self.assertRaises(sqlite3.OperationalError) as refused:
+            sqlite3.connect(f"file:{self.path()}?vfs=litefoot&no_option=1", uri=True).execute("SELECT 1")
+        self.assertIn(f"litefoot knows {', '.join(litefoot.OPTIONS)};", str(refused.exception))
+
     def test_options_of_litefoot_arrive(self):
         nvram = self.path("n?v#r%41 m&=+.sla")
         db = litefoot.connect(

@@ -3,10 +3,13 @@
 //! Runs the steps of [`STEPS`] one behind the other, says how long each took, stops at the first that
 //! fails, and ends with one line: how many checks passed and failed. A check is a test that `cargo test`
 //! counts, or a step that has no tests of its own.
+//!
+//! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`.
 
+mod boards;
 mod licences;
 mod process;
-mod python;
+mod sqlite;
 mod threads;
 
 use process::Tally;
@@ -63,12 +66,31 @@ const STEPS: &[Step] = &[
         name: "end-to-end",
         does: "unmodified programs on litefoot: sqlite3, python3",
         run: || {
-            let arguments =
-                ["test", "--locked", "-p", "litefoot-cli", "--test", "end_to_end", "--", "--ignored"];
-            process::cargo(&arguments)
+            let tests = ["--test", "end_to_end", "--test", "footprint", "--", "--ignored"];
+            process::cargo(&[&["test", "--locked", "-p", "litefoot-cli"], &tests[..]].concat())
         },
     },
-    Step { name: "python", does: "the Python package", run: python::check },
+    Step {
+        name: "python",
+        does: "the Python package",
+        run: || {
+            let arguments = ["-m", "unittest", "discover", "-s", "python/tests", "-t", "python"];
+            process::unittest(&arguments, &[])
+        },
+    },
+    Step {
+        name: "examples",
+        does: "the examples whose toolchains and packages are there; nothing is downloaded",
+        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
+    },
+    Step {
+        name: "documents",
+        does: "every block of code in README.md and docs/ runs",
+        run: || {
+            let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
+            process::cargo(&[&["test", "--locked", "-p", "litefoot-cli"], &tests[..]].concat())
+        },
+    },
     Step {
         name: "docs",
         does: "the documentation builds without warnings",
@@ -81,10 +103,22 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Builds SQLite twice more: no step of the checks.
+const SQLITE: Step =
+    Step { name: "sqlite", does: "the pool under other builds of SQLite", run: sqlite::check };
+
+const BOARDS: Step = Step {
+    name: "boards",
+    does: "built for small boards as released, tried under emulation, and measured",
+    run: boards::check,
+};
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["boards"] => test(vec![&BOARDS]),
+        ["sqlite"] => test(vec![&SQLITE]),
         ["test"] => test(STEPS.iter().collect()),
         ["test", names @ ..] => match names.iter().map(|name| find(name)).collect() {
             Ok(steps) => test(steps),
@@ -99,7 +133,9 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 }
 
 fn usage(complaint: &str) -> ExitCode {
-    eprintln!("xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n\nSteps:");
+    eprintln!(
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n\nSteps:"
+    );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);
     }

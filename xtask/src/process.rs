@@ -2,6 +2,7 @@
 
 use crate::Result;
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How many checks passed and failed.
@@ -77,6 +78,45 @@ pub fn cargo_command(arguments: &[&str]) -> Command {
     command
 }
 
+/// Where cargo puts what it builds.
+pub fn target_directory() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let directory = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(directory)
+}
+
+/// The extension and the program that the step `build` has made.
+pub fn built() -> Result<[PathBuf; 2]> {
+    let debug = target_directory().join("debug");
+    let files = ["liblitefoot.so", "litefoot"].map(|name| debug.join(name));
+    match files.iter().find(|file| !file.exists()) {
+        Some(missing) => Err(format!("{} is missing: cargo xtask test build", missing.display())),
+        None => Ok(files),
+    }
+}
+
+/// Runs Python's `unittest` with an environment, and counts its tests; those that were skipped did not fail.
+pub fn unittest(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Tally> {
+    let [library, program] = built()?;
+    let output = Command::new("python3")
+        .args(arguments)
+        .envs([("LITEFOOT_LIBRARY", library), ("LITEFOOT_PROGRAM", program)])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(environment.iter().copied())
+        .output()
+        .map_err(|error| format!("python3 cannot be started: {error}"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    print!("{report}");
+    let ran = ran(&report).ok_or("python3 has run no tests")?;
+    let failed = u64::from(!output.status.success());
+    Ok(Tally { passed: ran.saturating_sub(failed), failed })
+}
+
+/// The number in `Ran 33 tests in 9.1s`.
+fn ran(report: &str) -> Option<u64> {
+    report.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +131,12 @@ mod tests {
         ] {
             assert_eq!(Tally::from_line(line), Tally { passed, failed }, "{line}");
         }
+    }
+
+    #[test]
+    fn tests_of_python_are_counted() {
+        assert_eq!(ran("..s.\n-----\nRan 33 tests in 9.1s\n\nOK (skipped=1)\n"), Some(33));
+        assert_eq!(ran("ModuleNotFoundError"), None);
     }
 
     #[test]

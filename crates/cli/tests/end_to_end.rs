@@ -324,3 +324,29 @@ fn a_forked_child_is_not_taken_for_the_owner() {
     drop(program.stdin.take());
     assert!(program.wait().unwrap().success());
 }
+
+/// A child has neither the threads nor the pool of its parent: it closes what it has inherited without waiting for
+/// them, and begins with its own.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_forked_child_has_a_pool_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let python = "import os, sqlite3\n\
+                  def scan(name):\n    \
+                      db = sqlite3.connect(name)\n    \
+                      db.execute('CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v)')\n    \
+                      db.executemany('INSERT INTO t(v) VALUES (?)', [('x' * 500,)] * 5000)\n    \
+                      db.commit(); db.close()\n    \
+                      db = sqlite3.connect(name)\n    \
+                      print(db.execute('SELECT count(*), sum(length(v)) FROM t').fetchone(), flush=True)\n    \
+                      rows = dict(line.split('|') for line in\n        \
+                                  db.execute('PRAGMA litefoot_pool').fetchone()[0].splitlines())\n    \
+                      print(int(rows['prefetched_used']) > 0, flush=True)\n    \
+                      return db\n\
+                  db = scan('a.db')\n\
+                  child = os.fork()\n\
+                  if child == 0:\n    db.close(); scan('b.db').close(); os._exit(0)\n\
+                  print(os.waitpid(child, 0)[1], db.execute('SELECT max(id) FROM t').fetchone())\n";
+    let answer = succeed(directory.path(), &["run", "--", "python3", "-c", python]);
+    assert_eq!(answer, "(5000, 2500000)\nTrue\n(5000, 2500000)\nTrue\n0 (5000,)\n");
+}

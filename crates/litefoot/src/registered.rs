@@ -38,6 +38,12 @@ impl Vfs {
         Ok(rusqlite::Connection::open_with_flags_and_vfs(path, flags, self.name.as_str())?)
     }
 
+    /// The databases that are open through this VFS, for tests.
+    #[doc(hidden)]
+    pub fn databases(&self) -> Vec<Arc<litefoot_vfs::vfs::database::Database>> {
+        self.registration.vfs().databases()
+    }
+
     /// The paths of the databases that are open through this VFS.
     pub fn open_databases(&self) -> Vec<std::path::PathBuf> {
         self.registration.vfs().databases().iter().map(|database| database.path().to_owned()).collect()

@@ -34,8 +34,9 @@ fn one_thread_runs_many_queries_at_once() {
                 let task = move || {
                     most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                     let sql = "SELECT id, value FROM row WHERE id = ?1";
-                    let pair: (i64, i64) =
-                        db.query_row(sql, [300 * query as i64], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+                    let pair: (i64, i64) = db
+                        .query_row(sql, [300 * query as i64], |row| Ok((row.get(0)?, row.get(1)?)))
+                        .unwrap();
                     now.fetch_sub(1, Ordering::Relaxed);
                     pair
                 };

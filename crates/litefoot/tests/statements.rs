@@ -313,3 +313,31 @@ fn a_log_elsewhere_belongs_to_one_database() {
     drop(recovered);
     assert_eq!(rows(&recovering.open("/two.db").unwrap()), rows(&dbs[1]));
 }
+
+/// SQLite gives up a running statement whose bindings are lent, where they shape its plan.
+#[test]
+fn values_that_shape_the_plan_go_as_pages() {
+    let (medium, vfs, db) = prepared("sla-plan");
+    db.execute_batch("CREATE TABLE names(name TEXT); CREATE INDEX n ON names(name COLLATE NOCASE);").unwrap();
+    for number in 0..50 {
+        db.execute("INSERT INTO names VALUES (?1)", [format!("name {number}")]).unwrap();
+    }
+    let before = stat(&db, "fallback.plan");
+    assert_eq!(db.execute("DELETE FROM names WHERE name LIKE ?1", ["name 1%"]).unwrap(), 11);
+    assert_eq!(db.execute("UPDATE names SET name = 'x' WHERE name GLOB ?1", ["name 2*"]).unwrap(), 11);
+    assert_eq!(stat(&db, "fallback.plan"), before + 2);
+    // Values shape plans, too, once there are samples of the data.
+    for number in 0..500 {
+        db.execute("INSERT INTO t(v, w) VALUES (?1, 1)", [number % 7]).unwrap();
+    }
+    let other = vfs.open("/app.db").unwrap();
+    for round in 0..3 {
+        assert!(
+            db.execute("UPDATE t SET w = ?1 WHERE v > ?2 AND v < ?3", (round, round, round + 2)).unwrap() > 0
+        );
+        other.execute_batch("ANALYZE").unwrap();
+    }
+    let found = rows(&db);
+    drop(other);
+    assert_eq!(after_cut("sla-plan-cut", &medium), found);
+}

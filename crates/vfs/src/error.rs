@@ -103,7 +103,8 @@ impl Error {
 
 fn device_code(error: &DeviceError) -> c_int {
     match (error.kind(), error.operation) {
-        (ErrorKind::Latched, _) => SQLITE_READONLY,
+        // Also of a latch that closed earlier: where a rollback fails, SQLite gives up its cache for an input/output
+        // error, and not because something cannot be written.
         (_, Operation::Open) => SQLITE_CANTOPEN,
         (
             ErrorKind::Full,

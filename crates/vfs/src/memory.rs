@@ -1,5 +1,6 @@
 //! A file in memory: bytes by offset, in chunks; what is beyond the budget lies in a nameless file.
 
+use crate::error;
 use litefoot_engine::device::{File, Result};
 use std::sync::Arc;
 
@@ -11,6 +12,22 @@ pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
 
 /// Makes an empty file in memory.
 pub type MakeMemory = Box<dyn Fn() -> MemoryFile + Send + Sync>;
+
+/// Where `len` bytes at an offset lie in a file in memory, which a 32-bit processor can follow to 4 GiB.
+pub fn position(offset: u64, len: usize) -> error::Result<usize> {
+    position_below(usize::MAX as u64, offset, len as u64).ok_or_else(|| {
+        error::Error::Io(
+            "a journal or log of more than 4 GiB is beyond this 32-bit processor; \
+             commit smaller transactions, and close statements that have been open for long"
+                .to_owned(),
+        )
+    })
+}
+
+fn position_below(limit: u64, offset: u64, len: u64) -> Option<usize> {
+    offset.checked_add(len).filter(|end| *end <= limit)?;
+    usize::try_from(offset).ok()
+}
 
 /// The bytes of a file, without a file as long as they are few.
 ///
@@ -135,6 +152,20 @@ pub(crate) mod tests {
             Ok(file)
         };
         MemoryFile::new(budget, Box::new(make))
+    }
+
+    #[test]
+    fn nothing_wraps_where_addresses_end() {
+        let limit = u64::from(u32::MAX);
+        for (offset, len, expected) in [
+            (0, 0, Some(0)),
+            (limit - 4096, 4096, Some((limit - 4096) as usize)),
+            (limit - 4095, 4096, None),
+            (limit + 1, 0, None),
+            (u64::MAX, 1, None),
+        ] {
+            assert_eq!(position_below(limit, offset, len), expected, "{offset} {len}");
+        }
     }
 
     proptest! {

@@ -28,6 +28,8 @@ OPTIONS = (
     "nvram",
     "normal_window",
     "busy_wait",
+    "pool",
+    "direct",
 )
 """The options that are litefoot's own."""
 

@@ -11,6 +11,14 @@ use super::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
     Result, parent_directory,
 };
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
+// Offsets have 64 bits in these on 32-bit processors as well.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use libc::{
+    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, pwritev64 as pwritev,
+    pwritev64v2 as pwritev2,
+};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -113,11 +121,11 @@ impl File for OsFile {
             let count = bufs.len().min(VECTORS_PER_CALL);
             // SAFETY: IoSliceMut is ABI-compatible with iovec; the slices outlive the call.
             let read = unsafe {
-                libc::preadv(
+                preadv(
                     self.file.as_raw_fd(),
                     bufs.as_ptr().cast(),
                     count as libc::c_int,
-                    (offset + done as u64) as libc::off_t,
+                    (offset + done as u64) as off_t,
                 )
             };
             match read {
@@ -203,7 +211,7 @@ impl File for OsFile {
             return Ok(());
         }
         // SAFETY: plain system call on a descriptor we own.
-        let result = unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, len as libc::off_t) };
+        let result = unsafe { posix_fallocate(self.file.as_raw_fd(), 0, len as off_t) };
         match result {
             0 => Ok(()),
             // File systems without the call: the length alone has to do.
@@ -321,9 +329,9 @@ fn write_call(
     // SAFETY: IoSlice is ABI-compatible with iovec; the caller's slices outlive the call.
     let written = unsafe {
         if flags == 0 {
-            libc::pwritev(descriptor, bufs.cast(), count, offset as libc::off_t)
+            pwritev(descriptor, bufs.cast(), count, offset as off_t)
         } else {
-            libc::pwritev2(descriptor, bufs.cast(), count, offset as libc::off_t, flags)
+            pwritev2(descriptor, bufs.cast(), count, offset as off_t, flags)
         }
     };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())

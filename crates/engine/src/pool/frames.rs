@@ -8,21 +8,29 @@
 use super::{Error, Result, numa};
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Readable bytes behind the last frame.
 pub(super) const TAIL_BYTES: usize = 128;
 
-/// Ranges from this size on ask for large pages of memory: a page that is looked up at random costs a miss of the
-/// processor's address cache less, and what is rounded up is little.
-#[cfg(target_os = "linux")]
-const LARGE_BYTES: usize = 64 << 20;
-
 /// What the system gives and takes memory by; where its pages are larger, it refuses what is not whole.
 const SYSTEM_PAGE: usize = 4096;
+
+/// Whether ranges made from now on are shown to others read-only.
+static SHOWN_READ_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// For tests: pools made from now on answer addresses ([`Pool::map`](super::Pool::map)) at which nobody can write,
+/// or as ever. Whoever writes there nevertheless ends the process.
+#[doc(hidden)]
+pub fn show_read_only(read_only: bool) {
+    SHOWN_READ_ONLY.store(read_only, Ordering::Relaxed);
+}
 
 #[derive(Debug)]
 pub(super) struct Frames {
     memory: NonNull<u8>,
+    /// The same memory as others are shown it: the same range, or another of which they can only read.
+    shown: NonNull<u8>,
     bytes: usize,
     page_bytes: usize,
 }
@@ -53,13 +61,57 @@ impl Frames {
         if memory == libc::MAP_FAILED {
             return Err(failed(io::Error::last_os_error()));
         }
-        #[cfg(target_os = "linux")]
-        if bytes >= LARGE_BYTES {
-            // SAFETY: advice on the mapping made just now. Where the system has no large pages, small ones do.
-            let _ = unsafe { libc::madvise(memory, bytes, libc::MADV_HUGEPAGE) };
-        }
         let memory = NonNull::new(memory.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Frames { memory, bytes, page_bytes })
+        let mut frames = Frames { memory, shown: memory, bytes, page_bytes };
+        if SHOWN_READ_ONLY.load(Ordering::Relaxed) {
+            frames.show_read_only().map_err(failed)?;
+        }
+        Ok(frames)
+    }
+
+    /// Puts memory that can be mapped twice in the place of the range, and maps it once more, read-only.
+    #[cfg(target_os = "linux")]
+    fn show_read_only(&mut self) -> io::Result<()> {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        // SAFETY: the name is a string that ends; the descriptor is new, and nobody else's.
+        let file = unsafe {
+            let file = libc::memfd_create(c"frames".as_ptr(), libc::MFD_CLOEXEC);
+            if file < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(file)
+        };
+        let bytes = libc::off_t::try_from(self.bytes).map_err(io::Error::other)?;
+        let (shared, both) = (libc::MAP_SHARED, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: the first mapping replaces exactly our range, which nobody uses yet; the second is new.
+        let shown = unsafe {
+            if libc::ftruncate(file.as_raw_fd(), bytes) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let (memory, fixed) = (self.memory.as_ptr().cast(), shared | libc::MAP_FIXED);
+            if libc::mmap(memory, self.bytes, both, fixed, file.as_raw_fd(), 0) == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            libc::mmap(ptr::null_mut(), self.bytes, libc::PROT_READ, shared, file.as_raw_fd(), 0)
+        };
+        if shown == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.shown = NonNull::new(shown.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn show_read_only(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Asks for large pages of memory from now on: a page that is looked up at random then costs a miss of the
+    /// processor's address cache less. For ranges of which much is used; else what is rounded up is memory lost.
+    pub fn ask_for_large_pages(&self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: advice on our own range. Where the system has no large pages, small ones do.
+        let _ = unsafe { libc::madvise(self.memory.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
     }
 
     /// Asks for memory of that node for frames that were not used yet. It is a wish: where the system does not
@@ -98,11 +150,24 @@ impl Frames {
         // SAFETY: frames are handed out by their number below the count, so it lies inside the range.
         unsafe { self.memory.add(offset) }
     }
+
+    /// Where others find a frame, who only read.
+    #[inline]
+    pub fn shown(&self, frame: u32) -> NonNull<u8> {
+        let offset = frame as usize * self.page_bytes;
+        debug_assert!(offset + self.page_bytes + TAIL_BYTES <= self.bytes);
+        // SAFETY: as above; both ranges are equally long.
+        unsafe { self.shown.add(offset) }
+    }
 }
 
 impl Drop for Frames {
     fn drop(&mut self) {
         // SAFETY: the mapping that `new` made; nothing refers to it any more.
         let _ = unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+        if self.shown != self.memory {
+            // SAFETY: the second mapping, in the same way.
+            let _ = unsafe { libc::munmap(self.shown.as_ptr().cast(), self.bytes) };
+        }
     }
 }

@@ -38,7 +38,7 @@ impl Pool {
             return None;
         }
         let frame = self.shared.table.of(page)?.hold()?;
-        Some(self.shared.frames.frame(frame))
+        Some(self.shared.frames.shown(frame))
     }
 
     /// Holds a page; answers its address. Whoever holds it lets go of it with [`Pool::let_go`].
@@ -48,7 +48,7 @@ impl Pool {
     pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
         let state = self.state(page)?;
         let frame = self.frame_slowly(page, state, advisor)?;
-        Ok(self.shared.frames.frame(frame))
+        Ok(self.shared.frames.shown(frame))
     }
 
     /// Lets go of a page that was mapped.

@@ -15,6 +15,7 @@
 //! | `guard` | pages that are held |
 //! | `mapped` | pages by address, as those who map a file want them, and writes beneath them |
 //! | `numa` | which memory is near |
+//! | `check` | whether all this is so, for tests |
 //!
 //! # What it promises
 //! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
@@ -41,6 +42,7 @@
 //!    tried; the detector's lock is taken under none of them.
 
 mod budget;
+mod check;
 mod frames;
 mod guard;
 mod mapped;
@@ -53,6 +55,8 @@ mod table;
 mod tests;
 
 pub use budget::{Budget, Taken};
+#[doc(hidden)]
+pub use frames::show_read_only;
 pub(crate) use guard::Cleaning;
 pub use guard::{Held, HeldMut};
 pub use mapped::Advisor;
@@ -266,6 +270,9 @@ impl Pool {
             ahead_used: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         });
+        if config.budget.is_none() && count >= shared.large() {
+            shared.frames.ask_for_large_pages();
+        }
         if let Some(budget) = &config.budget {
             let member: std::sync::Weak<Shared> = Arc::downgrade(&shared);
             budget.join(member);
@@ -464,49 +471,11 @@ impl Pool {
         all
     }
 
-    /// What is wrong between frames and pages, while nobody writes: the page, and what.
-    pub(crate) fn inconsistencies(&self) -> Vec<(u64, String)> {
-        let mut wrong = Vec::new();
-        let mut seen = std::collections::HashMap::new();
-        // All at once: frames are borrowed. Whoever holds one of them waits for no other.
-        let partitions: Vec<_> = self.shared.partitions.iter().map(Mutex::lock).collect();
-        for partition in &partitions {
-            for (frame, page) in partition.owned() {
-                let found = self.shared.table.of(page).map(State::look);
-                if found != Some(Found::Ready(frame)) && found != Some(Found::Reading) {
-                    wrong.push((page, format!("frame {frame} is said to be its, and it says {found:?}")));
-                }
-                if let Some(other) = seen.insert(page, frame) {
-                    wrong.push((page, format!("it has the frames {other} and {frame}")));
-                }
-            }
-            wrong.extend(
-                partition.wrong_free().map(|frame| (0, format!("frame {frame} is free, and is not"))),
-            );
-        }
-        let in_memory = |page: &u64| {
-            self.shared.table.of(*page).is_some_and(|state| state.look() != Found::Empty)
-                && !seen.contains_key(page)
-        };
-        wrong.extend(
-            (0..self.pages()).filter(in_memory).map(|page| (page, "its frame is another's".to_owned())),
-        );
-        wrong
-    }
-
     /// The pages in memory that somebody has wanted.
     pub(crate) fn resident(&self) -> Vec<u64> {
         let mut pages = self.shared.in_frames();
         pages.retain(|page| self.shared.table.of(*page).is_some_and(State::is_wanted));
         pages
-    }
-
-    #[cfg(test)]
-    pub(crate) fn corrupt(&self, page: u64, frame: u32) {
-        let state = self.shared.table.of(page).unwrap();
-        state.begin(frame, false);
-        state.ready();
-        state.let_go();
     }
 
     #[inline]
@@ -533,6 +502,11 @@ impl Shared {
         &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
     }
 
+    /// Frames from which on large pages of memory are worth while.
+    fn large(&self) -> usize {
+        LARGE_BYTES / self.page_bytes
+    }
+
     /// Gets memory for more frames of a partition whose lock is held.
     fn grow(&self, partition: &mut Partition) -> bool {
         let Some(budget) = &self.budget else { return false };
@@ -546,7 +520,10 @@ impl Shared {
         } else if !budget.take_for_pool(bytes, self.bytes()) {
             return false;
         }
-        self.populated.fetch_add(count, Ordering::Relaxed);
+        let before = self.populated.fetch_add(count, Ordering::Relaxed);
+        if before < self.large() && before + count >= self.large() {
+            self.frames.ask_for_large_pages();
+        }
         partition.populate(count);
         true
     }
@@ -605,6 +582,8 @@ impl Drop for Shared {
     }
 }
 
+/// Bytes from which on large pages of memory are worth while.
+const LARGE_BYTES: usize = 32 << 20;
 /// Most frames that get memory together.
 const MOST_PORTION: usize = 128;
 

@@ -518,7 +518,7 @@ mod tests {
 }
 
 /// Every interleaving of two or three threads, as far as the C11 memory model allows it.
-#[cfg(test)]
+#[cfg(all(test, target_pointer_width = "64"))]
 mod exhaustive {
     use super::*;
     use loom::cell::UnsafeCell;

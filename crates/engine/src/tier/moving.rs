@@ -20,9 +20,10 @@ impl State {
         if !self.slots.has_free() {
             self.settle()?;
         }
+        // Before a slot is taken: what is taken is entered.
+        let bytes = if whole { None } else { Some(self.devices.read_flash_chunk(chunk)?) };
         let Some(slot) = self.slots.take(chunk) else { return Ok(false) };
-        if !whole {
-            let bytes = self.devices.read_flash_chunk(chunk)?;
+        if let Some(bytes) = bytes {
             self.fill(slot, &bytes)?;
         }
         self.map.insert(chunk, slot);

@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 pub const OLDEST_SQLITE: c_int = 3_040_000;
 
 /// Functions that some builds leave out and that can be done without.
-const OPTIONAL: [&str; 2] = ["transfer_bindings", "compileoption_get"];
+const OPTIONAL: [&str; 3] = ["transfer_bindings", "expired", "compileoption_get"];
 
 /// Why an SQLite cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,6 +145,7 @@ api! {
     52 errcode: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     53 errmsg: unsafe extern "C" fn(*mut Sqlite3) -> *const c_char,
     55 exec: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, *mut *mut c_char) -> c_int,
+    56 expired: Option<unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int>,
     57 finalize: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     58 free: unsafe extern "C" fn(*mut c_void),
     60 get_autocommit: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
@@ -232,6 +233,15 @@ impl Api {
             }
             Build { version: (self.libversion_number)() as u32, hash }
         }
+    }
+
+    /// Whether it was built with a compile option; `None` where it does not tell.
+    pub fn has_option(&self, name: &str) -> Option<bool> {
+        let option = self.compileoption_get?;
+        // SAFETY: as above.
+        let mut texts = (0..).map(|number| unsafe { option(number) }).take_while(|text| !text.is_null());
+        // SAFETY: constant texts.
+        Some(texts.any(|text| unsafe { CStr::from_ptr(text) }.to_bytes() == name.as_bytes()))
     }
 
     /// Writes one line to SQLite's error log (`SQLITE_CONFIG_LOG`).

@@ -72,6 +72,18 @@ unsafe impl Send for Db {}
 unsafe impl Sync for Db {}
 
 impl Db {
+    /// Whether this SQLite has a way to read bindings.
+    pub(crate) fn can_lend_bindings(self) -> bool {
+        self.api.transfer_bindings.is_some() && self.api.expired.is_some()
+    }
+
+    /// Whether SQLite's planner may look at bound values because ANALYZE has left samples of the data.
+    pub(crate) fn plans_by_samples(self) -> bool {
+        const SAMPLES: &str = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat4'";
+        self.api.has_option("ENABLE_STAT4") != Some(false)
+            && self.prepare(SAMPLES).is_ok_and(|mut samples| samples.step() != SQLITE_DONE)
+    }
+
     /// # Safety
     /// The connection lives as long as the result and its copies are used.
     pub(crate) unsafe fn new(api: &'static Api, raw: *mut Sqlite3) -> Db {
@@ -229,6 +241,29 @@ pub(crate) struct Statement {
 unsafe impl Send for Statement {}
 
 impl Statement {
+    /// How many values it takes.
+    pub(crate) fn parameters(&self) -> usize {
+        // SAFETY: the statement is alive until `drop`.
+        usize::try_from(unsafe { (self.api.bind_parameter_count)(self.raw) }).unwrap_or(0)
+    }
+
+    /// Whether its bindings cannot be lent: the values shape its plan, and a statement whose bindings were lent
+    /// stops with an error then.
+    pub(crate) fn is_shaped_by_values(&mut self, db: Db) -> bool {
+        let parameters = self.parameters();
+        let (Some(transfer), Some(expired)) = (self.api.transfer_bindings, self.api.expired) else {
+            return true;
+        };
+        if parameters == 0 {
+            return false;
+        }
+        let list: Vec<String> = (1..=parameters).map(|number| format!("?{number}")).collect();
+        let Ok(other) = db.prepare(&format!("SELECT {}", list.join(","))) else { return true };
+        self.reset();
+        // SAFETY: both are statements of one connection, and alive.
+        unsafe { transfer(self.raw, other.raw) != SQLITE_OK || expired(self.raw) != 0 }
+    }
+
     /// One step; answers SQLite's code.
     pub(crate) fn step(&mut self) -> c_int {
         // SAFETY: the statement is alive until `drop`.
@@ -372,7 +407,7 @@ impl Running {
 
     /// Whether this SQLite has a way to read bindings.
     pub(crate) fn has_readable_bindings(self) -> bool {
-        self.api.transfer_bindings.is_some()
+        self.api.transfer_bindings.is_some() && self.api.expired.is_some()
     }
 
     /// Lends its bindings to `helper`, which selects as many parameters, and takes them back. `read` gets the

@@ -43,13 +43,15 @@ pub(crate) enum Cause {
     Mixed,
     /// Bound values cannot be read: this SQLite was built without `sqlite3_transfer_bindings`.
     Bindings,
+    /// Bound values shape the plan (`LIKE ?`): SQLite does not let them be read while the statement runs.
+    Plan,
     /// The statement log could not be used.
     Unavailable,
 }
 
 impl Cause {
     /// All of them, in the order of their numbers.
-    pub const ALL: [(Cause, &'static str); 20] = [
+    pub const ALL: [(Cause, &'static str); 21] = [
         (Cause::NotSeen, "not_seen"),
         (Cause::Opening, "opening"),
         (Cause::Interleaved, "interleaved"),
@@ -69,6 +71,7 @@ impl Cause {
         (Cause::Encoding, "encoding"),
         (Cause::Mixed, "mixed"),
         (Cause::Bindings, "bindings"),
+        (Cause::Plan, "plan"),
         (Cause::Unavailable, "unavailable"),
     ];
 }

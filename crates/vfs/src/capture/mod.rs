@@ -310,10 +310,7 @@ impl Capture {
 
     /// Notes a text whose statements may run alone.
     fn note_query(&self, state: &mut State, statement: Running, sql: &[u8]) {
-        if statement.is_read_only()
-            && state.query != sql
-            && std::str::from_utf8(sql).is_ok_and(|sql| is_query(sql))
-        {
+        if statement.is_read_only() && state.query != sql && std::str::from_utf8(sql).is_ok_and(is_query) {
             state.query = sql.to_vec();
         }
     }

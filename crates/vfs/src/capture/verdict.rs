@@ -243,6 +243,12 @@ pub(crate) fn examine(db: Db, sql: &str) -> Option<Program> {
         program.verdict = Verdict::Pages(Cause::RowOrder);
     }
     program.fingerprint = hasher.finish();
+    if program.verdict == Verdict::Replayable && db.can_lend_bindings() {
+        let by_samples = loops && listing.parameters() > 0 && db.plans_by_samples();
+        if by_samples || listing.is_shaped_by_values(db) {
+            program.verdict = Verdict::Pages(Cause::Plan);
+        }
+    }
     Some(program)
 }
 

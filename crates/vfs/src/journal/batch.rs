@@ -1,6 +1,6 @@
 //! One connection's transaction on the database file: held back, or by SQLite's own protocol.
 
-use super::file::go_classic;
+use super::file::{make_real, write_in_place};
 use super::held::{Held, before};
 use super::log;
 use crate::error::{Error, Result};
@@ -113,10 +113,14 @@ impl Batcher {
             return Ok(());
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
-        let held = if let Batch::Held(held) = &self.batch { Some(held) } else { None };
-        go_classic(session, &journal, held)?;
+        make_real(session, &journal)?;
+        // Also where a write fails: what SQLite then rolls back is what was written.
+        let written = match &self.batch {
+            Batch::Held(held) => write_in_place(session, held),
+            _ => Ok(()),
+        };
         self.finish(session, Batch::Classic);
-        Ok(())
+        written
     }
 
     /// The transaction commits.

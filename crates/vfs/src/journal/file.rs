@@ -2,7 +2,7 @@
 
 use super::held::{Held, before};
 use crate::error::{Error, Result};
-use crate::memory::MemoryFile;
+use crate::memory::{MemoryFile, position};
 use crate::vfs::database::Database;
 use crate::vfs::handle::{Handle, read_exactly};
 use crate::vfs::registry::Companion;
@@ -111,7 +111,7 @@ impl Handle for JournalFile {
         if let Some(real) = &journal.real {
             return read_exactly(&**real, buf, offset);
         }
-        let count = journal.memory.read(buf, offset as usize)?;
+        let count = journal.memory.read(buf, position(offset, buf.len())?)?;
         if count < buf.len() {
             buf[count..].fill(0);
             return Err(Error::ShortRead);
@@ -128,7 +128,7 @@ impl Handle for JournalFile {
         }
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
-            None => Ok(journal.memory.write(buf, offset as usize)?),
+            None => Ok(journal.memory.write(buf, position(offset, buf.len())?)?),
         }
     }
 
@@ -139,7 +139,7 @@ impl Handle for JournalFile {
         journal.has_header &= len > 0;
         match &journal.real {
             Some(real) => Ok(real.set_len(len)?),
-            None => Ok(journal.memory.set_len(len as usize)?),
+            None => Ok(journal.memory.set_len(position(len, 0)?)?),
         }
     }
 
@@ -162,13 +162,17 @@ impl Handle for JournalFile {
     }
 }
 
-/// Takes a transaction back to SQLite's own protocol: the journal becomes real, and what is held is
-/// written in place.
-pub(super) fn go_classic(session: &Session, journal: &Mutex<Journal>, held: Option<&Held>) -> Result<()> {
+/// Takes a transaction back to SQLite's own protocol: the journal becomes real. What is held is to be written in
+/// place next.
+pub(super) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
     database.atomic().clear(database)?;
-    journal.lock().make_real(database)?;
-    let Some(held) = held else { return Ok(()) };
+    journal.lock().make_real(database)
+}
+
+/// Writes what is held in place.
+pub(super) fn write_in_place(session: &Session, held: &Held) -> Result<()> {
+    let database = &session.database;
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {
         let offset = u64::from(number - 1) * held.page_bytes() as u64;

@@ -308,12 +308,13 @@ impl Database {
         if let Some(pages) = self.known_pages() {
             return Ok(Some(pages));
         }
+        // Under the lock: whoever changes the file meanwhile either waits, or finds the pool.
+        let mut pages = self.pages.write();
         let len = self.file_len()?;
         let page_bytes = self.page_bytes(len)?;
         if len == 0 || page_bytes == 0 {
-            return Ok(None);
+            return Ok(pages.clone());
         }
-        let mut pages = self.pages.write();
         if pages.is_none() {
             let (file, log) = (&self.file, &self.atomic);
             let (direct, stats) = (self.options.direct, &self.stats);
@@ -324,23 +325,50 @@ impl Database {
         Ok(pages.clone())
     }
 
-    /// Pages have another size from now on. Nobody reads: who says so has the database to itself.
-    fn drop_pages(&self) {
-        if self.known_pages().is_some() {
-            *self.pages.write() = None;
+    /// Pages have another size once `change` is done. Nobody reads, but for the size itself: who says so has the
+    /// database to itself.
+    fn drop_pages<T>(&self, change: impl FnOnce() -> T) -> T {
+        let mut pages = self.pages.write();
+        if pages.take().is_some() {
             self.pages_generation.fetch_add(1, Ordering::Release);
+        }
+        change()
+    }
+
+    /// Changes the file by `unseen` while there is no pool, and while none is made, or else by `seen`.
+    fn change<T>(&self, seen: impl FnOnce(&Pages) -> T, unseen: impl FnOnce() -> T) -> T {
+        if !self.pooled {
+            return unseen();
+        }
+        let known = self.pages.read();
+        match known.clone() {
+            None => unseen(),
+            Some(pages) => {
+                drop(known);
+                seen(&pages)
+            }
         }
     }
 
     /// A transaction that was held back is in the redo log, and nobody reads yet.
     pub fn pages_committed(&self, numbers: impl Iterator<Item = u32>, page_bytes: usize) {
-        let Some(pages) = self.known_pages() else { return };
+        // Not `known_pages`: one that is being made has not seen the commit.
+        let Some(pages) = self.pages.read().clone() else { return };
         let read = |page: &mut [u8], offset| self.read_medium(page, offset).is_ok();
         let same = page_bytes == pages.page_bytes()
             && self.file_len().and_then(|len| pages.committed(numbers, len, read)).is_ok();
         if !same {
-            self.drop_pages();
+            self.drop_pages(|| ());
         }
+    }
+
+    /// What is wrong with the pages in memory, while nobody commits.
+    #[doc(hidden)]
+    pub fn wrong_pages(&self) -> Vec<String> {
+        self.background.wait();
+        let Some(pages) = self.known_pages() else { return Vec::new() };
+        let wrong = pages.differences(|page, offset| self.read_medium(page, offset).is_ok());
+        wrong.into_iter().map(|(page, what)| format!("page {}: {what}", page + 1)).collect()
     }
 
     /// Lowers a handle's lock.
@@ -632,26 +660,29 @@ impl Database {
 
     /// Writes to the database file what readers will see, unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        let Some(pages) = self.known_pages() else { return self.write_unseen(buf, offset) };
-        if offset == 0 && page_bytes_in(buf) as usize != pages.page_bytes() {
-            self.drop_pages();
-            return self.write_unseen(buf, offset);
-        }
-        pages.write(buf, offset, || self.write_unseen(buf, offset))?;
-        pages.resize(self.file_len()?)
+        let seen = |pages: &Pages| {
+            if offset == 0 && page_bytes_in(buf) as usize != pages.page_bytes() {
+                return self.drop_pages(|| self.write_unseen(buf, offset));
+            }
+            pages.write(buf, offset, || self.write_unseen(buf, offset))?;
+            pages.resize(self.file_len()?)
+        };
+        self.change(seen, || self.write_unseen(buf, offset))
     }
 
     /// Cuts the database file, or extends it, and readers see it.
     pub fn set_len(&self, len: u64) -> Result<()> {
-        let Some(pages) = self.known_pages() else { return self.set_len_unseen(len) };
-        // In this order: nobody reads what is about to be cut off.
-        let before = self.file_len()?;
-        if len < before {
-            pages.resize(len)?;
-        }
-        let result = self.set_len_unseen(len);
-        pages.resize(if result.is_ok() { len } else { before })?;
-        result
+        let seen = |pages: &Pages| {
+            // In this order: nobody reads what is about to be cut off.
+            let before = self.file_len()?;
+            if len < before {
+                pages.resize(len)?;
+            }
+            let result = self.set_len_unseen(len);
+            pages.resize(if result.is_ok() { len } else { before })?;
+            result
+        };
+        self.change(seen, || self.set_len_unseen(len))
     }
 
     /// The same for what readers see already: it was in the log until now.
@@ -735,6 +766,11 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            // Their threads are the parent's, and locks may be held that nobody gives back here.
+            std::mem::forget(self.pages.get_mut().take());
+            std::mem::forget(self.share.take());
+        }
         // A forked child must not drop the lock that its parent holds on the shared file description.
         if self.is_of_this_process() && self.locks().owned {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.

@@ -16,7 +16,7 @@ pub(crate) mod handle;
 pub(crate) mod lock;
 mod main_file;
 pub(crate) mod ownership;
-pub(crate) mod pages;
+pub mod pages;
 mod plain_file;
 pub(crate) mod process;
 mod refused_file;

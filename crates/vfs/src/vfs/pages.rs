@@ -35,7 +35,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of the pool that lock by themselves.
 const PARTITIONS: usize = 4;
@@ -71,6 +71,9 @@ pub struct Pages {
     direct: bool,
     stats: Arc<Page>,
     share: Arc<Share>,
+    /// In how many requests one finds nothing, for tests; 0 for none.
+    refuses_one_in: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Pages {
@@ -101,7 +104,37 @@ impl Pages {
             direct: is_direct,
             stats: setup.stats.clone(),
             share: share.clone(),
+            refuses_one_in: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
         })
+    }
+
+    /// From now on one in so many requests finds no page, as if every frame were held; 0 for none. Builds for release
+    /// do not.
+    #[doc(hidden)]
+    pub fn refuse(&self, one_in: u64) {
+        self.refuses_one_in.store(one_in, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn refuses(&self) -> bool {
+        if !cfg!(debug_assertions) {
+            return false;
+        }
+        match self.refuses_one_in.load(Ordering::Relaxed) {
+            0 => false,
+            // Not every n-th: SQLite asks again by another way.
+            n => {
+                let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+                request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff < 0x1_0000 / n
+            }
+        }
+    }
+
+    /// The pages in memory that are not what was committed last, and what else is wrong.
+    #[doc(hidden)]
+    pub fn differences(&self, read: impl Fn(&mut [u8], u64) -> bool) -> Vec<(u64, String)> {
+        self.pool.differences(|page, bytes| read(bytes, page << self.shift))
     }
 
     /// Bytes of a page.
@@ -128,6 +161,12 @@ impl Pages {
         }
     }
 
+    /// The pool, for tests.
+    #[doc(hidden)]
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// One who decides what to read ahead for a connection.
     pub fn read_ahead(&self) -> ReadAhead {
         let mut reserved = 0;
@@ -143,7 +182,8 @@ impl Pages {
     #[inline]
     pub fn whole_page(&self, offset: u64, bytes: usize) -> Option<u64> {
         let page = offset >> self.shift;
-        (bytes == self.page_bytes() && page << self.shift == offset && page > 0).then_some(page)
+        let is_page = bytes == self.page_bytes() && page << self.shift == offset && page > 0;
+        (is_page && !self.refuses()).then_some(page)
     }
 
     /// The address of a page that is in memory. It stays until [`Pages::let_go`].
@@ -182,7 +222,7 @@ impl Pages {
     /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.
     pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Option<bool> {
         let (page, inside) = (offset >> self.shift, offset as usize & (self.page_bytes() - 1));
-        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() {
+        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() || self.refuses() {
             return None;
         }
         let found = self.pool.try_map(page);

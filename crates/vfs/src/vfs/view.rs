@@ -37,22 +37,23 @@ impl View {
     #[inline]
     fn of(&mut self, database: &Database) -> Option<(&Pages, &mut ReadAhead)> {
         if self.pages.is_none() || self.generation != database.pages_generation() {
-            self.renew(database);
+            self.renew(database)?;
         }
         self.pages.as_deref().zip(self.ahead.as_mut())
     }
 
     #[cold]
-    fn renew(&mut self, database: &Database) {
+    fn renew(&mut self, database: &Database) -> Option<()> {
         if self.mapped > 0 {
-            return;
+            return None;
         }
         self.count();
-        let generation = database.pages_generation();
+        // The first who asks makes the pool, which changes the generation.
+        let _ = database.pages();
+        self.generation = database.pages_generation();
         self.pages = database.pages().ok().flatten();
         self.ahead = self.pages.as_ref().map(|pages| pages.read_ahead());
-        // One that was made just now is asked for once more.
-        self.generation = generation;
+        Some(())
     }
 
     /// Reads a part of one page, if the pool can serve that.

@@ -38,7 +38,7 @@ pub(crate) use file::WalFile;
 
 use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
-use crate::memory::{MakeSpill, MemoryFile};
+use crate::memory::{MakeSpill, MemoryFile, position};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
@@ -109,7 +109,7 @@ impl Wal {
 
     /// Reads what SQLite asks for; returns the bytes read.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        Ok(self.frames.read().read(buf, offset as usize)?)
+        Ok(self.frames.read().read(buf, position(offset, buf.len())?)?)
     }
 
     /// Bytes of memory it takes.
@@ -135,7 +135,7 @@ impl Wal {
             self.void(database)?;
         }
         let mut frames = self.frames.write();
-        let written = frames.write(buf, offset as usize)?;
+        let written = frames.write(buf, position(offset, buf.len())?)?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
         }
@@ -308,7 +308,7 @@ impl Wal {
         if len == 0 {
             self.void(database)?;
         }
-        Ok(self.frames.write().set_len(len as usize)?)
+        Ok(self.frames.write().set_len(position(len, 0)?)?)
     }
 
     /// Removes the log: everything is in the database file.

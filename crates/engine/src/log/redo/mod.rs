@@ -28,7 +28,7 @@
 pub mod format;
 mod scan;
 
-use super::space;
+use super::{read_up_to, space};
 use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
 };
@@ -216,12 +216,7 @@ impl RedoLog {
 
     /// The bytes of the file that count, header included.
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.bytes() as usize];
-        if let Some(file) = &self.file {
-            let read = file.read_at(&mut bytes, 0)?;
-            bytes.truncate(read);
-        }
-        Ok(bytes)
+        self.file.as_ref().map_or(Ok(Vec::new()), |file| read_up_to(&**file, 0, self.bytes()))
     }
 
     /// Appends one transaction: each of its pages once, and the size of the database after it.

@@ -28,7 +28,7 @@ pub mod format;
 mod tests;
 
 use super::redo::Durability;
-use super::space;
+use super::{read_up_to, space};
 use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, RangeLock, Result, SyncLatch, parent_directory,
 };
@@ -302,10 +302,7 @@ fn lock(file: &dyn File) -> Result<()> {
 
 /// Everything behind the header.
 fn read_records(file: &dyn File, len: u64) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; len.saturating_sub(HEADER_BYTES) as usize];
-    let read = file.read_at(&mut bytes, HEADER_BYTES)?;
-    bytes.truncate(read);
-    Ok(bytes)
+    read_up_to(file, HEADER_BYTES, len.saturating_sub(HEADER_BYTES))
 }
 
 /// The valid records, in order.

@@ -2,7 +2,7 @@
 
 use super::request::{Completion, Direction, Request};
 use super::{Counters, Ordering};
-use crate::device::{DeviceError, File, Operation, Result};
+use crate::device::{DeviceError, File, Result};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -93,6 +93,7 @@ impl Batch {
     }
 
     /// Goes on where the kernel stopped early, then answers.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn finish_after(mut self, result: io::Result<usize>, counters: &Counters) {
         let result = match result {
             Ok(done) if done >= self.bytes => Ok(done),
@@ -141,8 +142,8 @@ impl Batch {
         }
     }
 
-    #[cfg(target_os = "linux")]
     /// The buffers as the kernel wants them. They are valid as long as the parts are.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn vectors(&mut self) -> Vec<libc::iovec> {
         let vector =
             |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -156,7 +157,9 @@ fn respond(part: Request, result: Result<usize>) {
     let _ = catch_unwind(AssertUnwindSafe(|| done(Completion { buffer, result })));
 }
 
-fn operation(direction: Direction) -> Operation {
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn operation(direction: Direction) -> crate::device::Operation {
+    use crate::device::Operation;
     match direction {
         Direction::Read => Operation::Read,
         Direction::Write => Operation::Write,

@@ -8,7 +8,7 @@
 use super::IoConfig;
 use super::batch::{Batch, plan};
 use super::request::Request;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Bell, Mutex};
 use crate::task::Watched;
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(super) type Alarm = Box<dyn Fn() + Send + Sync>;
 
 pub(super) struct Lane {
     waiting: Mutex<Waiting>,
-    arrived: Condvar,
+    arrived: Bell,
     /// Changes when requests have left.
     room: Watched<()>,
     limit: usize,
@@ -37,7 +37,7 @@ impl Lane {
     pub fn new(config: &IoConfig) -> Lane {
         Lane {
             waiting: Mutex::default(),
-            arrived: Condvar::new(),
+            arrived: Bell::default(),
             room: Watched::default(),
             limit: config.queue_requests.max(1),
             merge_bytes: config.merge_bytes,
@@ -45,7 +45,7 @@ impl Lane {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn with_alarm(config: &IoConfig, alarm: Alarm) -> Lane {
         Lane { alarm: Some(alarm), ..Lane::new(config) }
     }
@@ -68,7 +68,7 @@ impl Lane {
 
     fn wake(&self) {
         let sleeps_elsewhere = std::mem::take(&mut self.waiting.lock().sleeps_elsewhere);
-        self.arrived.notify_all();
+        self.arrived.ring();
         if let (true, Some(alarm)) = (sleeps_elsewhere, &self.alarm) {
             alarm();
         }
@@ -76,8 +76,9 @@ impl Lane {
 
     /// The next batch; waits for one. `None` when the lane is closed and empty.
     pub fn next(&self) -> Option<Batch> {
-        let mut waiting = self.waiting.lock();
         loop {
+            let rung = self.arrived.count();
+            let mut waiting = self.waiting.lock();
             if self.merge(&mut waiting) {
                 let batch = waiting.batches.pop_front();
                 drop(waiting);
@@ -87,12 +88,13 @@ impl Lane {
             if waiting.closed {
                 return None;
             }
-            self.arrived.wait(&mut waiting);
+            drop(waiting);
+            self.arrived.wait(rung);
         }
     }
 
     /// The next batch, if there is one. If not, the caller is about to sleep where its alarm wakes it.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     pub fn next_or_sleep_elsewhere(&self) -> Option<Batch> {
         let mut waiting = self.waiting.lock();
         if !self.merge(&mut waiting) {

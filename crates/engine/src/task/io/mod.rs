@@ -7,8 +7,9 @@
 //! # What it promises
 //! 1. Every request is answered once: its `done` is called with its buffer and its own result, from a thread
 //!    of the queue. Dropping the queue answers everything first.
-//! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it. All others, and all
-//!    of them where it does not, go through [`File`] on a few threads: what counts or models sees each operation.
+//! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it and the processor has
+//!    64 bits. All others, and all of them elsewhere, go through [`File`] on a few threads: what counts or models
+//!    sees each operation.
 //! 3. Merged requests are of one handle and one direction, adjacent, at most [`IoConfig::merge_bytes`].
 //! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
 //!    whose bytes are bad. Where a merged write fails, all its parts have failed.
@@ -21,7 +22,7 @@
 mod batch;
 mod lane;
 mod request;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod ring;
 mod threads;
 
@@ -133,7 +134,7 @@ impl IoQueue {
     }
 
     /// Without it, all goes through the threads.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn start_ring(&self, threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
         let ring = ring::Ring::probe(self.config.ring_operations)?;
         let lane = Arc::new(Lane::with_alarm(&self.config, ring.alarm()));
@@ -143,7 +144,7 @@ impl IoQueue {
         Some(lane)
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
     fn start_ring(&self, _threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
         None
     }

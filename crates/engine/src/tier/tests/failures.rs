@@ -92,6 +92,25 @@ fn a_write_or_sync_that_fails_closes_the_file_for_writing_and_loses_nothing_dura
 }
 
 #[test]
+fn a_chunk_that_cannot_be_read_from_flash_does_not_move() {
+    let (sim, file, mut expected) = away();
+    let mut once = Faults::failing(Operation::Read, FileKind::Database, 0);
+    once.fail_again = false;
+    sim.set_faults(once);
+    let at = 20 * CHUNK_BYTES;
+    assert!(file.write_at(&[1; 100], at as u64).unwrap_err().to_string().contains("planted"));
+    // The fault has passed: everything goes on, and what was there is still there.
+    let other = 30 * CHUNK_BYTES;
+    file.write_at(&[2; 100], other as u64).unwrap();
+    file.sync().unwrap();
+    expected[other..other + 100].fill(2);
+    assert!(all_of(&*file) == expected);
+    drop(file);
+    let medium: Arc<dyn Medium> = Arc::new(sim);
+    assert!(all_of(&*open_with(&medium, &config(8, Kind::Lru)).unwrap()) == expected);
+}
+
+#[test]
 fn a_full_flash_does_not_keep_chunks_from_coming_home() {
     let (sim, file, _) = away();
     file.write_at(&[1; 3000], 40 * CHUNK_BYTES as u64 - 100).unwrap();

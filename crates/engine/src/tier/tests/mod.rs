@@ -231,3 +231,41 @@ fn a_full_tier_goes_on_and_wear_is_spread() {
     let file = open_with(&medium, &config).unwrap();
     assert_eq!(file.statistics().slot_writes, done.slot_writes);
 }
+
+/// A chunk is always read as one write has left it, wherever it is at that moment.
+#[test]
+fn threads_read_while_chunks_move() {
+    const CHUNKS: u64 = 24;
+    let (_, medium) = medium(CHUNKS as usize * CHUNK_BYTES);
+    let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    for chunk in 0..CHUNKS {
+        file.write_at(&[0; CHUNK_BYTES], chunk * CHUNK_BYTES as u64).unwrap();
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (file, done) = (&file, &done);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let mut bytes = [0; CHUNK_BYTES];
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let at = random.below(CHUNKS) * CHUNK_BYTES as u64;
+                    assert_eq!(file.read_at(&mut bytes, at).unwrap(), CHUNK_BYTES);
+                    assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+                }
+            });
+        }
+        let mut random = Random::new(9);
+        for number in 0..2000_u64 {
+            let chunk = random.below(CHUNKS);
+            file.write_at(&[number as u8; CHUNK_BYTES], chunk * CHUNK_BYTES as u64).unwrap();
+            match number % 100 {
+                99 => file.drain().unwrap(),
+                _ if random.one_in(5) => file.sync().unwrap(),
+                _ => {}
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(file.statistics().moved_home > 100);
+}

@@ -1,5 +1,12 @@
+use super::apps::Values;
+use super::tiering::TieringMedium;
 use super::*;
 use crate::harness::Silent;
+use crate::nand::NandMedium;
+use litefoot_engine::device::{FileKind, Medium, OpenMode};
+use litefoot_engine::tier::{Config, device_bytes};
+use std::path::Path;
+use std::sync::Arc;
 
 #[test]
 fn a_small_run_has_every_figure_and_is_the_same_again() {
@@ -36,4 +43,38 @@ fn everything_on_pram_leaves_the_flash_alone_but_for_the_cold_chunks() {
     assert!(nand.nand.host_writes > 300 * 5);
     assert!(all.nand.host_writes < 60, "{all:?}");
     assert_eq!(of("nand").pram_bytes_written, 0);
+}
+
+/// What SQLite makes of a database whose chunks are away, and of the same once they are home.
+#[test]
+fn stock_sqlite_refuses_a_tiered_file_until_it_is_drained() {
+    let flash = Ftl::aged(Geometry::of(16 << 20), FILLED_PERCENT, 3);
+    let nand = NandMedium::new(flash, FILLED_PERCENT, NOTHING);
+    let config = Config { bytes: device_bytes(32), ..Config::default() };
+    let tiering = || TieringMedium::new(Arc::new(nand.clone()), config);
+    let vfs = |name: &str, medium: Arc<dyn Medium>| {
+        litefoot::Vfs::builder(format!("psqlite-refused-{name}")).medium(medium).pass_through(true).register()
+    };
+    let rows = "SELECT count(*) FROM alarms";
+    let count = {
+        let medium = tiering();
+        let vfs = vfs("tiered", Arc::new(medium.clone())).unwrap();
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch(APPS[5].schema).unwrap();
+        let mut values = Values::new(1);
+        (APPS[5].prepare)(&db, &mut values).unwrap();
+        (0..50).for_each(|_| (APPS[5].transact)(&db, &mut values).unwrap());
+        db.query_row(rows, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let stock = vfs("stock", Arc::new(nand.clone())).unwrap();
+    let error = stock.open("/app.db").unwrap().query_row(rows, [], |row| row.get::<_, i64>(0)).unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::NotADatabase), "{error}");
+    let medium = tiering();
+    medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+    let done = medium.close().unwrap();
+    assert_eq!((done[0].drains, done[0].away), (1, 0));
+    let db = stock.open("/app.db").unwrap();
+    assert_eq!(db.query_row(rows, [], |row| row.get::<_, i64>(0)).unwrap(), count);
+    let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
 }

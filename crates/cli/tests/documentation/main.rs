@@ -1,0 +1,130 @@
+//! What the documents say is true: every block of code in `README.md` and `docs/` is run.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `blocks` | which blocks there are, and what is to be done with each |
+//! | `sandbox` | where and how one is run |
+//! | `rust` | the Rust ones, which are compiled with this test |
+//! | `main` | all documents, one after the other |
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod blocks;
+mod rust;
+mod sandbox;
+#[path = "../support/mod.rs"]
+mod support;
+
+use blocks::{Block, Order, blocks, is_output};
+use sandbox::{Outcome, Sandbox, repository};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The documents.
+fn documents() -> Vec<PathBuf> {
+    let mut found = vec![repository().join("README.md")];
+    let mut docs: Vec<_> =
+        std::fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    docs.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    docs.sort();
+    found.append(&mut docs);
+    found
+}
+
+fn read(path: &PathBuf) -> Vec<Block> {
+    let text = std::fs::read_to_string(path).unwrap();
+    blocks(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// Nothing is left out without a reason, and links lead somewhere.
+#[test]
+fn every_block_can_be_run_or_says_why_not() {
+    for path in documents() {
+        for block in read(&path).iter().filter(|block| block.language == "rust" && block.order == Order::Run)
+        {
+            assert!(
+                rust::is_compiled(&block.text),
+                "{}:{}: tests/documentation/rust.rs lacks this code",
+                path.display(),
+                block.line
+            );
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let target = path.with_file_name(link.split('#').next().unwrap());
+            assert!(target.exists(), "{}: {link} leads nowhere", path.display());
+        }
+    }
+}
+
+/// The list of experiments has all of them.
+#[test]
+fn every_experiment_is_told() {
+    let text = std::fs::read_to_string(repository().join("docs/benchmarks.md")).unwrap();
+    for experiment in litefoot_lab::experiments::ALL {
+        assert!(text.contains(&format!("| `litefoot bench {}", experiment.name)), "{}", experiment.name);
+    }
+}
+
+/// The tables of options have all of them, with their defaults.
+#[test]
+fn every_option_is_told_with_its_default() {
+    let options = litefoot::Options::default();
+    for name in ["README.md", "docs/options.md"] {
+        let text = std::fs::read_to_string(repository().join(name)).unwrap();
+        for option in litefoot::Options::names().split(", ") {
+            let default = match options.get(option).unwrap().as_str() {
+                "16777216" => "16M".to_owned(),
+                "4194304" => "4M".to_owned(),
+                default => default.to_owned(),
+            };
+            assert!(text.contains(&format!("| `{option}={default}` |")), "{name}: {option}={default}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn every_block_runs() {
+    let mut failures = Vec::new();
+    for path in documents() {
+        let begun = Instant::now();
+        let name = path.strip_prefix(repository()).unwrap().display().to_string();
+        let ran = run_document(&name, &read(&path), &mut failures);
+        println!("{name}: {ran} blocks run in {:.1} s", begun.elapsed().as_secs_f64());
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs the blocks of one document; answers how many.
+fn run_document(name: &str, blocks: &[Block], failures: &mut Vec<String>) -> usize {
+    let sandbox = Sandbox::new();
+    let (mut ran, mut printed) = (0, None::<String>);
+    for block in blocks {
+        let place = format!("{name}:{}", block.line);
+        match &block.order {
+            Order::Picture => {}
+            Order::Skip(reason) => println!("{place}: not run: {reason}"),
+            Order::File(file) => sandbox.write(file, &block.text),
+            Order::Output => {
+                if let Some(printed) = printed.take()
+                    && !is_output(&block.text, &printed)
+                {
+                    failures.push(format!("{place}: the block before it printed\n{printed}"));
+                }
+            }
+            // They run as tests.
+            Order::Run if block.language == "rust" => ran += 1,
+            Order::Run => match sandbox.run(block) {
+                Outcome::Done(text) => {
+                    ran += 1;
+                    printed = Some(text);
+                }
+                Outcome::Missing(what) => println!("{place}: skipped: there is no {what}"),
+                Outcome::Failed(why) => failures.push(format!("{place}: {why}")),
+            },
+        }
+    }
+    ran
+}

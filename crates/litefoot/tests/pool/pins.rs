@@ -1,0 +1,63 @@
+//! Pages that SQLite looks at: more of them than there is memory, and none that it may write.
+
+use crate::model::{FORWARD, body, check_all, fill};
+use crate::stress::{Run, run};
+use crate::support::{databases_agree, figure, maps, vfs};
+use crate::writer::open;
+
+/// Statements that have begun look at one page for each level of their b-trees.
+#[test]
+fn more_statements_than_frames_all_get_their_rows() {
+    for page_bytes in [4096, 65536] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let vfs = vfs(&format!("pins-{page_bytes}"), "pool=1M");
+        let db = open(&vfs, &path);
+        db.execute_batch(&format!("PRAGMA page_size={page_bytes}")).unwrap();
+        let rows = fill(&db, 12_000);
+        let other = open(&vfs, &path);
+        let mut statements: Vec<_> = (0..600).map(|_| db.prepare(FORWARD).unwrap()).collect();
+        let from = |index: usize| index as i64 * 20 + 1;
+        let mut cursors: Vec<_> = statements
+            .iter_mut()
+            .enumerate()
+            .map(|(index, statement)| statement.query([from(index)]).unwrap())
+            .collect();
+        for step in 0..3 {
+            for (index, rows) in cursors.iter_mut().enumerate() {
+                let row = rows.next().unwrap().unwrap();
+                let (id, version): (i64, i64) = (row.get(0).unwrap(), row.get(1).unwrap());
+                assert_eq!(id, from(index) + step);
+                assert!(row.get_ref(3).unwrap().as_blob().unwrap() == body(id, version));
+            }
+        }
+        let pool = vfs.databases()[0].known_pages().unwrap();
+        assert!(!maps(&db) || pool.pool().holds() >= 16, "{}", pool.pool().holds());
+        check_all(&other, &rows);
+        drop(cursors);
+        drop(statements);
+        assert_eq!((pool.pool().holds(), figure(&db, "pool.pinned")), (0, 0), "all are let go of");
+        databases_agree(&vfs);
+        check_all(&db, &rows);
+    }
+}
+
+/// SQLite asks for a page and is told that there is none; it reads instead, or asks again.
+#[test]
+fn pages_that_are_refused_at_random_are_read() {
+    for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {
+        let name = format!("refused-{mode}");
+        run(&name, &Run { mode, page_bytes, changes: 25, refuses_one_in: 3, seed: 7, options: "" });
+    }
+}
+
+/// The addresses that SQLite gets are those of a mapping that can only be read: a write would end the process.
+#[test]
+fn sqlite_never_writes_a_page_that_it_was_lent() {
+    litefoot_engine::pool::show_read_only(true);
+    for (mode, page_bytes) in [("wal", 4096), ("delete", 512), ("persist", 65536)] {
+        let name = format!("lent-{mode}");
+        run(&name, &Run { mode, page_bytes, changes: 25, refuses_one_in: 0, seed: 8, options: "" });
+    }
+    litefoot_engine::pool::show_read_only(false);
+}

@@ -1,0 +1,67 @@
+//! What an application says counts.
+
+use crate::model::{check_all, fill};
+use crate::support::{figure, maps, vfs};
+use litefoot::rusqlite::Connection;
+
+fn number(db: &Connection, sql: &str) -> i64 {
+    db.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn an_applications_own_settings_win() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let vfs = vfs("pragmas", "pool=8M");
+    fill(&vfs.open(&path).unwrap(), 500);
+    for is_used in [false, true] {
+        let open = || {
+            let db = vfs.open(&path).unwrap();
+            if is_used {
+                number(&db, "SELECT count(*) FROM t");
+            }
+            db
+        };
+        let holds_while_reading = |db: &Connection| {
+            let mut statement = db.prepare("SELECT id FROM t").unwrap();
+            let mut rows = statement.query([]).unwrap();
+            rows.next().unwrap().unwrap();
+            vfs.databases()[0].known_pages().unwrap().pool().holds()
+        };
+        let untouched = open();
+        assert_eq!(holds_while_reading(&untouched) > 0, maps(&untouched));
+        let db = open();
+        db.execute_batch("PRAGMA mmap_size=0").unwrap();
+        assert_eq!(holds_while_reading(&db), 0, "nothing is mapped");
+        assert!(figure(&db, "pool.hits") > 0, "and the pool is used nevertheless");
+        db.execute_batch("PRAGMA mmap_size=1000000").unwrap();
+        assert_eq!(holds_while_reading(&db) > 0, maps(&db));
+
+        let db = open();
+        db.execute_batch("PRAGMA cache_size=77; PRAGMA cache_spill=55").unwrap();
+        number(&db, "SELECT sum(length(body)) FROM t");
+        db.execute_batch("BEGIN; UPDATE t SET k = k; ROLLBACK").unwrap();
+        // SQLite spills at the larger of the two.
+        assert_eq!((number(&db, "PRAGMA cache_size"), number(&db, "PRAGMA cache_spill")), (77, 77));
+        db.execute_batch("PRAGMA cache_spill=off").unwrap();
+        assert_eq!(number(&db, "PRAGMA cache_spill"), 0);
+        number(&db, "SELECT sum(length(body)) FROM t");
+        assert_eq!((number(&db, "PRAGMA cache_size"), number(&db, "PRAGMA cache_spill")), (77, 0));
+    }
+}
+
+#[test]
+fn without_a_pool_sqlite_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let vfs = vfs("pragmas-none", "pool=0");
+    let db = vfs.open(&path).unwrap();
+    let plain = Connection::open_in_memory().unwrap();
+    assert_eq!(number(&db, "PRAGMA cache_size"), number(&plain, "PRAGMA cache_size"));
+    let rows = fill(&db, 500);
+    check_all(&db, &rows);
+    assert!(vfs.databases()[0].known_pages().is_none());
+    for name in ["pool.bytes", "pool.hits", "pool.misses", "pool.limit_bytes"] {
+        assert_eq!(figure(&db, name), 0, "{name}");
+    }
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask boards`: litefoot on small boards, and how small it is.
+//!
+//! Builds the program and the extension as they are released, for this machine and for the boards of [`BOARDS`], and
+//! lets them work: on this machine as they are, for the boards under qemu's user emulation. There is no io_uring
+//! there, so what reads ahead is tested without it.
+//!
+//! | file | is |
+//! |---|---|
+//! | `mod` | the boards, and what each needs |
+//! | `build` | what is built, and how large it is |
+//! | `smoke` | what is tried on each |
+//!
+//! A board whose toolchain is not there is skipped, and what to install is said. The building takes minutes, so this is
+//! not a step of `cargo xtask test`.
+
+mod build;
+mod smoke;
+
+use crate::Result;
+use crate::process::Tally;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A kind of machine.
+pub struct Board {
+    /// What people call it.
+    name: &'static str,
+    /// Rust's name of it; `None` for this machine.
+    target: Option<&'static str>,
+    /// What the names of its C tools begin with.
+    tools: &'static str,
+    /// The emulator, and its root directory.
+    emulator: Option<(&'static str, &'static str)>,
+    /// Debian's packages of both.
+    packages: &'static str,
+}
+
+const BOARDS: &[Board] = &[
+    Board { name: "this machine", target: None, tools: "", emulator: None, packages: "gcc binutils" },
+    Board {
+        name: "64-bit ARM",
+        target: Some("aarch64-unknown-linux-gnu"),
+        tools: "aarch64-linux-gnu-",
+        emulator: Some(("qemu-aarch64", "/usr/aarch64-linux-gnu")),
+        packages: "gcc-aarch64-linux-gnu qemu-user-static",
+    },
+    Board {
+        name: "32-bit ARM",
+        target: Some("armv7-unknown-linux-gnueabihf"),
+        tools: "arm-linux-gnueabihf-",
+        emulator: Some(("qemu-arm", "/usr/arm-linux-gnueabihf")),
+        packages: "gcc-arm-linux-gnueabihf qemu-user-static",
+    },
+];
+
+/// Builds and tries all boards.
+pub fn check() -> Result<Tally> {
+    let mut tally = Tally::default();
+    for board in BOARDS {
+        println!("\n== {}", board.name);
+        match board.missing() {
+            Some(what) => println!("NOT CHECKED: {what}"),
+            None => {
+                let built = build::build(board)?;
+                tally.add(smoke::try_out(board, &built)?);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+impl Board {
+    /// What is not there, and how to get it.
+    fn missing(&self) -> Option<String> {
+        let tools = [self.tool("gcc"), self.tool("strip")];
+        let absent = tools.iter().find(|tool| !answers(tool));
+        if absent.is_some() || (self.emulator.is_some() && self.emulator().is_none()) {
+            let what = absent.map_or("qemu for it", String::as_str);
+            return Some(format!("there is no {what} (apt install {})", self.packages));
+        }
+        let target = self.target.filter(|target| !has_target(target))?;
+        Some(format!("Rust's library for it is missing (rustup target add {target})"))
+    }
+
+    /// The name of a C tool.
+    fn tool(&self, tool: &str) -> String {
+        format!("{}{tool}", self.tools)
+    }
+
+    /// The emulator that is there, and its root directory.
+    fn emulator(&self) -> Option<(String, &'static str)> {
+        let (name, root) = self.emulator?;
+        let names = [format!("{name}-static"), name.to_owned()];
+        names.into_iter().find(|name| answers(name)).map(|name| (name, root))
+    }
+
+    /// A command that runs one of its programs, with a library preloaded.
+    fn command(&self, program: &Path, preload: Option<&Path>) -> Command {
+        let Some((emulator, root)) = self.emulator() else {
+            let mut command = Command::new(program);
+            preload.map(|library| command.env("LD_PRELOAD", library));
+            return command;
+        };
+        let mut command = Command::new(emulator);
+        command.args(["-L", root]);
+        // Preloaded into what is emulated, not into the emulator.
+        preload.map(|library| command.arg("-E").arg(format!("LD_PRELOAD={}", library.display())));
+        command.arg(program);
+        command
+    }
+}
+
+/// Whether a tool can be run.
+fn answers(tool: &str) -> bool {
+    let mut command = Command::new(tool);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn has_target(target: &str) -> bool {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}

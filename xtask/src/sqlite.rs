@@ -1,0 +1,30 @@
+//! The tests of the pool on other builds of SQLite.
+//!
+//! One checks itself at every step: it would say that a page it was lent has changed, or that an answer of a file's is
+//! none that it may give. The other maps no file, as builds for some systems do, and reads every page. Each has a
+//! target directory of its own, since SQLite takes a minute to compile.
+
+use crate::Result;
+use crate::process::{self, Tally};
+use std::path::PathBuf;
+
+/// Name of the build, and what it is compiled with besides.
+const BUILDS: [(&str, &str); 2] =
+    [("sqlite-debug", "-DSQLITE_DEBUG"), ("sqlite-unmapped", "-DSQLITE_MAX_MMAP_SIZE=0")];
+
+/// Runs them.
+pub fn check() -> Result<Tally> {
+    let mut total = Tally::default();
+    for (name, flags) in BUILDS {
+        println!("{name}: {flags}");
+        let mut command = process::cargo_command(&["test", "--locked", "-p", "litefoot", "--test", "pool"]);
+        command.arg("--target-dir").arg(target_directory(name)).env("LIBSQLITE3_FLAGS", flags);
+        total.add(process::tally(&mut command)?);
+    }
+    Ok(total)
+}
+
+fn target_directory(name: &str) -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.parent().unwrap_or(&root).join("target").join(name)
+}
