@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Figures {
     numbers: Vec<(String, f64)>,
     alarms: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Figures {
@@ -46,6 +47,16 @@ impl Figures {
     /// Says that something is wrong: it is shown, and the program's exit code is not 0.
     pub fn alarm(&mut self, what: impl Into<String>) {
         self.alarms.push(what.into());
+    }
+
+    /// Says what must be known to read them: it is shown below them, and is not in the JSON.
+    pub fn note(&mut self, what: impl Into<String>) {
+        self.notes.push(what.into());
+    }
+
+    /// What must be known to read them.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What is wrong.

@@ -91,6 +91,7 @@ fn section(contents: &Contents<'_>, section: &Section) -> String {
         let _ = writeln!(text, "<p class=\"source\">{}</p>", escape(section.source));
     }
     let _ = writeln!(text, "<p>{}</p>", escape(section.about));
+    text.push_str(&table::terms(section));
     for report in section.experiments.iter().filter_map(|name| contents.report(name)) {
         let _ = writeln!(text, "<p class=\"command\"><code>{}</code></p>", escape(&command(report)));
     }

@@ -35,6 +35,7 @@ Examples:
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
   litefoot bench --all --quick --report out       roughly, in less than five minutes
   litefoot bench --report out --from out/*.json   the page alone, from what was measured before")]
@@ -123,6 +124,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     output.line(format!("{}: {}", experiment.name, experiment.description))?;
     output.line(format!("{}\n", report.environment.summary()))?;
     output.text(table::of(&report.figures))?;
+    if !report.figures.notes().is_empty() {
+        output.line(format!("\n{}", report.figures.notes().join("\n")))?;
+    }
     if report.environment.build != "release" {
         output.line("\nThis is a debug build: its times mean nothing.")?;
     }
@@ -143,7 +147,13 @@ fn page(directory: &std::path::Path, args: &Args, output: &mut Output) -> Result
     }
     interrupt::listen(Idle::Ask);
     let options = plain_options(args);
-    let jobs: Vec<(&Experiment, &Options)> = experiments::ALL.iter().map(|known| (known, &options)).collect();
+    let mut jobs: Vec<(&Experiment, &Options)> = Vec::new();
+    for known in experiments::ALL {
+        match known.prepared() {
+            Ok(()) => jobs.push((known, &options)),
+            Err(why) => output.line(format!("without {}: {why}", known.name))?,
+        }
+    }
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     report::all(directory, &jobs, args.quick, output)
 }
