@@ -17,7 +17,7 @@ mod stores;
 #[allow(dead_code, reason = "a part of it is the other program's")]
 mod values;
 
-use round::{Outcome, Plan, Spent};
+use round::{Outcome, Plan};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -56,8 +56,7 @@ fn measure(name: &str, directory: &Path, plan: &str) -> Outcome<String> {
     let plan: Plan = serde_json::from_str(plan)?;
     let known = stores::ALL.iter().find(|(known, ..)| *known == name);
     let (_, _, open) = known.ok_or_else(|| format!("{name} was not built in"))?;
-    let spent = || Ok(Spent { syncs: counted::syncs(), bytes: round::bytes_of_this_process()? });
-    let round = round::run(&plan, directory, open, &spent)?;
+    let round = round::run(&plan, directory, open, &counted::spent)?;
     Ok(format!("{}\n", serde_json::to_string(&round)?))
 }
 

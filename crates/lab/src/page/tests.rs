@@ -1,6 +1,7 @@
 use super::chart::{Section, Shape, Source};
 use super::*;
 use crate::experiments::Options;
+use crate::experiments::peers::stores::OTHERS;
 use crate::harness::Environment;
 use crate::report::Figures;
 use std::collections::BTreeSet;
@@ -181,7 +182,12 @@ fn the_experiments_have_every_figure_that_a_chart_names() {
         for name in
             chart.series.iter().flat_map(|series| chart.points.iter().filter_map(|p| series.figure(p)))
         {
-            assert!(figures.get(&name).is_some(), "{}: {name}", chart.id);
+            // A store that was left out of the build has no figures at all.
+            let store = name.rsplit('.').next().unwrap().trim_start_matches("litefoot_over_");
+            let left_out = chart.experiment == "peers"
+                && OTHERS.iter().any(|other| other.name == store)
+                && figures.get(&format!("txn_per_s.{store}")).is_none();
+            assert!(left_out || figures.get(&name).is_some(), "{}: {name}", chart.id);
         }
     }
     for (experiment, figure, ..) in papers::HEADLINES {

@@ -10,11 +10,10 @@
 //! `litefoot-peers` (`crates/lab/peers`); those that it was built without have no figures.
 //!
 //! # What is counted, and how
-//! - **Bytes**: `write_bytes` of `/proc/self/io`, for every store alike, closing included: pages of 4 KiB of the system's cache
-//!   each time they become dirty. The file system's own journal is not in it.
-//! - **Syncs**: of SQLite and litefoot by the counting medium that `commit` counts with, in a run of its own; of the others by
-//!   functions of the program's own in place of the C library's `fsync`, `fdatasync`, `msync` and `pwrite` (a write through a
-//!   descriptor opened with `O_DSYNC` is a sync).
+//! Bytes are those of the blocks of 4 KiB handed to the device, each once between two syncs of a file, closing included, as in `commit`;
+//! syncs are those of files and directories. For SQLite and litefoot the counting medium counts, in a run of its own; for the
+//! others functions of the program's own in place of the C library's (`crates/lab/peers/src/counted.rs`). A write through a descriptor that is
+//! opened with `O_DSYNC` is a sync.
 //!
 //! # Figures
 //! | name | meaning |
@@ -109,14 +108,13 @@ impl<'a> Side<'a> {
                 let settings =
                     settings.ok_or_else(|| Error::Wrong(format!("{}: no such side", self.known.name)))?;
                 let open = |directory: &Path| boxed(settings.open_timed(&directory.join("data.db"))?);
-                let spent = || Ok(Spent { syncs: 0, bytes: round::bytes_of_this_process()? });
-                round::run(plan, directory, &open, &spent).map_err(|error| self.explain(error))
+                round::run(plan, directory, &open, &Spent::default).map_err(|error| self.explain(error))
             }
         }
     }
 
-    /// Syncs of the commits on a counting medium; nothing where the rounds have counted them.
-    fn count(&self, plan: &Plan, directory: &Path) -> Result<Option<u64>> {
+    /// The commits on a counting medium; nothing where the rounds have counted.
+    fn count(&self, plan: &Plan, directory: &Path) -> Result<Option<Round>> {
         let Place::Here(Some(settings)) = self.place else { return Ok(None) };
         let medium = CountingMedium::new(Arc::new(OsMedium::new()));
         let vfs = litefoot::Vfs::builder(format!("peers-{}", self.known.name))
@@ -126,10 +124,10 @@ impl<'a> Side<'a> {
         let open = |directory: &Path| boxed(settings.open_through(&vfs, &directory.join("data.db"))?);
         let spent = || {
             let counts = medium.snapshot();
-            Ok(Spent { syncs: counts.all_syncs(), bytes: counts.total().block_bytes_written })
+            Spent { syncs: counts.all_syncs(), bytes: counts.total().block_bytes_written }
         };
         let counted = round::write(plan, &directory.join("counted"), &open, &spent);
-        Ok(Some(counted.map_err(|error| self.explain(error))?.syncs))
+        counted.map(Some).map_err(|error| self.explain(error))
     }
 
     fn explain(&self, failure: Failure) -> Error {
@@ -188,9 +186,9 @@ fn measure(
         figures.set(name, value as f64);
     }
     for (side, rounds) in sides.iter().zip(&rounds) {
-        let syncs = side.count(plan, directory)?;
+        let counted = side.count(plan, directory)?;
         progress.advance(1)?;
-        side_figures(&mut figures, side.known.name, plan, rounds, syncs)?;
+        side_figures(&mut figures, side.known.name, plan, rounds, counted.as_ref())?;
     }
     let speeds = |name: &str| -> Vec<f64> {
         let found = sides.iter().zip(&rounds).find(|(side, _)| side.known.name == name);
@@ -208,19 +206,19 @@ fn side_figures(
     name: &str,
     plan: &Plan,
     rounds: &[Round],
-    syncs: Option<u64>,
+    counted: Option<&Round>,
 ) -> Result<()> {
     let over_rounds = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of));
     let latencies = rounds.iter().map(latencies).collect::<Result<Vec<_>>>()?;
     let percentile = |share| median(latencies.iter().map(|of_round| of_round.percentile_us(share)));
     let commits = plan.commits as f64;
-    let syncs = syncs.map_or_else(|| over_rounds(&|round| round.syncs as f64), |syncs| syncs as f64);
+    let spent = |of: &dyn Fn(&Round) -> f64| counted.map_or_else(|| over_rounds(of), of) / commits;
     for (figure, value) in [
         ("txn_per_s", over_rounds(&speed)),
         ("p50_us", percentile(0.5)),
         ("p99_us", percentile(0.99)),
-        ("bytes_per_txn", over_rounds(&|round| round.bytes as f64) / commits),
-        ("syncs_per_txn", syncs / commits),
+        ("bytes_per_txn", spent(&|round| round.bytes as f64)),
+        ("syncs_per_txn", spent(&|round| round.syncs as f64)),
         ("point_us", over_rounds(&|round| round.reads_ns as f64 / 1e3) / plan.reads as f64),
         ("scan_ns_per_row", over_rounds(&|round| round.scan_ns as f64) / plan.rows as f64),
     ] {

@@ -72,7 +72,7 @@ pub const SECTION: Section = Section {
         Chart {
             id: "pcg-ordered-over-inf",
             even: true,
-            title: "The same with rows in the order of their keys",
+            title: "Speed over an unbounded cache, rows in the order of their keys",
             unit: "litefoot over SQLite-INF",
             series: &[
                 run("10 KB", "ratio.{}_10k_ordered_over_inf"),
@@ -102,7 +102,7 @@ pub const SECTION: Section = Section {
         Chart {
             id: "pcg-ordered-over-stock",
             even: true,
-            title: "The same with rows in the order of their keys",
+            title: "Speed over SQLite, rows in the order of their keys",
             unit: "litefoot over SQLite",
             series: &[
                 run("10 KB", "ratio.{}_10k_ordered_over_stock"),
