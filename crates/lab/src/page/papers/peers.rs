@@ -52,7 +52,7 @@ pub const SECTION: Section = Section {
             title: "Durable commits of one row",
             unit: "commits a second",
             series: &[run("", "txn_per_s.{}")],
-            note: "Closing belongs to the time. RocksDB and fjall leave their logs to the next opening.",
+            note: "Closing belongs to the time, and is much of it in a short run. RocksDB and fjall leave their logs to the next opening.",
             ..PEERS
         },
         Chart {
