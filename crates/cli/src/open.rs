@@ -4,10 +4,11 @@
 //! equally long for a lock, and explain the same refusal in the same words.
 
 use crate::failure::Failure;
-use litefoot_engine::device::parent_directory;
+use litefoot_engine::device::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
+use litefoot_engine::tier::tier_of;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ impl Database {
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         };
-        let connection = connect(name, flags).map_err(|error| match error {
+        let connection = connect(&tiered_name(name), flags).map_err(|error| match error {
             litefoot::Error::Sqlite(error) => explain(name, &error),
             other => Failure::file(&path, other),
         })?;
@@ -74,6 +75,43 @@ fn connect(name: &str, flags: OpenFlags) -> Result<Connection, litefoot::Error> 
     litefoot::clear_last_error();
     let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     litefoot::Connection::open_with_flags(name, flags).map(litefoot::Connection::into_inner)
+}
+
+/// The name under which a database is opened: one whose chunks are away on the device that its file names.
+fn tiered_name(name: &str) -> String {
+    let file = OsMedium.open(&path_of(name), FileKind::Database, OpenMode::ReadOnly);
+    match file.ok().and_then(|file| tier_of(&*file).ok().flatten()) {
+        Some(device) if !has_parameter(name, "tier") => named_with_tier(name, &device),
+        _ => name.to_owned(),
+    }
+}
+
+/// The same database with a tier device.
+pub fn named_with_tier(name: &str, device: &Path) -> String {
+    let device = percent_encoded(device.as_os_str().as_bytes());
+    let Some(_) = name.strip_prefix("file:") else {
+        return format!("file:{}?tier={device}", percent_encoded(name.as_bytes()));
+    };
+    let (uri, fragment) = name.split_at(name.find('#').unwrap_or(name.len()));
+    let mark = if uri.contains('?') { '&' } else { '?' };
+    format!("{uri}{mark}tier={device}{fragment}")
+}
+
+fn has_parameter(name: &str, parameter: &str) -> bool {
+    let query = name.strip_prefix("file:").and_then(|uri| uri.split('#').next()?.split_once('?'));
+    query.is_some_and(|(_, query)| query.split('&').any(|item| item.split('=').next() == Some(parameter)))
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                text.push(*byte as char)
+            }
+            _ => text.push_str(&format!("%{byte:02x}")),
+        }
+        text
+    })
 }
 
 /// The file behind a database name: the path itself, or the path part of a `file:` URI.
@@ -160,6 +198,20 @@ fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tier_is_added_to_any_name() {
+        let device = Path::new("/fast/a b&c");
+        for (name, with) in [
+            ("a%.db", "file:a%25.db?tier=/fast/a%20b%26c"),
+            ("file:a.db", "file:a.db?tier=/fast/a%20b%26c"),
+            ("file:a.db?mode=ro#x", "file:a.db?mode=ro&tier=/fast/a%20b%26c#x"),
+        ] {
+            assert_eq!(named_with_tier(name, device), with);
+            assert_eq!(path_of(&named_with_tier(name, device)), path_of(name));
+            assert!(has_parameter(with, "tier") && !has_parameter(name, "tier"));
+        }
+    }
 
     #[test]
     fn names_lead_to_files() {

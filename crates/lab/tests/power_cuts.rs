@@ -67,6 +67,45 @@ fn pages_are_written_in_place_where_the_device_never_tears_them() {
     assert!(torn.lost + torn.corrupt > 0, "torn pages went unnoticed");
 }
 
+/// Hot chunks, and the logs, on a second device: what is added to the database for that, and taken from it.
+#[test]
+fn nothing_is_lost_with_a_tier_in_either_journal_family() {
+    for journal in [Journal::Wal, Journal::Rollback] {
+        let report = run(|options| {
+            options.journals = vec![journal];
+            options.tier = true;
+        });
+        assert!(report.cuts >= 2_000 && report.transactions > 0);
+        assert_eq!((report.lost, report.corrupt), (0, 0), "{journal:?}: {:#?}", report.failures);
+    }
+}
+
+#[test]
+fn every_sync_left_out_is_noticed_with_a_tier() {
+    let cases = [
+        (Journal::Wal, SyncSite::File(FileKind::StatementLog)),
+        (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
+        (Journal::Wal, SyncSite::File(FileKind::Database)),
+        (Journal::Wal, SyncSite::File(FileKind::Tier)),
+        (Journal::Wal, SyncSite::Directory),
+        (Journal::Rollback, SyncSite::File(FileKind::RedoLog)),
+        (Journal::Rollback, SyncSite::File(FileKind::Journal)),
+        (Journal::Rollback, SyncSite::File(FileKind::Database)),
+        (Journal::Rollback, SyncSite::File(FileKind::Tier)),
+        (Journal::Rollback, SyncSite::Directory),
+    ];
+    for (journal, site) in cases {
+        let report = run(|options| {
+            options.cuts = 20_000;
+            options.journals = vec![journal];
+            options.tier = true;
+            options.faults = Faults::ignoring(site, None);
+            options.stop_at_first = true;
+        });
+        assert!(report.lost + report.corrupt > 0, "{journal:?} without the sync of {site:?} went unnoticed");
+    }
+}
+
 /// SQLite promises less than litefoot: at FULL the name of a deleted journal may come back, and roll back what
 /// was acknowledged; after a switch of modes even what it does not belong to.
 #[test]

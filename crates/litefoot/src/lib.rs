@@ -18,8 +18,10 @@ mod library;
 mod registered;
 
 pub use litefoot_engine::task;
+pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::vfs::statements::{Progress, set_progress};
+pub use litefoot_vfs::vfs::tier;
 pub use litefoot_vfs::vfs::waiting;
 pub use litefoot_vfs::{Options, clear_last_error, last_error};
 pub use registered::{Vfs, VfsBuilder};

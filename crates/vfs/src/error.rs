@@ -47,6 +47,9 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
+    /// A sync has failed before, and nothing is written any more.
+    #[error(transparent)]
+    Closed(DeviceError),
     /// A write-ahead log needs write permission even for reading.
     #[error(
         "{}: a WAL database cannot be read without write permission, since nobody could keep writers of other \
@@ -84,7 +87,7 @@ impl Error {
             Error::ShortRead => SQLITE_IOERR_SHORT_READ,
             Error::Busy | Error::Owned { .. } => SQLITE_BUSY,
             Error::Forked { .. } => SQLITE_MISUSE,
-            Error::ReadOnly { .. } => SQLITE_READONLY,
+            Error::ReadOnly { .. } | Error::Closed(_) => SQLITE_READONLY,
             Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Path(_) => SQLITE_CANTOPEN,
             Error::NoMemory => SQLITE_NOMEM,
             Error::Io(_) => SQLITE_IOERR,
@@ -103,8 +106,8 @@ impl Error {
 
 fn device_code(error: &DeviceError) -> c_int {
     match (error.kind(), error.operation) {
-        // Also of a latch that closed earlier: where a rollback fails, SQLite gives up its cache for an input/output
-        // error, and not because something cannot be written.
+        // Also of a latch that closed earlier, unless a transaction only begins (`Error::Closed`): where a rollback
+        // fails, SQLite gives up its cache for an input/output error, and not because something cannot be written.
         (_, Operation::Open) => SQLITE_CANTOPEN,
         (
             ErrorKind::Full,

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod abi;
+mod allowance;
 mod capture;
 pub mod connection;
 mod error;

@@ -1,5 +1,6 @@
 //! A file in memory: bytes by offset, in chunks; what is beyond the budget lies in a nameless file.
 
+use crate::allowance::Allowance;
 use crate::error;
 use litefoot_engine::device::{File, Result};
 use std::sync::Arc;
@@ -9,9 +10,6 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Makes the file for what is beyond the budget.
 pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
-
-/// Makes an empty file in memory.
-pub type MakeMemory = Box<dyn Fn() -> MemoryFile + Send + Sync>;
 
 /// Where `len` bytes at an offset lie in a file in memory, which a 32-bit processor can follow to 4 GiB.
 pub fn position(offset: u64, len: usize) -> error::Result<usize> {
@@ -32,22 +30,22 @@ fn position_below(limit: u64, offset: u64, len: u64) -> Option<usize> {
 /// The bytes of a file, without a file as long as they are few.
 ///
 /// Invariants:
-/// 1. `chunks` holds the bytes below `budget` as far as the file reaches; the spill holds the others, at
-///    their own offsets.
+/// 1. `chunks` holds the bytes below `border` as far as the file reaches; the spill holds the others, at
+///    their own offsets. The border is set when memory was refused, and stays while the file reaches beyond it.
 /// 2. Every byte of a chunk at or behind `len` is zero, so that growing needs no clearing.
 pub struct MemoryFile {
     chunks: Vec<Box<[u8; CHUNK_BYTES]>>,
     len: usize,
-    budget: usize,
+    border: usize,
+    allowance: Allowance,
     make_spill: MakeSpill,
     spill: Option<Arc<dyn File>>,
 }
 
 impl MemoryFile {
-    /// An empty file that keeps `budget` bytes in memory.
-    pub fn new(budget: usize, make_spill: MakeSpill) -> MemoryFile {
-        let budget = budget.next_multiple_of(CHUNK_BYTES).max(CHUNK_BYTES);
-        MemoryFile { chunks: Vec::new(), len: 0, budget, make_spill, spill: None }
+    /// An empty file.
+    pub fn new(allowance: Allowance, make_spill: MakeSpill) -> MemoryFile {
+        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, allowance, make_spill, spill: None }
     }
 
     /// Length in bytes.
@@ -63,7 +61,7 @@ impl MemoryFile {
     /// Reads from `offset` until `buf` is full or the file ends; returns the bytes read.
     pub fn read(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
         let count = buf.len().min(self.len.saturating_sub(offset));
-        let in_memory = count.min(self.budget.saturating_sub(offset));
+        let in_memory = count.min(self.border.saturating_sub(offset));
         let mut done = 0;
         while done < in_memory {
             let (chunk, start) = place(offset + done);
@@ -81,11 +79,11 @@ impl MemoryFile {
     /// Writes at `offset`, growing the file where needed.
     pub fn write(&mut self, buf: &[u8], offset: usize) -> Result<()> {
         let end = offset + buf.len();
-        let in_memory = buf.len().min(self.budget.saturating_sub(offset));
+        self.grow_chunks(end);
+        let in_memory = buf.len().min(self.border.saturating_sub(offset));
         if in_memory < buf.len() {
             self.spill()?.write_at(&buf[in_memory..], (offset + in_memory) as u64)?;
         }
-        self.grow_chunks(end);
         let mut done = 0;
         while done < in_memory {
             let (chunk, start) = place(offset + done);
@@ -100,15 +98,19 @@ impl MemoryFile {
     /// Cuts the file, and gives the memory back, or extends it with zeros.
     pub fn set_len(&mut self, len: usize) -> Result<()> {
         if len < self.len {
-            self.chunks.truncate(len.min(self.budget).div_ceil(CHUNK_BYTES));
+            self.chunks.truncate(len.min(self.border).div_ceil(CHUNK_BYTES));
+            self.account();
             let (chunk, start) = place(len);
             if let Some(last) = self.chunks.get_mut(chunk) {
                 last[start..].fill(0);
             }
             match &self.spill {
-                Some(_) if len <= self.budget => self.spill = None,
+                Some(_) if len <= self.border => self.spill = None,
                 Some(spill) => spill.set_len(len as u64)?,
                 None => {}
+            }
+            if self.spill.is_none() {
+                self.border = usize::MAX;
             }
         }
         self.grow_chunks(len);
@@ -117,9 +119,20 @@ impl MemoryFile {
     }
 
     fn grow_chunks(&mut self, len: usize) {
-        while self.chunks.len() * CHUNK_BYTES < len.min(self.budget) {
+        while self.chunks.len() * CHUNK_BYTES < len.min(self.border) {
+            let bytes = self.chunks.len() * CHUNK_BYTES;
+            if bytes >= self.allowance.most().max(1) {
+                self.border = bytes;
+                return;
+            }
             self.chunks.push(Box::new([0; CHUNK_BYTES]));
+            self.account();
         }
+    }
+
+    fn account(&mut self) {
+        let bytes = self.memory_bytes();
+        self.allowance.set(bytes);
     }
 
     fn spill(&mut self) -> Result<Arc<dyn File>> {
@@ -151,7 +164,7 @@ pub(crate) mod tests {
             medium.delete(Path::new("/spill"))?;
             Ok(file)
         };
-        MemoryFile::new(budget, Box::new(make))
+        MemoryFile::new(Allowance::fixed(budget), Box::new(make))
     }
 
     #[test]

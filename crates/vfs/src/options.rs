@@ -2,6 +2,7 @@
 //!
 //! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability.
 
+use litefoot_engine::tier::Kind;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use std::time::Duration;
 pub struct Options {
     /// Give up ownership: the platform's own VFS serves this database, for ordinary multi-process use.
     pub shared: bool,
-    /// Bytes of the write-ahead log that are kept in memory.
-    pub wal_memory: usize,
+    /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
+    /// memory of the process.
+    pub wal_memory: Option<usize>,
     /// Which single-page transactions are written in place.
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database begins it anew.
@@ -21,6 +23,12 @@ pub struct Options {
     pub sla_size: usize,
     /// Where the statement log lies, if not beside the database.
     pub nvram: Option<PathBuf>,
+    /// The file on a fast non-volatile device that hot chunks of the database live on.
+    pub tier: Option<PathBuf>,
+    /// Bytes of it.
+    pub tier_size: usize,
+    /// Which chunks live there.
+    pub tier_policy: Kind,
     /// How long what was committed at `synchronous=NORMAL` may take to be durable.
     pub normal_window: Duration,
     /// How long a writer waits for its turn inside the process.
@@ -29,6 +37,22 @@ pub struct Options {
     pub pool: Option<usize>,
     /// Whether reads bypass the system's cache.
     pub direct: Direct,
+    /// Who writes away what a large transaction holds back.
+    pub cleaner: Cleaner,
+    /// Thousandths of the memory for changed pages at which cleaning begins.
+    pub clean_threshold: u16,
+}
+
+/// Who cleans: writes pages of a transaction away while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cleaner {
+    /// A thread where the pages leave for good, the transaction itself where they come back.
+    #[default]
+    Auto,
+    /// A thread.
+    Background,
+    /// The transaction itself.
+    Caller,
 }
 
 /// Whether pages are read past the system's cache, so that memory holds one copy of them.
@@ -59,15 +83,20 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             shared: false,
-            wal_memory: 16 << 20,
+            wal_memory: None,
             atomic: AtomicWrites::Auto,
             log_bytes: 4 << 20,
             sla_size: 4 << 20,
             nvram: None,
+            tier: None,
+            tier_size: 8 << 20,
+            tier_policy: Kind::Ewma,
             normal_window: Duration::from_millis(10),
             busy_wait: Duration::from_secs(5),
             pool: None,
             direct: Direct::Auto,
+            cleaner: Cleaner::Auto,
+            clean_threshold: 800,
         }
     }
 }
@@ -91,9 +120,13 @@ const KNOWN: &[Known] = &[
     },
     Known {
         name: "wal_memory",
-        help: "bytes (K, M, G) of the write-ahead log kept in memory; what is beyond goes to a temporary file",
-        set: |options, value| size(value).map(|value| options.wal_memory = value),
-        get: |options| options.wal_memory.to_string(),
+        help: "most bytes (K, M, G) of the write-ahead log, and of a transaction's pages, in memory; auto: 16M of the \
+               log between transactions, and for one under way what is free of the memory of the process (pool)",
+        set: |options, value| {
+            options.wal_memory = if value == "auto" { None } else { Some(size(value)?) };
+            Ok(())
+        },
+        get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
     Known {
         name: "atomic",
@@ -141,6 +174,43 @@ const KNOWN: &[Known] = &[
         get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
     },
     Known {
+        name: "tier",
+        help: "a file on a fast non-volatile device on which the chunks live that are written most, and the logs; \
+               needed whenever the database is opened, until a clean close or `litefoot tier drain` has brought \
+               them home; each database needs its own",
+        set: |options, value| {
+            options.tier = (!value.is_empty()).then(|| PathBuf::from(value));
+            Ok(())
+        },
+        get: |options| options.tier.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "tier_size",
+        help: "bytes (K, M, G) of that file; it keeps the size it has while chunks live on it",
+        set: |options, value| size(value).map(|value| options.tier_size = value),
+        get: |options| options.tier_size.to_string(),
+    },
+    Known {
+        name: "tier_policy",
+        help: "ewma or lru: which chunks live there, those written most over the last transactions, or those \
+               written last",
+        set: |options, value| {
+            options.tier_policy = match value {
+                "ewma" => Kind::Ewma,
+                "lru" => Kind::Lru,
+                _ => return Err("takes ewma or lru"),
+            };
+            Ok(())
+        },
+        get: |options| {
+            match options.tier_policy {
+                Kind::Ewma => "ewma",
+                Kind::Lru => "lru",
+            }
+            .to_owned()
+        },
+    },
+    Known {
         name: "normal_window",
         help: "milliseconds until what was committed at synchronous=NORMAL is durable; a power cut loses no more",
         set: |options, value| milliseconds(value).map(|value| options.normal_window = value),
@@ -184,7 +254,42 @@ const KNOWN: &[Known] = &[
             .to_owned()
         },
     },
+    Known {
+        name: "cleaner",
+        help: "auto, background or caller: who writes pages away of a transaction that is too large for memory: a \
+               thread, the statement that finds too many changed, or what suits the transaction",
+        set: |options, value| {
+            options.cleaner = match value {
+                "auto" => Cleaner::Auto,
+                "background" => Cleaner::Background,
+                "caller" => Cleaner::Caller,
+                _ => return Err("takes auto, background or caller"),
+            };
+            Ok(())
+        },
+        get: |options| {
+            match options.cleaner {
+                Cleaner::Auto => "auto",
+                Cleaner::Background => "background",
+                Cleaner::Caller => "caller",
+            }
+            .to_owned()
+        },
+    },
+    Known {
+        name: "clean_threshold",
+        help: "0.1 to 1: the part of a transaction's memory that changed pages fill before they are written away, \
+               in sorted batches, the ones longest unchanged first",
+        set: |options, value| share(value).map(|value| options.clean_threshold = value),
+        get: |options| (f64::from(options.clean_threshold) / 1000.0).to_string(),
+    },
 ];
+
+/// A part of one, in thousandths.
+fn share(value: &str) -> Result<u16, &'static str> {
+    let share = value.parse().ok().filter(|share: &f64| (0.1..=1.0).contains(share));
+    share.map(|share| (share * 1000.0).round() as u16).ok_or("takes a number from 0.1 to 1, such as 0.8")
+}
 
 /// A number of bytes, with a suffix for 1,024 of them and so on.
 fn size(value: &str) -> Result<usize, &'static str> {

@@ -26,10 +26,15 @@ OPTIONS = (
     "log_bytes",
     "sla_size",
     "nvram",
+    "tier",
+    "tier_size",
+    "tier_policy",
     "normal_window",
     "busy_wait",
     "pool",
     "direct",
+    "cleaner",
+    "clean_threshold",
 )
 """The options that are litefoot's own."""
 
@@ -58,7 +63,7 @@ def connect(path: _StrPath, *, uri: bool = False, **options: Any) -> sqlite3.Con
 
     `path` is what `sqlite3.connect` takes, `":memory:"` included; with `uri=True` it may be a `file:` URI.
     Options of `sqlite3.connect` are passed on. `mode` ("ro", "rw", "rwc") is SQLite's. Those in `OPTIONS` are
-    litefoot's: a str, an int, a bool, or a path for `nvram`.
+    litefoot's: a str, an int, a bool, or a path for `nvram` and `tier`.
 
     Raises `TypeError` for an unknown option, `sqlite3.OperationalError` for a value that litefoot does not take,
     and `NotAvailable`.

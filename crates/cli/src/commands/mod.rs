@@ -11,6 +11,7 @@ mod release;
 mod run;
 mod sql;
 mod stat;
+mod tier;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -27,6 +28,7 @@ pub enum Command {
     Adopt(adopt::Args),
     Recover(recover::Args),
     Release(release::Args),
+    Tier(tier::Args),
     Graph(graph::Args),
     Pages(pages::Args),
     Bench(bench::Args),
@@ -43,6 +45,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Adopt(args) => adopt::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Release(args) => release::run(args),
+        Command::Tier(args) => tier::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),

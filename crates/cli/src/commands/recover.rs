@@ -28,7 +28,7 @@ pub struct Args {
     /// The database
     database: String,
 
-    /// The statement log, where it does not lie beside the database (option nvram)
+    /// The statement log, where it lies neither beside the database nor beside its tier device (option nvram)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 

@@ -14,6 +14,8 @@ use std::process::ExitCode;
 
 /// Bring everything home into the database file: recover what waits, write it in place, remove the logs.
 ///
+/// Chunks that live on a tier device come home as well.
+///
 /// Afterwards the file is complete by itself: it can be copied, and any SQLite opens it. While a program has
 /// the database open, part of it lies in the log beside it; closing the last connection does the same as this
 /// command.
@@ -56,6 +58,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::file(&path, format!("its {log} is still beside it"))
             .advice("Look at it with litefoot stat, and check with litefoot check."));
     }
+    if let Some(away) = &files.away {
+        let what = format!("parts of it still live on the tier device {}", away.device.display());
+        return Err(Failure::file(&path, what)
+            .advice("Look at it with litefoot stat, and check with litefoot check."));
+    }
     if let Some(problem) = inspect::problems(&files).first() {
         return Err(Failure::file(&path, printable(problem)).advice("Check it with litefoot check."));
     }
@@ -66,7 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Changes the journal mode where that is wanted, and writes the logs to the database file.
-fn bring_home(database: &Database, journal: &str) -> Result<(), Failure> {
+pub fn bring_home(database: &Database, journal: &str) -> Result<(), Failure> {
     let explain = |error| database.explain(&error);
     let _watch = interrupt::watch(&database.connection);
     if journal != "keep" {

@@ -7,20 +7,24 @@ mod header;
 mod journal;
 mod owner;
 mod problems;
+mod tier;
 mod wal;
 
 pub use header::Header;
 pub use journal::{Content, Journal};
 pub use owner::{Owner, process, program};
 pub use problems::problems;
+pub use tier::Away;
 pub use wal::Wal;
 
 use crate::failure::Failure;
 use litefoot::stats::Published;
+use litefoot::tier::logs_beside;
 use litefoot_engine::device::{
     self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, OsMedium,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A database and the files beside it.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Files {
     pub journal: Option<Journal>,
     /// The write-ahead log beside it: SQLite's, and litefoot's redo log.
     pub wal: Option<Wal>,
+    /// Where parts of it live, if they are away. The logs lie there as well.
+    pub away: Option<Away>,
     /// Length of the statement log beside it.
     pub statement_log_bytes: Option<u64>,
     /// Bytes of a write in place that the device never tears, as it says itself; 0 where it says nothing.
@@ -58,7 +64,7 @@ impl Files {
 
 /// Reads a database's bytes and those of the files beside it.
 pub fn look(path: &Path) -> Result<Files, Failure> {
-    let medium = OsMedium::new();
+    let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let Some(info) = medium.info(path).map_err(|error| device_failure(&error))? else {
         return Err(Failure::file(path, "no such file").advice("Check the path; nothing was created."));
     };
@@ -73,34 +79,39 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
     let published = if owner == Owner::Nobody { None } else { Published::find(info.id) };
     let owner = owner.or_process(published.as_ref().map(|published| published.process));
     let header = Header::read(&*file).map_err(describe)?;
-    if info.len > 0 && header.is_none() {
+    let away =
+        Away::read(&medium, &*file).map_err(|what| Failure::new(what).advice("Nothing was changed."))?;
+    if info.len > 0 && header.is_none() && away.is_none() {
         return Err(
             Failure::file(path, "is not a SQLite database").advice("Check the path; nothing was changed.")
         );
     }
+    let [redo, statements] = match &away {
+        Some(away) => logs_beside(&away.device),
+        None => ["-wal", "-sla"].map(|ending| device::beside(path, ending)),
+    };
     Ok(Files {
         path: path.to_owned(),
         id: info.id,
         bytes: info.len,
         header,
-        journal: beside(&medium, path, "-journal", FileKind::Journal, Journal::read)?,
-        wal: beside(&medium, path, "-wal", FileKind::RedoLog, Wal::read)?,
-        statement_log_bytes: beside(&medium, path, "-sla", FileKind::StatementLog, |file| file.len())?,
+        journal: read_log(&device::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
+        wal: read_log(&redo, FileKind::RedoLog, Wal::read)?,
+        statement_log_bytes: read_log(&statements, FileKind::StatementLog, |file| file.len())?,
+        away,
         atomic_write_bytes: file.guarantees().atomic_write_bytes,
         owner,
         published,
     })
 }
 
-/// Reads a file whose name is the database's and an ending; `None` where there is none.
-fn beside<T>(
-    medium: &OsMedium,
+/// Reads a file that belongs to the database; `None` where there is none.
+fn read_log<T>(
     path: &Path,
-    ending: &str,
     kind: FileKind,
     read: impl Fn(&dyn File) -> litefoot_engine::device::Result<T>,
 ) -> Result<Option<T>, Failure> {
-    match medium.open(&device::beside(path, ending), kind, OpenMode::ReadOnly).and_then(|file| read(&*file)) {
+    match OsMedium.open(path, kind, OpenMode::ReadOnly).and_then(|file| read(&*file)) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(device_failure(&error)),

@@ -5,6 +5,8 @@
 //! 3. A write-ahead log or journal beside the database is one, and has the database's page size, or holds
 //!    the whole database in another: a VACUUM that was cut off.
 //!
+//! 4. Where parts live on a tier device, it is there.
+//!
 //! A write-ahead log beside a database in a rollback mode, or beside an empty one, is in order: it is
 //! litefoot's redo log.
 
@@ -14,6 +16,12 @@ use super::journal::Content;
 /// What is wrong, one sentence each; empty when nothing is.
 pub fn problems(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
+    if let Some(away) = &files.away
+        && let Err(why) = &away.overview
+    {
+        let device = away.device.display();
+        found.push(format!("parts of it live on the tier device {device}, which cannot be read: {why}"));
+    }
     let Some(header) = &files.header else { return found };
     let page_bytes = u64::from(header.page_bytes);
     if page_bytes == 0 {
@@ -108,6 +116,7 @@ mod tests {
             journal: Some(Journal { bytes: 0, content: Content::Finished }),
             wal: Some(wal),
             statement_log_bytes: None,
+            away: None,
             atomic_write_bytes: 0,
             owner: Owner::Nobody,
             published: None,

@@ -161,6 +161,10 @@ pub trait File: Send + Sync {
     /// Makes everything written so far durable, with the length needed to read it back.
     fn sync(&self) -> Result<()>;
 
+    /// Asks the system to begin to write back what was written of `len` bytes at `offset`, so that a later sync
+    /// finds less to do. A hint: it promises nothing, and waits for nothing.
+    fn start_writeback(&self, _offset: u64, _len: u64) {}
+
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
 
@@ -255,7 +259,7 @@ pub trait Medium: Send + Sync {
 }
 
 /// The bytes of several buffers together.
-pub(crate) fn total_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+pub fn total_bytes(bufs: &[IoSlice<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 

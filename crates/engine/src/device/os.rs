@@ -206,6 +206,13 @@ impl File for OsFile {
         self.file.set_len(len).map_err(|error| self.error(Operation::SetLength, error))
     }
 
+    #[cfg(target_os = "linux")]
+    fn start_writeback(&self, offset: u64, len: u64) {
+        let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
+        // SAFETY: plain system call on a descriptor we own.
+        unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
     fn allocate(&self, len: u64) -> Result<()> {
         if self.len()? >= len {
             return Ok(());

@@ -33,6 +33,8 @@ pub(super) trait Member: Send + Sync {
 pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
+    /// The part of `used` that [`Taken`] has.
+    taken: AtomicUsize,
     members: Mutex<Vec<Weak<dyn Member>>>,
     /// How many members there are.
     count: AtomicUsize,
@@ -44,6 +46,7 @@ impl Budget {
         Budget {
             limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
             members: Mutex::default(),
             count: AtomicUsize::new(0),
         }
@@ -57,6 +60,11 @@ impl Budget {
     /// Bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of them that [`Taken`] has.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Changes the limit; pools give up what is too much.
@@ -147,18 +155,38 @@ impl Taken {
         Taken { budget, bytes: 0 }
     }
 
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many bytes may be in use here while everything that is taken, here and elsewhere, is within `share` of the
+    /// limit: what pools have counts as free.
+    pub fn most(&self, share: f64) -> usize {
+        let others = self.budget.taken().saturating_sub(self.bytes);
+        ((self.budget.limit() as f64 * share) as usize).saturating_sub(others)
+    }
+
     /// So many bytes are in use now.
     pub fn set(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
-            Some(more) => self.budget.take(more),
-            None => self.budget.put_back(self.bytes - bytes),
+            Some(more) => {
+                self.budget.taken.fetch_add(more, Ordering::Relaxed);
+                self.budget.take(more);
+            }
+            None => self.give_back(self.bytes - bytes),
         }
         self.bytes = bytes;
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.budget.taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.put_back(bytes);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.budget.put_back(self.bytes);
+        self.give_back(self.bytes);
     }
 }

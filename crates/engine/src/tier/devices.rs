@@ -66,7 +66,7 @@ pub(super) struct Devices {
     pub flash: Arc<dyn File>,
     pub tier: Arc<dyn File>,
     pub medium: Arc<dyn Medium>,
-    pub latch: SyncLatch,
+    pub latch: Arc<SyncLatch>,
     #[cfg(test)]
     pub skipped: Option<Barrier>,
 }

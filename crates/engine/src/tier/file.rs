@@ -1,9 +1,10 @@
 //! The tiered file as everybody else sees it.
 
 use super::error::Result;
+use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::State;
-use crate::device::{self, File, FileId, Medium, RangeLock};
+use crate::device::{self, File, FileId, Medium, RangeLock, SyncLatch};
 use crate::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,13 @@ pub struct Statistics {
     pub slot_writes: Vec<u64>,
 }
 
+impl Statistics {
+    /// The least, the median and the most writes of a slot.
+    pub fn wear(&self) -> (u64, u64, u64) {
+        super::overview::wear(&self.slot_writes)
+    }
+}
+
 impl TieredFile {
     /// Opens `flash`, which this process must own, with the device at `path` on `medium`; makes the device where the
     /// file is plain and there is none, and recovers what a crash has left.
@@ -84,8 +92,41 @@ impl TieredFile {
         path: &Path,
         config: &Config,
     ) -> Result<Arc<TieredFile>> {
-        let state = open::open(flash.clone(), medium, path, config)?;
+        TieredFile::open_guarded(flash, medium, path, config, Arc::default())
+    }
+
+    /// The same under a latch that guards other files, too: a failure of one of them closes all for writing.
+    ///
+    /// # Errors
+    /// As for [`TieredFile::open`].
+    pub fn open_guarded(
+        flash: Arc<dyn File>,
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        config: &Config,
+        latch: Arc<SyncLatch>,
+    ) -> Result<Arc<TieredFile>> {
+        let state = open::open(flash.clone(), medium, path, config, latch)?;
         Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), state: RwLock::new(state) }))
+    }
+
+    /// While everything is home it stays there until [`TieredFile::leave`].
+    pub fn stay(&self) {
+        self.state.write().stays = true;
+    }
+
+    /// Marks the file, durably, and lets chunks leave: chunk 0 does now. Answers whether it is marked; a file of
+    /// less than a chunk cannot be.
+    ///
+    /// # Errors
+    /// When either device fails.
+    pub fn leave(&self) -> device::Result<bool> {
+        let mut state = self.state.write();
+        state.devices.check()?;
+        if state.len >= CHUNK_BYTES as u64 {
+            state.leave()?;
+        }
+        Ok(state.away.is_some())
     }
 
     /// Brings every chunk home: the file is plain again, durably, and the device free for another.
@@ -94,6 +135,22 @@ impl TieredFile {
     /// When either device fails; the chunks are then where they were.
     pub fn drain(&self) -> device::Result<()> {
         self.state.write().drain()
+    }
+
+    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. What was
+    /// written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence: nothing
+    /// was promised.
+    pub fn close(&self) {
+        let mut state = self.state.write();
+        if std::mem::replace(&mut state.closed, true) {
+            return;
+        }
+        if state.devices.check().is_ok() && !state.slots.is_settled() {
+            let _ = state.settle();
+        }
+        // Explicit, because a forked child may still have the descriptor.
+        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
+        state.devices.latch.close(&format!("{}: was closed", self.flash.path().display()));
     }
 
     /// Chunks that are away now.
@@ -106,8 +163,17 @@ impl TieredFile {
         &self.tier_path
     }
 
+    /// What has happened since the file was opened, without the writes of every slot.
+    pub fn activity(&self) -> Statistics {
+        self.told(false)
+    }
+
     /// What has happened since the file was opened.
     pub fn statistics(&self) -> Statistics {
+        self.told(true)
+    }
+
+    fn told(&self, slots: bool) -> Statistics {
         let state = self.state.read();
         let counters = state.counters;
         Statistics {
@@ -121,11 +187,12 @@ impl TieredFile {
             moved_home: counters.moved_home,
             changed_slot: counters.changed_slot,
             drains: counters.drains,
-            slot_writes: state.slots.all_writes().collect(),
+            slot_writes: if slots { state.slots.all_writes().collect() } else { Vec::new() },
         }
     }
 }
 
+/// It has no descriptor, and nothing past the system's cache: either would find flash alone.
 impl File for TieredFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
         self.state.read().read(buf, offset)
@@ -191,13 +258,8 @@ impl File for TieredFile {
 }
 
 impl Drop for TieredFile {
-    /// What was written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence:
-    /// nothing was promised.
     fn drop(&mut self) {
-        let mut state = self.state.write();
-        if state.devices.check().is_ok() && !state.slots.is_settled() {
-            let _ = state.settle();
-        }
+        self.close();
     }
 }
 

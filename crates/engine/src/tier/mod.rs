@@ -15,6 +15,7 @@
 //! | `devices` | both files, their failures, and the ordering edges by name |
 //! | `state` | reading, writing, cutting |
 //! | `moving` | chunks that leave, move, settle and come home |
+//! | `overview` | what a device tells without being opened for use |
 //! | `file` | the [`File`](crate::device::File) that all of it makes |
 //!
 //! # Use
@@ -42,13 +43,14 @@
 //! 3. A device that is missing, foreign, damaged or of another state than the file is refused, with nothing written.
 //! 4. A chunk on the tier has its space on flash, so that coming home cannot fail for want of it.
 //! 5. Once the tier has failed, reading chunks that live only there fails with an error that names it, and all other
-//!    reads go on; the file is read-only until it is opened again. Nothing that was not durable is reported so.
+//!    reads go on, that of chunk 0 from memory; the file is read-only until it is opened again. Nothing that was not durable is reported so.
 //! 6. A full tier sends its coldest chunk home for a hotter one; it is never an error.
 //!
 //! # What it does not promise
 //! Redo logs and rollback journals beside a marked file are the caller's business: SQLite reads a `-wal` and plays
 //! back a hot `-journal` before it looks at the database's first bytes. Whoever lets chunks leave keeps both under
-//! names that stock SQLite does not look for, or on the tier.
+//! names that stock SQLite does not look for, or on the tier: [`TieredFile::stay`] keeps everything home until they
+//! are, and [`TieredFile::leave`] marks the file.
 //!
 //! # The order of everything
 //! ```text
@@ -84,6 +86,7 @@ mod file;
 mod format;
 mod moving;
 mod open;
+mod overview;
 pub mod policy;
 mod slots;
 mod state;
@@ -94,4 +97,5 @@ pub use error::{Error, Result};
 pub use file::{Statistics, TieredFile};
 pub use format::{CHUNK_BYTES, device_bytes, slots_in};
 pub use open::{Config, tier_of};
+pub use overview::{Overview, Whereabouts, look};
 pub use policy::{Kind, Latencies, Period};

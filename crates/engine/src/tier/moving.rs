@@ -168,7 +168,7 @@ impl State {
     }
 
     /// The first chunk leaves: after this the file is marked, and others may.
-    fn leave(&mut self) -> Result<()> {
+    pub fn leave(&mut self) -> Result<()> {
         if self.away.is_some() {
             return Ok(());
         }
@@ -182,6 +182,7 @@ impl State {
         self.write_entry(slot)?;
         self.away = Some(Away { pairing: fastrand::u64(1..), session: 1 });
         self.map.insert(0, slot);
+        self.first = Some(Box::new(first));
         self.policy.arrived(0);
         self.write_header(HeaderState::Crossing)?;
         self.devices.sync_tier(Barrier::Left)?;
@@ -200,6 +201,9 @@ impl State {
 
     /// The pair was opened while chunks are away.
     pub fn begin_session(&mut self) -> Result<()> {
+        if let Some(slot) = self.map.get(&0).copied() {
+            self.first = Some(Box::new(self.read_slot(slot)?));
+        }
         self.write_header(HeaderState::Away)?;
         self.devices.sync_tier(Barrier::Session)?;
         self.write_mark()?;
@@ -242,7 +246,7 @@ impl State {
 
     /// Everything is in the flash file, durably: the device forgets it, and keeps what it knows of its wear.
     fn come_home(&mut self, away: &[(u32, u32)]) -> Result<()> {
-        self.away = None;
+        (self.away, self.first) = (None, None);
         self.flash_dirty = false;
         for (chunk, _) in away {
             self.forget(*chunk);

@@ -78,6 +78,7 @@ pub(super) fn open(
     medium: &Arc<dyn Medium>,
     path: &Path,
     config: &Config,
+    latch: Arc<SyncLatch>,
 ) -> Result<State> {
     let mark = read_mark(&*flash)?;
     if let Some(mark) = &mark
@@ -107,7 +108,7 @@ pub(super) fn open(
         flash,
         tier,
         medium: medium.clone(),
-        latch: SyncLatch::new(),
+        latch,
         #[cfg(test)]
         skipped: config.skipped,
     };
@@ -238,7 +239,10 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         len: devices.flash.len()?,
         devices,
         away: None,
+        stays: false,
+        closed: false,
         map: HashMap::new(),
+        first: None,
         policy: Policy::new(config.kind, capacity, config.period, config.latencies),
         capacity,
         slots,
@@ -271,7 +275,7 @@ fn read_mark(flash: &dyn File) -> Result<Option<Mark>> {
 }
 
 /// The header of a device; `None` for one that holds nothing at all.
-fn read_header(tier: &dyn File) -> Result<Option<Header>> {
+pub(super) fn read_header(tier: &dyn File) -> Result<Option<Header>> {
     let mut bytes = [0; HEADER_BYTES];
     let count = tier.read_at(&mut bytes, 0)?;
     let path = || tier.path().to_owned();

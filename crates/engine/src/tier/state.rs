@@ -15,10 +15,16 @@ pub(super) struct State {
     pub devices: Devices,
     /// `None` while everything is home.
     pub away: Option<Away>,
+    /// Whether no chunk leaves of itself.
+    pub stays: bool,
+    /// Whether the device was given back.
+    pub closed: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
     /// The slot of each chunk that is away.
     pub map: HashMap<u32, u32>,
+    /// Chunk 0 while it is away: a device that fails shall not take with it what every reader begins with.
+    pub first: Option<Box<[u8; CHUNK_BYTES]>>,
     pub slots: Slots,
     /// Slots that a chunk has left for another one since entries were written last.
     pub changed: HashSet<u32>,
@@ -62,9 +68,14 @@ impl State {
                 stop = next_chunk(stop).min(end);
             }
             let part = &mut buf[(at - offset) as usize..(stop - offset) as usize];
-            match slot {
-                Some(slot) => self.devices.read_tier(part, self.slot_at(slot) + at % CHUNK_BYTES as u64)?,
-                None => {
+            match (slot, &self.first) {
+                (Some(_), Some(first)) if at < CHUNK_BYTES as u64 => {
+                    part.copy_from_slice(&first[at as usize..stop as usize]);
+                }
+                (Some(slot), _) => {
+                    self.devices.read_tier(part, self.slot_at(slot) + at % CHUNK_BYTES as u64)?
+                }
+                (None, _) => {
                     let read = self.devices.flash.read_at(part, at)?;
                     part[read..].fill(0);
                 }
@@ -95,8 +106,10 @@ impl State {
             let stop = next_chunk(at).min(end);
             let part = &bytes[(at - offset) as usize..(stop - offset) as usize];
             let advice = self.policy.write(chunk);
-            let moves =
-                advice == Advice::Move && offset_of(chunk) < self.len && self.len >= CHUNK_BYTES as u64;
+            let moves = advice == Advice::Move
+                && (self.away.is_some() || !self.stays)
+                && offset_of(chunk) < self.len
+                && self.len >= CHUNK_BYTES as u64;
             if moves || self.map.contains_key(&chunk) {
                 self.write_flash(bytes, offset, &mut on_flash)?;
                 let moved =
@@ -142,6 +155,9 @@ impl State {
         }
         self.tier_dirty = true;
         self.devices.write_tier(part, self.slot_at(slot) + offset % CHUNK_BYTES as u64)?;
+        if let (0, Some(first)) = (chunk, &mut self.first) {
+            first[offset as usize..end as usize].copy_from_slice(part);
+        }
         self.slots.wrote(slot);
         self.counters.tier_write(part.len());
         Ok(())

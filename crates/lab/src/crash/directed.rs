@@ -14,8 +14,14 @@ const CUTS: u64 = 60;
 
 /// Cuts behind every header of a journal; returns what came of it, and how many cuts were made.
 fn cut_behind_headers(seed: u64, faults: Faults) -> (Option<String>, u64) {
-    let setup =
-        RunSetup { seed, journal: Journal::Rollback, pass_through: false, faults, atomic_write_bytes: 0 };
+    let setup = RunSetup {
+        seed,
+        journal: Journal::Rollback,
+        pass_through: false,
+        faults,
+        atomic_write_bytes: 0,
+        tier: false,
+    };
     let recording = Recording::make(&setup).unwrap();
     assert!(recording.has_several_files());
     let mut replay = recording.medium().replay();

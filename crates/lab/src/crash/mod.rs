@@ -12,11 +12,16 @@
 //! Both are asked of litefoot and of plain SQLite on the exported files. One cut in eight is followed by a
 //! second one during recovery.
 //!
+//! With a tier ([`CrashOptions::tier`]) the database has a second device, which every cut hits as well. It is added and
+//! left away between the runs of the application, with a cut or a clean close between them. Plain SQLite must then
+//! refuse the file, or find a state that is allowed.
+//!
 //! Everything follows from the seed: run number and cut number are derived from it, and a failure prints
 //! what replays it.
 
 #[cfg(test)]
 mod directed;
+mod large;
 mod model;
 mod unusual;
 mod verify;
@@ -25,6 +30,7 @@ mod workload;
 pub use verify::{Reader, Verdict};
 pub use workload::{Journal, Recording, RunSetup};
 
+use litefoot_engine::device::SimMedium;
 use litefoot_engine::device::sim::{Faults, Random};
 
 /// How many cuts one recorded run is used for.
@@ -48,6 +54,8 @@ pub struct CrashOptions {
     pub atomic_write_bytes: u32,
     /// Simulate SQLite's own protocol instead of litefoot's.
     pub pass_through: bool,
+    /// Let hot chunks, and the logs, live on a tier device.
+    pub tier: bool,
     /// Stop at the first failure.
     pub stop_at_first: bool,
 }
@@ -62,6 +70,7 @@ impl CrashOptions {
             faults: Faults::default(),
             atomic_write_bytes: 0,
             pass_through: false,
+            tier: false,
             stop_at_first: false,
         }
     }
@@ -104,6 +113,7 @@ pub fn simulate(
             pass_through: options.pass_through,
             faults: options.faults.clone(),
             atomic_write_bytes: options.atomic_write_bytes,
+            tier: options.tier,
         };
         let recording = Recording::make(&setup)?;
         report.transactions += recording.transactions() as u64;
@@ -137,6 +147,11 @@ fn cut_run(
             let stock = verify::check(&image, Reader::Stock, &expected)?;
             note(report, recording, point, Reader::Stock, &stock);
         }
+        if recording.has_tier() {
+            let copy = SimMedium::with_files(image.files());
+            let without = verify::check(&copy, Reader::WithoutTier, &expected)?;
+            note(report, recording, point, Reader::WithoutTier, &without);
+        }
         let second = random.one_in(SECOND_CUT_IN);
         let litefoot = verify::check(&image, Reader::Litefoot, &expected)?;
         note(report, recording, point, Reader::Litefoot, &litefoot);
@@ -169,10 +184,11 @@ fn note(report: &mut CrashReport, recording: &Recording, point: usize, reader: R
     };
     if report.failures.len() < DESCRIBED_FAILURES {
         report.failures.push(format!(
-            "{reader:?} after a cut at operation {point} of {}: {what}; replay: --seed {} --journal {}",
+            "{reader:?} after a cut at operation {point} of {}: {what}; replay: --seed {} --journal {}{}",
             recording.medium().operations(),
             recording.seed(),
             recording.journal().name(),
+            if recording.has_tier() { " --tier" } else { "" },
         ));
     }
 }

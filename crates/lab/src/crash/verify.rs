@@ -1,7 +1,7 @@
 //! Opening what a power cut left, and comparing it with what it may be.
 
 use super::model::{self, Rows};
-use super::workload::{DATABASE, Expected, SECOND, progress, vfs_over};
+use super::workload::{DATABASE, Expected, progress, vfs_over};
 use litefoot_engine::device::{FileKind, SimMedium};
 use rusqlite::{Connection, OpenFlags};
 use std::ops::Range;
@@ -15,6 +15,8 @@ const STATE: Range<usize> = 12..16;
 pub enum Reader {
     /// litefoot, on the simulated medium.
     Litefoot,
+    /// The same without the tier, which must refuse what is marked.
+    WithoutTier,
     /// Plain SQLite, on the files exported to a real directory.
     Stock,
 }
@@ -35,13 +37,26 @@ pub enum Verdict {
 /// # Errors
 /// When the simulator itself fails (no temporary directory, no VFS).
 pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Result<Verdict, String> {
+    // Opening may bring everything home.
+    let marked = is_marked(image);
+    let before = marked.then(|| image.files());
     let found = match reader {
-        Reader::Litefoot => {
+        Reader::Litefoot | Reader::WithoutTier => {
             let vfs = vfs_over(image, false, litefoot::Options::default())?;
-            let db = vfs.open(DATABASE).map_err(|error| error.to_string());
-            let found = db.and_then(|db| read_whole(&db).map_err(|error| error.to_string()));
-            match (&found, expected.several_files) {
-                (Ok((rows, _)), true) => match second_progress(&vfs)? {
+            let tiered = expected.database != DATABASE;
+            let name = if reader == Reader::Litefoot { &expected.database } else { DATABASE };
+            let db = vfs.open(name).map_err(|error| error.to_string());
+            let found = db.and_then(|db| {
+                let found = read_whole(&db).map_err(|error| error.to_string())?;
+                if !tiered {
+                    return Ok(found);
+                }
+                // What is written next may move the logs.
+                db.execute_batch("PRAGMA user_version=7").map_err(|error| error.to_string())?;
+                read_whole(&db).map_err(|error| error.to_string())
+            });
+            match (&found, expected.several_files && reader == Reader::Litefoot) {
+                (Ok((rows, _)), true) => match second_progress(&vfs, &expected.second)? {
                     number if number == progress(rows) => found,
                     number => {
                         let first = progress(rows);
@@ -60,6 +75,15 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
         }
     };
     Ok(match found {
+        Err(error) if marked && refuses(reader, &error) => match before {
+            Some(before) if before != image.files() => {
+                Verdict::Corrupt(format!("something was written: {error}"))
+            }
+            _ => Verdict::Sound,
+        },
+        Ok(_) if marked && reader != Reader::Litefoot => {
+            Verdict::Corrupt("a file was opened whose chunks are away".to_owned())
+        }
         Err(error) => Verdict::Corrupt(error),
         Ok((_, integrity)) if integrity != "ok" => Verdict::Corrupt(integrity),
         Ok((rows, _)) if reader == Reader::Stock && has_statements(image) && expected.was(&rows) => {
@@ -77,6 +101,21 @@ fn has_statements(image: &SimMedium) -> bool {
     })
 }
 
+/// Whether the file says that its chunks are away.
+fn is_marked(image: &SimMedium) -> bool {
+    let mut files = image.files().into_iter();
+    files.any(|(path, _, bytes)| path == Path::new(DATABASE) && bytes.starts_with(b"litefoot tiered\0"))
+}
+
+/// Whether that is how a file is refused whose chunks are away.
+fn refuses(reader: Reader, error: &str) -> bool {
+    match reader {
+        Reader::Litefoot => false,
+        Reader::WithoutTier => error.contains("parts of it live on the tier device /fast/app.tier"),
+        Reader::Stock => error.contains("file is not a database"),
+    }
+}
+
 fn read_whole(db: &Connection) -> rusqlite::Result<(Rows, String)> {
     let rows = model::read(db)?;
     let integrity = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
@@ -84,8 +123,8 @@ fn read_whole(db: &Connection) -> rusqlite::Result<(Rows, String)> {
 }
 
 /// How far the second database is.
-fn second_progress(vfs: &litefoot::Vfs) -> Result<i64, String> {
-    let db = vfs.open(SECOND).map_err(|error| error.to_string())?;
+fn second_progress(vfs: &litefoot::Vfs, name: &str) -> Result<i64, String> {
+    let db = vfs.open(name).map_err(|error| error.to_string())?;
     db.query_row("SELECT n FROM progress", [], |row| row.get(0)).map_err(|error| error.to_string())
 }
 

@@ -1,10 +1,11 @@
 //! One recorded run: transactions of every kind, and what the database should hold after each.
 
+use super::large;
 use super::model::{Change, Rows, SCHEMA};
 use super::unusual;
+use litefoot::Cleaner;
 use litefoot_engine::device::sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +20,10 @@ pub const DATABASE: &str = "/db/app.db";
 
 /// The second database of the runs that have one.
 pub const SECOND: &str = "/db/second.db";
+
+/// The tier devices of the runs that have some.
+const TIER: &str = "/fast/app.tier";
+const SECOND_TIER: &str = "/fast/second.tier";
 
 /// The row of the first database that tells how far the second one is.
 pub const SECOND_ROW: i64 = 5000;
@@ -68,9 +73,32 @@ pub struct RunSetup {
     pub faults: Faults,
     /// What the medium says of writes that are never torn.
     pub atomic_write_bytes: u32,
+    /// Whether hot chunks, and the logs, live on a tier device.
+    pub tier: bool,
 }
 
 impl RunSetup {
+    /// How the first database is opened.
+    fn database(&self) -> String {
+        self.name(DATABASE, self.tier)
+    }
+
+    /// How the second one is.
+    fn second(&self) -> String {
+        self.name(SECOND, self.tier)
+    }
+
+    fn name(&self, path: &str, tier: bool) -> String {
+        if !tier {
+            return path.to_owned();
+        }
+        let device = if path == DATABASE { TIER } else { SECOND_TIER };
+        // Now everything fits, now little.
+        let bytes = if (self.seed / 8).is_multiple_of(2) { 64 << 10 } else { 24 << 10 };
+        let policy = if (self.seed / 16).is_multiple_of(2) { "lru" } else { "ewma" };
+        format!("file:{path}?tier={device}&tier_size={bytes}&tier_policy={policy}")
+    }
+
     /// What is special about the run. Where the journal families take turns, each has every kind.
     fn kind(&self) -> u64 {
         self.seed / 2 % 4
@@ -103,7 +131,9 @@ impl RunSetup {
             options.sla_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
-            options.wal_memory = 0;
+            options.wal_memory = Some(0);
+            options.cleaner =
+                [Cleaner::Auto, Cleaner::Caller, Cleaner::Background][self.seed as usize / 8 % 3];
             options.sla_size = SMALL_LOG_BYTES / 4;
         }
         options
@@ -131,6 +161,9 @@ pub struct Expected<'a> {
     pub in_flight: Option<&'a Rows>,
     /// Whether a second database must be as far as the first.
     pub several_files: bool,
+    /// How the databases are opened.
+    pub database: String,
+    pub second: String,
     history: &'a [Acknowledged],
 }
 
@@ -173,7 +206,7 @@ impl Recording {
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
         for _ in 0..TRANSACTIONS {
-            if random.one_in(30) {
+            if random.one_in(if setup.tier { 8 } else { 30 }) {
                 drop(db);
                 db = open(&vfs, setup, &mut random).map_err(fail)?;
             }
@@ -192,6 +225,11 @@ impl Recording {
     /// elsewhere the super-journal has another path.
     pub fn has_several_files(&self) -> bool {
         self.setup.has_several_files()
+    }
+
+    /// Whether the run has a tier device.
+    pub fn has_tier(&self) -> bool {
+        self.setup.tier
     }
 
     /// The seed of the run.
@@ -217,6 +255,8 @@ impl Recording {
             in_flight: self.history.get(done).map(|state| &state.rows),
             several_files: self.has_several_files(),
             history: &self.history[..done],
+            database: self.setup.database(),
+            second: self.setup.second(),
         }
     }
 }
@@ -244,8 +284,10 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
 }
 
 fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<Connection> {
-    let db =
-        Connection::open_with_flags_and_vfs(Path::new(DATABASE), rusqlite::OpenFlags::default(), vfs.name())?;
+    // After a clean close it makes no difference whether there was a tier.
+    let tier = setup.tier && !random.one_in(3);
+    let name = setup.name(DATABASE, tier);
+    let db = Connection::open_with_flags_and_vfs(name, rusqlite::OpenFlags::default(), vfs.name())?;
     // A small cache makes larger transactions spill before they commit.
     db.execute_batch("PRAGMA cache_size=10")?;
     if setup.is_normal() {
@@ -255,7 +297,7 @@ fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite:
         db.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
     }
     if setup.has_several_files() {
-        db.execute("ATTACH ?1 AS second", [SECOND])?;
+        db.execute("ATTACH ?1 AS second", [setup.name(SECOND, tier)])?;
     }
     Ok(db)
 }
@@ -269,7 +311,7 @@ fn transaction(
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let rollback = setup.journal == Journal::Rollback;
-    let kind = random.below(44);
+    let kind = random.below(46);
     if setup.atomic_write_bytes > 0 {
         // A database of some pages, most of which are not in the log when a row of one of them changes.
         match rows.len() {
@@ -309,6 +351,7 @@ fn transaction(
         }
         35 => db.execute_batch("VACUUM"),
         36 => fill(db, random, rows),
+        44 | 45 => large::transaction(db, random, rows),
         37 => failed_statement(db, rows),
         38 if rollback => other_page_size(db, random),
         39 if rollback && !setup.pass_through => without_journal(db, random, rows),

@@ -1,4 +1,5 @@
-//! `crash`: power cuts by the thousand, and what they cost.
+//! `crash`: power cuts by the thousand, and what they cost; with `--tier`, of a database whose hot chunks live on a
+//! second device.
 //!
 //! | figure | meaning |
 //! |---|---|
@@ -27,6 +28,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         Journals::Rollback => vec![Journal::Rollback],
         Journals::Both => vec![Journal::Wal, Journal::Rollback],
     };
+    crash.tier = options.tier;
     progress.begin("power cuts", cuts);
     let mut done = 0;
     let mut stopped = None;

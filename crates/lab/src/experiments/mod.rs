@@ -6,6 +6,7 @@ mod atomic;
 mod commit;
 mod crash;
 mod group;
+mod pcg;
 pub(crate) mod peers;
 mod psqlite;
 mod read;
@@ -42,6 +43,8 @@ pub struct Options {
     pub cuts: Option<u64>,
     /// Which journals, where the experiment takes [`Flag::Journal`].
     pub journals: Journals,
+    /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
+    pub tier: bool,
 }
 
 impl Default for Options {
@@ -52,6 +55,7 @@ impl Default for Options {
             directory: PathBuf::from("."),
             cuts: None,
             journals: Journals::default(),
+            tier: false,
         }
     }
 }
@@ -63,6 +67,8 @@ pub enum Flag {
     Cuts,
     /// [`Options::journals`].
     Journal,
+    /// [`Options::tier`].
+    Tier,
 }
 
 /// An experiment.
@@ -106,7 +112,7 @@ pub const ALL: &[Experiment] = &[
     Experiment {
         name: "crash",
         description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
-        flags: &[Flag::Cuts, Flag::Journal],
+        flags: &[Flag::Cuts, Flag::Journal, Flag::Tier],
         run: crash::run,
     },
     Experiment {
@@ -114,6 +120,12 @@ pub const ALL: &[Experiment] = &[
         description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
         flags: &[],
         run: smile::run,
+    },
+    Experiment {
+        name: "pcg",
+        description: "transactions larger than the page cache: speed, latency, readers, bytes written, memory",
+        flags: &[],
+        run: pcg::run,
     },
     Experiment {
         name: "read",

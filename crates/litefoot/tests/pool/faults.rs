@@ -2,8 +2,8 @@
 
 use crate::model::{Rows, check_all, check_snapshot, fill, put, put_total};
 use crate::support::{databases_agree, parse};
-use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode};
+use litefoot::{Vfs, clear_last_error, last_error};
 use litefoot_engine::device::sim::Faults;
 use litefoot_engine::device::{FileKind, Operation, SimMedium};
 use std::sync::Arc;
@@ -65,21 +65,60 @@ fn a_read_error_goes_to_the_one_who_asked() {
     }
 }
 
-/// SQLite must hear of an input/output error, also later: only that makes it give up what it has of a transaction that
-/// cannot be rolled back.
+/// Within a transaction SQLite must hear of an input/output error: only that makes it give up what it has of a
+/// transaction that cannot be rolled back. Later ones do not begin.
 #[test]
-fn a_failed_sync_is_an_input_output_error_then_and_later() {
+fn a_failed_sync_is_an_input_output_error_and_then_nothing_is_written() {
     for mode in ["delete", "wal"] {
         let (medium, rows) = medium(mode);
         let vfs = vfs("faults-sync", &medium, "sla_size=0");
         let db = vfs.open("/app.db").unwrap();
+        let other = vfs.open("/app.db").unwrap();
+        check_all(&other, &rows);
         medium.set_faults(once(Operation::Sync, FileKind::RedoLog, 0));
-        for _ in 0..3 {
-            assert_eq!(code(put(&db, 1, 2)), Some(ErrorCode::SystemIoFailure), "{mode}");
+        assert_eq!(code(put(&db, 1, 2)), Some(ErrorCode::SystemIoFailure), "{mode}");
+        for db in [&db, &other, &db, &vfs.open("/app.db").unwrap()] {
+            clear_last_error();
+            assert_eq!(code(put(db, 1, 2)), Some(ErrorCode::ReadOnly), "{mode}");
+            let text = last_error().unwrap();
+            assert!(text.contains("/app.db") && text.contains("sync"), "{text}");
+            check_all(db, &rows);
         }
+        db.execute_batch("BEGIN").unwrap();
+        assert_eq!(code(put(&db, 1, 2)), Some(ErrorCode::ReadOnly), "{mode}");
+        db.execute_batch("COMMIT").unwrap();
         check_all(&db, &rows);
         databases_agree(&vfs);
+        drop((db, other));
+        let db = vfs.open("/app.db").unwrap();
+        check_all(&db, &rows);
+        assert_eq!(code(put(&db, 1, 1)), None, "{mode}");
     }
+}
+
+/// The sync of a checkpoint fails while another connection writes.
+#[test]
+fn a_transaction_that_has_begun_before_a_failed_sync_hears_of_an_input_output_error() {
+    let (medium, rows) = medium("wal");
+    let vfs = vfs("faults-begun", &medium, "sla_size=0");
+    let db = vfs.open("/app.db").unwrap();
+    let other = vfs.open("/app.db").unwrap();
+    put(&db, 1, 1).unwrap();
+    db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; BEGIN IMMEDIATE").unwrap();
+    put(&db, 1, 2).unwrap();
+    medium.set_faults(once(Operation::Sync, FileKind::Database, 0));
+    let checkpoint = other.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    assert_eq!(code(checkpoint), Some(ErrorCode::SystemIoFailure));
+    put(&db, 2, 2).unwrap();
+    assert_eq!(code(db.execute_batch("COMMIT")), Some(ErrorCode::SystemIoFailure));
+    if !db.is_autocommit() {
+        db.execute_batch("ROLLBACK").unwrap();
+    }
+    for db in [&db, &other] {
+        assert_eq!(code(put(db, 1, 2)), Some(ErrorCode::ReadOnly));
+        check_all(db, &rows);
+    }
+    databases_agree(&vfs);
 }
 
 /// Each read fails once, at some time.

@@ -201,6 +201,19 @@ fn pages_are_read_past_the_systems_cache() {
     }
 }
 
+/// Pages of transactions that are written away before they commit are nobody else's.
+#[test]
+fn transactions_that_do_not_fit_into_memory_are_cleaned_meanwhile() {
+    for (mode, options) in [
+        ("delete", "wal_memory=16K&cleaner=background"),
+        ("truncate", "wal_memory=16K&cleaner=caller"),
+        ("wal", "wal_memory=16K"),
+    ] {
+        let name = format!("cleaned-{mode}");
+        run(&name, &Run { mode, page_bytes: 1024, changes: 30, refuses_one_in: 0, seed: 8, options });
+    }
+}
+
 /// One connection that never drops its lock.
 #[test]
 fn in_exclusive_mode_a_connection_sees_what_it_has_written() {

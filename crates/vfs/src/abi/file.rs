@@ -7,7 +7,7 @@ use super::api::Api;
 use super::codes::*;
 use super::statement::{Db, Running};
 use super::{IoMethods, Sqlite3, Sqlite3File};
-use crate::capture::Capture;
+use crate::capture::{Capture, Hears};
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
 use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
@@ -81,7 +81,7 @@ impl FileObject {
         // statement of the connection.
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
-            use_pool(handle, database.share().bytes());
+            use_pool(handle, database.share().spill_bytes());
         }
         if !database.holds_back() {
             return;
@@ -90,10 +90,10 @@ impl FileObject {
             return;
         }
         let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));
-        let context = Arc::as_ptr(&capture).cast_mut().cast();
+        let context = Arc::as_ptr(&capture);
         session.set_capture(capture);
-        // SAFETY: as above; the callback takes the context for what it is.
-        unsafe { (self.api.trace_v2)(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, Some(traced), context) };
+        // SAFETY: as above.
+        unsafe { listen(&*context, Hears::All) };
     }
 
     /// Why the open was refused, where it was.
@@ -102,15 +102,12 @@ impl FileObject {
     }
 }
 
-/// The part of the pool's bytes that a transaction may change before SQLite writes pages away.
-const SPILL_SHARE: usize = 8;
-
 /// Tells SQLite to ask for pages by address, and to keep what a transaction changes. What the application says
 /// later counts. Both work without a look at the database.
-fn use_pool(db: Db, pool_bytes: usize) {
+fn use_pool(db: Db, spill_bytes: usize) {
     // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
     let _ = db.execute("PRAGMA mmap_size=1");
-    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", pool_bytes / SPILL_SHARE / 1024));
+    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", spill_bytes / 1024));
 }
 
 /// The session behind a connection's main database, where that is ours.
@@ -136,6 +133,20 @@ pub(crate) unsafe fn main_file<'a>(api: &Api, db: *mut Sqlite3) -> Option<&'a mu
     }
 }
 
+/// Sets the hook of a connection's statements.
+///
+/// # Safety
+/// The connection is alive, its hook is ours or nobody's, and the capture lives as long as the connection.
+unsafe fn listen(capture: &Capture, hears: Hears) {
+    let events = match hears {
+        Hears::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
+        Hears::Starts => SQLITE_TRACE_STMT,
+    };
+    let context = std::ptr::from_ref(capture).cast_mut().cast();
+    // SAFETY: by contract; the callback takes the context for what it is.
+    unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context) };
+}
+
 /// SQLite tells of a statement.
 unsafe extern "C" fn traced(
     event: c_uint,
@@ -154,8 +165,12 @@ unsafe extern "C" fn traced(
         match event {
             SQLITE_TRACE_STMT if !detail.is_null() => {
                 // SAFETY: for this event the detail is the text of the statement.
-                let sql = unsafe { CStr::from_ptr(detail.cast()) };
-                capture.started(running, sql.to_bytes());
+                let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
+                match capture.hears(sql) {
+                    // SAFETY: whoever calls us has our hook; the connection is alive.
+                    Some(hears) => unsafe { listen(capture, hears) },
+                    None => capture.started(running, sql),
+                }
             }
             SQLITE_TRACE_PROFILE => capture.ended(running),
             _ => {}

@@ -90,6 +90,11 @@ impl Db {
         Db { api, raw }
     }
 
+    /// The connection as SQLite has it.
+    pub(crate) fn raw(self) -> *mut Sqlite3 {
+        self.raw
+    }
+
     /// Whether no transaction was begun explicitly.
     pub(crate) fn is_autocommit(self) -> bool {
         // SAFETY: the connection is alive.

@@ -204,6 +204,11 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
         return false;
     }
     // SAFETY: by contract.
+    if unsafe { filename::parameter(app.api, name, c"tier") }.is_some() {
+        // Ours, to be refused where it is to be shared.
+        return false;
+    }
+    // SAFETY: by contract.
     match unsafe { filename::parameter(app.api, name, c"shared") } {
         Some(value) => matches!(value.as_str(), "1" | "on" | "yes" | "true"),
         None => app.vfs.shared_by_default(),

@@ -51,10 +51,22 @@ const DIFFERENCES: u32 = 8;
 /// Bytes of statements beyond which pages are written.
 const MOST_BYTES: usize = 256 << 10;
 
+/// Statements without a log after which SQLite is asked for less.
+const FEW_RESTING: u32 = 16;
+
 /// What a connection's own cache is made to hold.
 const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
 /// Statements that may be in the way of that.
 const CACHE_ATTEMPTS: u32 = 3;
+
+/// What SQLite is to tell of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hears {
+    /// Statements that start and that end.
+    All,
+    /// Statements that start.
+    Starts,
+}
 
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
@@ -76,6 +88,12 @@ pub(crate) struct Capture {
     barred: AtomicBool,
     /// How often the connection's page cache may still be tried to be made small.
     cache_attempts: AtomicU32,
+    /// Statements that started since there is nothing to capture: the database has no write-ahead log.
+    resting: AtomicU32,
+    /// One more than the generation of the log in which there was none.
+    without_log: AtomicU64,
+    /// Whether SQLite does not tell of the ends of statements.
+    no_ends: AtomicBool,
 }
 
 #[derive(Default)]
@@ -165,6 +183,9 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
+            resting: AtomicU32::new(0),
+            without_log: AtomicU64::new(0),
+            no_ends: AtomicBool::new(false),
             database,
         }
     }
@@ -172,6 +193,11 @@ impl Capture {
     /// Whether a callback is at work: what it does itself is not watched.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// The connection.
+    pub fn db(&self) -> Db {
+        self.db
     }
 
     /// The functions of the connection's SQLite.
@@ -221,19 +247,77 @@ impl Capture {
         free
     }
 
+    /// Whether the database has no write-ahead log, which others may change at any time between transactions.
+    fn is_without_log(&self) -> bool {
+        let generation = self.database.wal_generation();
+        if self.without_log.load(Ordering::Relaxed) == generation + 1 {
+            return true;
+        }
+        let without = self.database.wal().is_none();
+        if without {
+            self.without_log.store(generation + 1, Ordering::Relaxed);
+        }
+        without
+    }
+
+    /// What SQLite should tell of from now on, where that changes. What it is asked for costs each statement some time,
+    /// and without a log is of no use. The statement that finds a log again is not captured, and it must not be the
+    /// trigger of one, which begins with a comment: its end would never be told.
+    pub fn hears(&self, sql: &[u8]) -> Option<Hears> {
+        let resting = self.resting.load(Ordering::Relaxed);
+        let no_ends = self.no_ends.load(Ordering::Relaxed);
+        if no_ends && !sql.starts_with(b"--") && !self.is_without_log() {
+            self.no_ends.store(false, Ordering::Relaxed);
+            self.resting.store(0, Ordering::Relaxed);
+            return Some(Hears::All);
+        }
+        if !no_ends && resting > FEW_RESTING {
+            self.no_ends.store(true, Ordering::Relaxed);
+            return Some(Hears::Starts);
+        }
+        None
+    }
+
+    /// A statement starts: whether there is nothing to capture, and nothing was left over.
+    fn rests(&self) -> bool {
+        if self.no_ends.load(Ordering::Relaxed) {
+            return true;
+        }
+        if !self.is_without_log() {
+            self.resting.store(0, Ordering::Relaxed);
+            return false;
+        }
+        if self.resting.load(Ordering::Relaxed) == 0 {
+            let mut state = self.state.lock();
+            if !state.open.is_empty() {
+                return false;
+            }
+            self.begin(&mut state);
+            state.cause = Some(Cause::Opening);
+            state.accesses = None;
+            self.shows_nothing.store(false, Ordering::Relaxed);
+        }
+        self.resting.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     /// A statement starts.
     pub fn started(&self, statement: Running, sql: &[u8]) {
         if !self.enter() {
             return;
         }
         self.settle_cache();
+        if self.rests() {
+            self.busy.store(false, Ordering::Relaxed);
+            return;
+        }
         self.start(statement, sql);
         self.busy.store(false, Ordering::Relaxed);
     }
 
     /// A statement has ended.
     pub fn ended(&self, statement: Running) {
-        if !self.enter() {
+        if self.resting.load(Ordering::Relaxed) > 0 || !self.enter() {
             return;
         }
         self.end(statement);
@@ -247,7 +331,9 @@ impl Capture {
         // The hook was taken by the application; then nothing of ours may be left in its connection.
         if state.open.is_empty() {
             state.helper = None;
-            state.cause = Some(Cause::NotSeen);
+            if self.resting.load(Ordering::Relaxed) == 0 {
+                state.cause = Some(Cause::NotSeen);
+            }
         }
         if state.open.len() > 1 {
             state.cause.get_or_insert(Cause::Interleaved);
@@ -423,7 +509,7 @@ impl Capture {
     /// done when the connection is opened: SQLite sets its default after everything else.
     fn take_over_checkpoints(&self) {
         if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
-            let frames = self.database.options().wal_memory / TYPICAL_PAGE_BYTES;
+            let frames = self.database.wal_bytes() / TYPICAL_PAGE_BYTES;
             self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
         }
     }

@@ -4,14 +4,12 @@ use super::file::{make_real, write_in_place};
 use super::held::{Held, before};
 use super::log;
 use crate::error::{Error, Result};
-use crate::memory::{MakeMemory, MemoryFile};
+use crate::vfs::database::Database;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::pool::Advisor;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Memory that is kept from one transaction to the next.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// What becomes of the connection's writes.
 #[derive(Default)]
@@ -20,33 +18,31 @@ pub enum Batch {
     #[default]
     None,
     /// Held back until the commit.
-    Held(Held),
+    Held(Box<Held>),
+    /// A write has failed, and SQLite must roll back: what was held is gone, and there is nothing to be undone. The
+    /// transaction is this one of its journal's.
+    Failed(u64),
     /// By SQLite's own protocol until the lock is dropped.
     Classic,
 }
 
 /// The batch of one connection.
+#[derive(Default)]
 pub struct Batcher {
     batch: Batch,
-    spare: Option<MemoryFile>,
-    /// Bytes of it that the database's figures contain.
-    noted: usize,
-    /// Makes the memory of the first transaction.
-    make_memory: MakeMemory,
 }
 
 impl Batcher {
-    /// No transaction yet.
-    pub fn new(make_memory: MakeMemory) -> Batcher {
-        Batcher { batch: Batch::None, spare: None, noted: 0, make_memory }
-    }
-
     /// Takes a write of SQLite's.
     pub fn write(&mut self, session: &Session, buf: &[u8], offset: u64) -> Result<()> {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) => return held.write(database, buf, offset),
+            Batch::Held(held) => {
+                let written = held.write(database, buf, offset);
+                return self.or_fail(session, written);
+            }
+            Batch::Failed(_) => return Ok(()),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -82,7 +78,11 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => return held.set_len(database, len),
+            Batch::Held(held) => {
+                let cut = held.set_len(database, len);
+                return self.or_fail(session, cut);
+            }
+            Batch::Failed(_) => return Ok(()),
             Batch::None => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
@@ -99,20 +99,35 @@ impl Batcher {
 
     /// SQLite asks for a sync of the database file.
     pub fn sync(&mut self, session: &Session) -> Result<()> {
-        if let Batch::Held(held) = &mut self.batch {
-            held.sync_wanted = true;
-            return Ok(());
+        match &mut self.batch {
+            Batch::Held(held) => held.sync_wanted = true,
+            Batch::Failed(_) => {}
+            Batch::None | Batch::Classic => return session.database.sync(),
         }
-        session.database.sync()
+        Ok(())
+    }
+
+    /// What SQLite is told of a failed write makes it roll back. What it writes for that is what the database holds
+    /// without the transaction: so that a rollback needs no room, the transaction is dropped at once. With a journal
+    /// that we do not see it is not known when the rollback ends, and what it writes is a transaction like any other.
+    fn or_fail(&mut self, session: &Session, result: Result<()>) -> Result<()> {
+        result.inspect_err(|_| {
+            let next = session.journal_transaction().map_or(Batch::None, Batch::Failed);
+            self.finish(session, next);
+        })
     }
 
     /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
     /// them one, and each is best off with the log.
     pub fn go_classic(&mut self, session: &Session) -> Result<()> {
-        if !session.is_writing() || matches!(self.batch, Batch::Classic) {
+        if !session.is_writing() || matches!(self.batch, Batch::Classic | Batch::Failed(_)) {
             return Ok(());
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
+        if let Batch::Held(held) = &mut self.batch {
+            let settled = held.settle(&session.database);
+            self.or_fail(session, settled)?;
+        }
         make_real(session, &journal)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
@@ -125,19 +140,24 @@ impl Batcher {
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
-        let Batch::Held(held) = &mut self.batch else {
-            self.finish(session, Batch::None);
-            return Ok(());
-        };
-        if !held.is_empty() {
-            let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
-            let page_bytes = held.new_page_bytes()?;
-            session.database.atomic().commit(&session.database, held, durability)?;
-            session.database.pages_committed(held.page_numbers(), page_bytes);
+        match &mut self.batch {
+            Batch::Held(held) => {
+                let committed = commit(&session.database, held);
+                self.or_fail(session, committed)?;
+                self.finish(session, Batch::None);
+                log::reset_in_background(&session.database);
+                Ok(())
+            }
+            Batch::Failed(_) => {
+                self.finish(session, Batch::None);
+                let path = session.database.path().display();
+                Err(Error::Io(format!("{path}: a write of this transaction has failed before its commit")))
+            }
+            Batch::None | Batch::Classic => {
+                self.finish(session, Batch::None);
+                Ok(())
+            }
         }
-        self.finish(session, Batch::None);
-        log::reset_in_background(&session.database);
-        Ok(())
     }
 
     /// The lock is dropped: what was not committed never was.
@@ -149,15 +169,18 @@ impl Batcher {
     /// The connection is closed.
     pub fn close(&mut self, session: &Session) {
         self.end(session);
-        session.database.note_held_bytes(std::mem::take(&mut self.noted), 0);
-        self.spare = None;
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
     fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
-        if matches!(self.batch, Batch::Classic) && !session.has_real_journal() {
+        let is_over = match self.batch {
+            Batch::Classic => !session.has_real_journal(),
+            Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
+            Batch::None | Batch::Held(_) => false,
+        };
+        if is_over {
             self.finish(session, Batch::None);
         }
         // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
@@ -167,7 +190,7 @@ impl Batcher {
             return Ok(());
         }
         if session.has_real_journal() {
-            session.database.atomic().clear(&session.database)?;
+            session.database.atomic().clear_for_journal(&session.database)?;
             self.batch = Batch::Classic;
             return Ok(());
         }
@@ -179,21 +202,27 @@ impl Batcher {
         if page_bytes == 0 {
             return Ok(());
         }
-        let memory = self.spare.take().unwrap_or_else(|| (self.make_memory)());
-        let budget = session.database.options().wal_memory;
-        self.batch = Batch::Held(Held::new(memory, budget, page_bytes, base_len));
+        self.batch = Batch::Held(Box::new(Held::new(&session.database, page_bytes, base_len)));
         Ok(())
     }
 
     fn finish(&mut self, session: &Session, next: Batch) {
-        if let Batch::Held(held) = std::mem::replace(&mut self.batch, next) {
+        if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
+            // Nobody may write any more where others will.
+            let _ = held.settle(&session.database);
             session.database.atomic().forget_ahead(&session.database, &held);
-            let mut memory = held.into_memory();
-            if memory.memory_bytes() <= KEPT_BYTES || memory.set_len(0).is_ok() {
-                session.database.note_held_bytes(self.noted, memory.memory_bytes());
-                self.noted = memory.memory_bytes();
-                self.spare = Some(memory);
-            }
+            held.end(&session.database);
         }
     }
+}
+
+fn commit(database: &Arc<Database>, held: &mut Held) -> Result<()> {
+    if held.is_empty() {
+        return Ok(());
+    }
+    let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
+    let page_bytes = held.new_page_bytes()?;
+    database.atomic().commit(database, held, durability)?;
+    database.pages_committed(held.changed_numbers(), page_bytes);
+    Ok(())
 }

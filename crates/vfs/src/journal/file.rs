@@ -20,20 +20,27 @@ pub struct Journal {
     real: Option<Arc<dyn File>>,
     /// Whether the real file was changed since its last sync.
     unsynced: bool,
-    /// Whether the real file has a header, so that a transaction is in it. A connection that keeps the file open
-    /// can go on without a journal.
+    /// Whether it has a header, so that a transaction is in it. A connection that keeps the file open can go on
+    /// without a journal.
     has_header: bool,
+    /// How many transactions were in it.
+    transactions: u64,
 }
 
 impl Journal {
     /// An empty journal in memory.
     pub fn new(memory: MemoryFile) -> Journal {
-        Journal { memory, real: None, unsynced: false, has_header: false }
+        Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
     }
 
     /// Whether it has become a real file, and a transaction is in it.
     pub fn is_in_use(&self) -> bool {
         self.real.is_some() && self.has_header
+    }
+
+    /// The number of the transaction that is in it, where one is.
+    pub fn transaction(&self) -> Option<u64> {
+        self.has_header.then_some(self.transactions)
     }
 
     /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
@@ -124,7 +131,9 @@ impl Handle for JournalFile {
         let mut journal = self.journal.lock();
         journal.unsynced = true;
         if let (0, Some(first)) = (offset, buf.first()) {
-            journal.has_header = *first != 0;
+            let has_header = *first != 0;
+            journal.transactions += u64::from(has_header && !journal.has_header);
+            journal.has_header = has_header;
         }
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
@@ -166,7 +175,7 @@ impl Handle for JournalFile {
 /// place next.
 pub(super) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
-    database.atomic().clear(database)?;
+    database.atomic().clear_for_journal(database)?;
     journal.lock().make_real(database)
 }
 

@@ -19,7 +19,7 @@ use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::device::{DeviceError, Operation, runs};
 use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{Durability, Slot, Transaction};
+use litefoot_engine::log::redo::{Durability, Slots, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ impl AtomicLog {
     }
 
     /// Commits what is held.
-    pub fn commit(&self, database: &Database, held: &mut Held, durability: Durability) -> Result<()> {
+    pub fn commit(&self, database: &Arc<Database>, held: &mut Held, durability: Durability) -> Result<()> {
+        held.write_new(database)?;
         let mut state = self.state.write();
         self.open(&mut state, database)?;
         // So that writing in place, later, cannot fail for want of space.
@@ -134,7 +135,7 @@ impl AtomicLog {
             state.log(database, held, durability)?;
         } else {
             // The log begins anew in pages of another size, over the slots.
-            held.leave_slots()?;
+            held.leave_slots(database)?;
             state.log_whole(database, held, page_bytes)?;
         }
         database.set_committed_len(held.len());
@@ -155,16 +156,23 @@ impl AtomicLog {
         self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
     }
 
-    /// Room in the log for a page of a transaction that does not fit into memory.
-    pub fn reserve_slot(&self, database: &Database, page_bytes: usize, index: usize) -> Result<Slot> {
+    /// Room in the log for pages of a transaction that does not fit into memory: `count` of them, from number
+    /// `first`.
+    pub fn reserve_slots(
+        &self,
+        database: &Database,
+        page_bytes: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<Slots> {
         let mut state = self.state.write();
-        Ok(self.open(&mut state, database)?.reserve_slot(page_bytes as u32, index as u32)?)
+        Ok(self.open(&mut state, database)?.reserve_slots(page_bytes as u32, first as u32, count as u32)?)
     }
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
     pub fn forget_ahead(&self, database: &Database, held: &Held) {
         // A rollback has cut what it holds, but not what lies in the file.
-        if held.in_slots().is_empty() && !held.has_pages_in_file() && !database.is_behind_end() {
+        if !held.has_slots() && !held.has_pages_in_file() && !database.is_behind_end() {
             return;
         }
         let mut state = self.state.write();
@@ -181,6 +189,9 @@ impl AtomicLog {
     }
 
     fn open<'a>(&self, state: &'a mut State, database: &Database) -> Result<&'a mut RedoLog> {
+        if database.awaits_tier() {
+            state.move_to_tier(database)?;
+        }
         match &mut state.redo {
             Some(redo) => Ok(redo),
             none => {
@@ -259,6 +270,15 @@ impl AtomicLog {
         }
     }
 
+    /// Prepares for a journal beside the database: as [`AtomicLog::clear`], and nothing is away.
+    pub fn clear_for_journal(&self, database: &Database) -> Result<()> {
+        if database.tier().is_none() {
+            return self.clear(database);
+        }
+        self.retire(database)?;
+        database.come_home()
+    }
+
     /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
     pub fn retire(&self, database: &Database) -> Result<()> {
         if !self.is_live() {
@@ -278,6 +298,18 @@ impl AtomicLog {
 }
 
 impl State {
+    /// Begins to log beside the tier device, where nothing waits in the log that there is.
+    fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+        if let Some(redo) = &mut self.redo {
+            if !redo.is_empty() || redo.has_slots() {
+                return Ok(());
+            }
+            redo.delete()?;
+        }
+        self.redo = None;
+        database.move_to_tier().map(drop)
+    }
+
     /// Appends what is held to the log, page 1 only where it must be.
     fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
@@ -285,7 +317,7 @@ impl State {
         let mut page_one = None;
         if numbers.first() == Some(&1) {
             let mut page = vec![0; held.page_bytes()];
-            held.copy(1, &mut page)?;
+            held.copy(1, &mut page);
             let same = |last: &Vec<u8>| without_counters(last) == without_counters(&page);
             if redo.contains(1) && self.page_one.as_ref().is_some_and(same) {
                 numbers.remove(0);
@@ -304,7 +336,7 @@ impl State {
             database_pages: (held.len() / held.page_bytes() as u64) as u32,
         };
         let mut copy = |index: usize, out: &mut [u8]| {
-            held.copy(numbers[index], out)?;
+            held.copy(numbers[index], out);
             if numbers[index] == 1 {
                 advance_counters(out);
             }
@@ -322,7 +354,7 @@ impl State {
         let database_pages = (held.len() / page_bytes as u64) as u32;
         let numbers: Vec<u32> = (1..=database_pages).collect();
         let base = |buf: &mut [u8], offset: u64| {
-            let read = database.file().read_at(buf, offset)?;
+            let read = database.data().read_at(buf, offset)?;
             buf[read..].fill(0);
             Ok(())
         };
@@ -406,12 +438,12 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
         && !redo.contains(number)
         && redo.database_pages() == (held.len() / page_bytes as u64) as u32
         && page_bytes <= database.atomic_write_bytes()
-        && offset + page_bytes as u64 <= database.file().len()?;
+        && offset + page_bytes as u64 <= database.data().len()?;
     if !alone {
         return Ok(false);
     }
     let mut page = vec![0; page_bytes];
-    held.copy(number, &mut page)?;
+    held.copy(number, &mut page);
     let written = database.write_atomic(&page, offset)?;
     Stats::add(&database.counters().commits_in_place, u64::from(written));
     Ok(written)
@@ -426,7 +458,7 @@ fn copy_in_place(
 ) -> Result<()> {
     write_newest(database, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.is_behind_end() || database.file().len()? == size {
+    if database.is_behind_end() || database.data().len()? == size {
         Ok(())
     } else {
         database.set_len_unseen(size)
@@ -470,7 +502,7 @@ fn write_in_place(
 /// Refuses a log that cannot be this database's: its pages have another size, and it does not hold the whole
 /// database, as after a VACUUM.
 fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
-    let file_bytes = database.page_bytes(database.file().len()?)?;
+    let file_bytes = database.page_bytes(database.data().len()?)?;
     let whole = redo.page_numbers().take_while(|number| *number <= redo.database_pages()).count()
         == redo.database_pages() as usize;
     if file_bytes == 0 || file_bytes == redo.page_bytes() as usize || whole {
@@ -488,7 +520,7 @@ fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
 fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     let mut version = [0];
     if !redo.read_page(1, READ_VERSION, &mut version)? {
-        database.file().read_at(&mut version, READ_VERSION as u64)?;
+        database.data().read_at(&mut version, READ_VERSION as u64)?;
     }
     Ok(version[0] == 2)
 }

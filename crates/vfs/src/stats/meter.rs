@@ -116,6 +116,10 @@ impl File for MeteredFile {
         Ok(())
     }
 
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.inner.start_writeback(offset, len);
+    }
+
     fn sync(&self) -> Result<()> {
         self.inner.sync()?;
         self.stats.add_sync(self.kind);

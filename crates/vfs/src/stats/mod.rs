@@ -77,8 +77,16 @@ figures! {
     wal_bytes: Gauge,
     /// Most bytes of it that are kept in memory; option wal_memory.
     wal_limit_bytes: Gauge,
-    /// Bytes of memory that connections keep for their transactions.
+    /// Bytes of memory that transactions hold pages in.
     held_memory_bytes: Gauge,
+    /// Cleanings: batches of a transaction's pages that were written away before its commit, or straight into the database.
+    cleanings: Counter,
+    /// Bytes of pages that cleanings wrote.
+    cleaned_bytes: Counter,
+    /// How often a transaction waited for a cleaning.
+    cleaning_waits: Counter,
+    /// Microseconds that transactions waited for cleanings.
+    cleaning_wait_us: Counter,
     /// Requests for a page that found it in the pool.
     pool_hits as "pool.hits": Counter,
     /// Pages that had to be read, and waited for.
@@ -99,6 +107,24 @@ figures! {
     pool_process_bytes as "pool.process_bytes": Gauge,
     /// Whether pages are read past the system's cache; option direct.
     pool_direct as "pool.direct": Gauge,
+    /// Slots of the tier device; option tier_size.
+    tier_slots as "tier.slots": Gauge,
+    /// Chunks of the database that live on the tier device.
+    tier_away as "tier.away": Gauge,
+    /// Chunks moved to the tier device.
+    tier_moved_in as "tier.moved_in": Counter,
+    /// Chunks moved home from the tier device.
+    tier_moved_home as "tier.moved_home": Counter,
+    /// Chunks that changed slots to spread wear.
+    tier_changed_slot as "tier.changed_slot": Counter,
+    /// Times that everything was brought home.
+    tier_drains as "tier.drains": Counter,
+    /// Writes of the slot that was written least, since the device was made.
+    tier_least_slot_writes as "tier.slot_writes_min": Gauge,
+    /// Writes of the slot in the middle.
+    tier_median_slot_writes as "tier.slot_writes_median": Gauge,
+    /// Writes of the slot that was written most.
+    tier_most_slot_writes as "tier.slot_writes_max": Gauge,
 }
 
 /// What was written to files of one kind.

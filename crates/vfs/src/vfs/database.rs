@@ -13,6 +13,7 @@ use super::pages::{Pages, Setup};
 use super::process::Share;
 use super::registry::Companion;
 use super::shm::SharedMemory;
+use super::tier::{Tier, redo_log_beside};
 use super::writers::Writers;
 use crate::abi::api::Api;
 use crate::abi::statement::OwnConnection;
@@ -23,11 +24,14 @@ use crate::memory::MakeSpill;
 use crate::options::{AtomicWrites, Options};
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
-use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory};
+use litefoot_engine::device::{
+    ErrorKind, File, FileKind, Medium, OpenMode, SyncLatch, parent_directory, total_bytes,
+};
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::pool::Advisor;
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +42,15 @@ const PAGE_SIZE_OFFSET: usize = 16;
 /// What `atomic=assume4k` assumes.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
 
+/// Most bytes of the write-ahead log that are kept in memory between transactions, and the part of the memory of the
+/// process, where nobody says how much.
+const WAL_BYTES: usize = 16 << 20;
+const WAL_SHARE: usize = 4;
+
+/// How many bytes of new pages are many, and the part of a given memory that is.
+const MANY_NEW_BYTES: usize = 256 << 10;
+const MANY_NEW_SHARE: usize = 64;
+
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -45,6 +58,8 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct Database {
     medium: Arc<dyn Medium>,
     file: Arc<dyn File>,
+    /// What takes its place for all that is read and written, where there is a tier.
+    tier: OnceLock<Tier>,
     path: PathBuf,
     options: Options,
     writable: bool,
@@ -93,6 +108,11 @@ pub struct Database {
     plain: Mutex<Option<(u32, OwnConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
+    /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
+    /// as well, mostly.
+    tail: Mutex<Option<Range<u64>>>,
+    /// Bytes that the newest commit in the log in memory counts on.
+    needed: AtomicU64,
     /// Whether this process is the owner.
     owned: AtomicBool,
     /// Its share of the process's memory.
@@ -146,10 +166,10 @@ impl Database {
         });
         Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
-        Stats::set(&stats.wal_limit_bytes, setup.options.wal_memory as u64);
         Database {
             medium: Arc::new(Meter::new(setup.medium, stats.clone())),
             file: setup.file,
+            tier: OnceLock::new(),
             path: setup.path,
             writable: setup.writable,
             fork_generation: ownership::fork_generation(),
@@ -176,6 +196,8 @@ impl Database {
             replaying: Mutex::default(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
+            tail: Mutex::default(),
+            needed: AtomicU64::new(0),
             written: AtomicBool::new(false),
             stats,
             shm: SharedMemory::default(),
@@ -185,9 +207,33 @@ impl Database {
         }
     }
 
-    /// The database file.
+    /// The database file as it is on flash: its locks and its identity.
     pub fn file(&self) -> &dyn File {
         &*self.file
+    }
+
+    /// The same, to be kept.
+    pub(super) fn flash(&self) -> Arc<dyn File> {
+        self.file.clone()
+    }
+
+    /// What the database is read from and written to.
+    pub fn data(&self) -> &Arc<dyn File> {
+        self.tier.get().map_or(&self.file, Tier::file)
+    }
+
+    /// The tier, where there is one and this process owns the database.
+    pub(crate) fn tier(&self) -> Option<&Tier> {
+        self.tier.get()
+    }
+
+    /// Whether the database is litefoot's to look after, and not only passed on.
+    pub(super) fn host_is_there(&self) -> bool {
+        self.host.is_some()
+    }
+
+    pub(super) fn set_tier(&self, tier: Tier) {
+        let _ = self.tier.set(tier);
     }
 
     /// The medium that holds the database and everything beside it.
@@ -261,16 +307,17 @@ impl Database {
     }
 
     /// Makes this process the owner.
-    fn own(&self) -> Result<()> {
+    pub(super) fn own(&self) -> Result<()> {
         let mut locks = self.locks();
         if !locks.owned {
             ownership::acquire(&*self.file, self.writable)?;
             locks.owned = true;
-            if self.holds_back
-                && let Err(error) = self.take_over()
-            {
+            if let Err(error) = self.take_over() {
                 locks.owned = false;
-                ownership::release(&*self.file)?;
+                // A tier is used further by whoever tries again; until then nobody else may have the file.
+                if self.tier.get().is_none() {
+                    ownership::release(&*self.file)?;
+                }
                 return Err(error);
             }
             self.owned.store(true, Ordering::Release);
@@ -287,6 +334,20 @@ impl Database {
     /// The share of the process's memory, for what this database keeps there.
     pub fn share(&self) -> &Arc<Share> {
         self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
+    }
+
+    /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.
+    pub fn many_new_bytes(&self) -> usize {
+        self.options.wal_memory.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
+    }
+
+    /// Bytes of the write-ahead log that are kept in memory between transactions.
+    pub fn wal_bytes(&self) -> usize {
+        match self.options.wal_memory {
+            Some(bytes) => bytes,
+            None if self.pooled => WAL_BYTES.min(self.share().bytes() / WAL_SHARE),
+            None => WAL_BYTES,
+        }
     }
 
     /// Changes whenever another pool has to be asked for.
@@ -316,7 +377,7 @@ impl Database {
             return Ok(pages.clone());
         }
         if pages.is_none() {
-            let (file, log) = (&self.file, &self.atomic);
+            let (file, log) = (self.data(), &self.atomic);
             let (direct, stats) = (self.options.direct, &self.stats);
             let setup = Setup { file, log, page_bytes, len, direct, stats };
             *pages = Pages::new(self.share(), &setup).map(Arc::new);
@@ -389,12 +450,14 @@ impl Database {
     /// Figures of this database since it was opened, by name.
     pub fn stats(&self) -> Vec<(String, i64)> {
         let wal = self.wal();
+        Stats::set(&self.stats.wal_limit_bytes, self.wal_bytes() as u64);
         if let Some(wal) = &wal {
             wal.note_fill(&self.stats);
         }
         if let Some(pages) = self.known_pages() {
             pages.note();
         }
+        self.note_tier();
         let mut rows = self.stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
@@ -404,8 +467,12 @@ impl Database {
 
     /// The process has become the owner.
     fn take_over(&self) -> Result<()> {
+        if !self.holds_back {
+            return self.refuse_marked();
+        }
+        self.open_tier()?;
         self.atomic.recover(self)?;
-        self.len.store(self.file.len()?, Ordering::Release);
+        self.len.store(self.data().len()?, Ordering::Release);
         for companion in [Companion::Wal, Companion::Journal] {
             let there = self.medium.identity(&self.companion_path(companion))?;
             self.set_alone(companion, there.is_none());
@@ -486,6 +553,7 @@ impl Database {
     pub(super) fn forget_wal(&self) {
         *self.wal.lock() = None;
         self.wal_generation.fetch_add(1, Ordering::Release);
+        self.note_needed(0);
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -501,7 +569,7 @@ impl Database {
     /// Length of the database file.
     pub fn file_len(&self) -> Result<u64> {
         match self.len.load(Ordering::Acquire) {
-            UNKNOWN => Ok(self.file.len()?),
+            UNKNOWN => Ok(self.data().len()?),
             known => Ok(known),
         }
     }
@@ -533,7 +601,16 @@ impl Database {
             }
         }
         let last = self.handles.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && self.is_of_this_process() { self.atomic.retire(self) } else { Ok(()) }
+        if !last || !self.is_of_this_process() {
+            return Ok(());
+        }
+        self.atomic.retire(self)?;
+        if self.tier.get().is_none() {
+            return Ok(());
+        }
+        // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
+        let locks = self.locks();
+        if locks.table.is_free() { self.close_tier() } else { Ok(()) }
     }
 
     /// Notes that a connection keeps more or less memory for its transactions.
@@ -554,7 +631,18 @@ impl Database {
 
     /// Where a companion lies, if it is there.
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
-        companion.of(&self.path)
+        match (&self.options.tier, companion) {
+            (Some(device), Companion::Wal | Companion::StatementLog)
+                if self.tier.get().is_some_and(Tier::is_marked) =>
+            {
+                if companion == Companion::Wal {
+                    redo_log_beside(device)
+                } else {
+                    companion.of(device)
+                }
+            }
+            _ => companion.of(&self.path),
+        }
     }
 
     /// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished
@@ -576,7 +664,7 @@ impl Database {
             return Ok(known as usize);
         }
         let mut header = [0; PAGE_SIZE_OFFSET + 2];
-        let read = self.file.read_at(&mut header, 0)?;
+        let read = self.data().read_at(&mut header, 0)?;
         let bytes = page_bytes_in(&header[..read]);
         self.page_bytes.store(bytes, Ordering::Relaxed);
         Ok(bytes as usize)
@@ -586,7 +674,7 @@ impl Database {
     pub fn reserve(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
-        Ok(self.file.allocate(len)?)
+        Ok(self.data().allocate(len)?)
     }
 
     /// Reads exactly `buf` of the database as it was committed last.
@@ -599,19 +687,56 @@ impl Database {
 
     /// The same past the pages in memory.
     fn read_medium(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&*self.file, buf, offset) }
+        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&**self.data(), buf, offset) }
     }
 
     /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
-    pub fn write_behind_end(&self, buf: &[u8], offset: u64) -> Result<()> {
+    pub fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
+        let bytes = total_bytes(bufs);
         self.latch.check(&self.path)?;
         self.atomic.undisturbed(|| {
+            let _tail = self.tail.lock();
             self.behind_end.store(true, Ordering::Release);
             self.written.store(true, Ordering::Release);
-            self.file.write_at(buf, offset)?;
-            self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+            self.data().write_vectored_at(bufs, offset)?;
+            self.count_write(offset, bytes);
+            if start_writeback {
+                self.data().start_writeback(offset, bytes);
+            }
             Ok(())
         })
+    }
+
+    /// What was written behind the end is committed: the database file has `len` bytes now. In WAL mode SQLite will write
+    /// those pages once more.
+    pub fn keep_behind_end(&self, len: u64) {
+        let mut tail = self.tail.lock();
+        let before = self.len.load(Ordering::Acquire);
+        let first = tail.as_ref().map_or(before, |there| there.start.min(before));
+        *tail = Some(first..len.max(before));
+        self.note_len(|known| known.max(len));
+        self.behind_end.store(false, Ordering::Release);
+    }
+
+    /// Whether these bytes are known to be in the file already, for good.
+    fn is_there(&self, buf: &[u8], offset: u64) -> bool {
+        let covers = |there: &Range<u64>| there.start <= offset && offset + buf.len() as u64 <= there.end;
+        if !self.tail.lock().as_ref().is_some_and(covers) {
+            return false;
+        }
+        let mut found = vec![0; buf.len()];
+        matches!(self.data().read_at(&mut found, offset), Ok(read) if read == buf.len() && found == buf)
+    }
+
+    /// A transaction in the log in memory commits, and with it the database has so many bytes: a checkpoint that knows
+    /// nothing of it must not cut off what was written there.
+    pub fn note_needed(&self, bytes: u64) {
+        self.needed.store(bytes, Ordering::Release);
+    }
+
+    /// SQLite begins its log anew: it will not write those pages again.
+    pub fn forget_there(&self) {
+        *self.tail.lock() = None;
     }
 
     /// Whether a transaction has written behind the end of the database.
@@ -622,16 +747,21 @@ impl Database {
     /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
     /// fail, the file is longer than its header says, which SQLite bears with.
     pub fn end_behind_end(&self) {
+        let _tail = self.tail.lock();
         if self.behind_end.swap(false, Ordering::AcqRel) {
             let len = self.len.load(Ordering::Acquire);
             if len != UNKNOWN && self.latch.reason().is_none() {
-                let _ = self.file.set_len(len);
+                let _ = self.data().set_len(self.least_len(len));
             }
         }
     }
 
     /// Bytes of a page that may be overwritten in place, whole or not at all.
     pub fn atomic_write_bytes(&self) -> usize {
+        // The chunks of a page may be on two devices.
+        if self.tier.get().is_some() {
+            return 0;
+        }
         match self.options.atomic {
             AtomicWrites::Auto => self.file.guarantees().atomic_write_bytes as usize,
             AtomicWrites::Assume4k => ASSUMED_ATOMIC_BYTES,
@@ -679,7 +809,7 @@ impl Database {
                 pages.resize(len)?;
             }
             let result = self.set_len_unseen(len);
-            pages.resize(if result.is_ok() { len } else { before })?;
+            pages.resize(if result.is_ok() { self.file_len()? } else { before })?;
             result
         };
         self.change(seen, || self.set_len_unseen(len))
@@ -688,12 +818,16 @@ impl Database {
     /// The same for what readers see already: it was in the log until now.
     pub fn write_unseen(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.latch.check(&self.path)?;
+        // Only SQLite's checkpoint writes what is there already.
+        if self.is_there(buf, offset) {
+            return Ok(());
+        }
         self.written.store(true, Ordering::Release);
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
-        self.file.write_at(buf, offset)?;
-        self.stats.add_write(FileKind::Database, offset, buf.len() as u64);
+        self.data().write_at(buf, offset)?;
+        self.count_write(offset, buf.len() as u64);
         self.note_len(|known| known.max(offset + buf.len() as u64));
         Ok(())
     }
@@ -703,7 +837,12 @@ impl Database {
         self.latch.check(&self.path)?;
         self.written.store(true, Ordering::Release);
         self.page_bytes.store(0, Ordering::Relaxed);
-        self.file.set_len(len)?;
+        let _tail = self.tail.lock();
+        let len = len.max(self.needed.load(Ordering::Acquire).min(self.file_len()?));
+        // Where a transaction has written behind the end, its own end decides.
+        if !self.is_behind_end() {
+            self.data().set_len(self.least_len(len))?;
+        }
         self.note_len(|_| len);
         Ok(())
     }
@@ -711,6 +850,13 @@ impl Database {
     /// Syncs the database file if it was written since the last sync.
     pub fn sync_if_written(&self) -> Result<()> {
         if self.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
+    }
+
+    /// Counts a write of the database file. With a tier the devices beneath count their own.
+    fn count_write(&self, offset: u64, bytes: u64) {
+        if self.tier.get().is_none() {
+            self.stats.add_write(FileKind::Database, offset, bytes);
+        }
     }
 
     /// Changes whenever another log, or none, has to be asked for.
@@ -741,8 +887,11 @@ impl Database {
         self.latch.check(&self.path)?;
         // Before the sync: what is written meanwhile counts as written after it.
         self.written.store(false, Ordering::Release);
-        self.latch.watch(self.file.sync())?;
-        self.stats.add_sync(FileKind::Database);
+        self.latch.watch(self.data().sync())?;
+        match self.tier.get() {
+            None => self.stats.add_sync(FileKind::Database),
+            Some(_) => self.note_tier(),
+        }
         if self.name_unsynced.load(Ordering::Acquire) {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced.store(false, Ordering::Release);
@@ -766,15 +915,74 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        let tier = self.tier.take();
         if !self.is_of_this_process() {
             // Their threads are the parent's, and locks may be held that nobody gives back here.
             std::mem::forget(self.pages.get_mut().take());
             std::mem::forget(self.share.take());
+            // Nor is what the parent has begun on the tier to be ended here.
+            std::mem::forget(tier);
+            return;
         }
+        // Before the file is anybody else's.
+        tier.iter().for_each(Tier::close);
         // A forked child must not drop the lock that its parent holds on the shared file description.
-        if self.is_of_this_process() && self.locks().owned {
+        if tier.is_some() || self.locks().owned {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_engine::device::SimMedium;
+
+    fn database() -> Database {
+        let medium = SimMedium::new();
+        let path = PathBuf::from("/app.db");
+        let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+        file.write_at(&[1; 4096], 0).unwrap();
+        let database = Database::new(DatabaseSetup {
+            host: None,
+            medium: Arc::new(medium),
+            file,
+            path,
+            options: Options::default(),
+            writable: true,
+            created: false,
+            holds_back: true,
+            pooled: false,
+        });
+        database.lock(1, Level::Shared).unwrap();
+        database
+    }
+
+    #[test]
+    fn what_a_commit_counts_on_is_not_cut_off_by_a_checkpoint_that_does_not_know_it() {
+        let database = database();
+        let tail = [2; 8192];
+        database.note_needed(12_288);
+        // Not extended either, before it is written.
+        database.set_len(4096).unwrap();
+        assert_eq!(database.file().len().unwrap(), 4096);
+        database.write_behind_end(&[IoSlice::new(&tail)], 4096, false).unwrap();
+        // Its own end decides while it is under way.
+        database.set_len(4096).unwrap();
+        database.keep_behind_end(12_288);
+        database.set_len(4096).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (12_288, 12_288));
+        database.note_needed(8192);
+        database.set_len(8192).unwrap();
+        assert_eq!((database.file().len().unwrap(), database.file_len().unwrap()), (8192, 8192));
+    }
+
+    #[test]
+    fn what_was_not_committed_behind_the_end_is_cut_off() {
+        let database = database();
+        database.write_behind_end(&[IoSlice::new(&[2; 8192])], 4096, false).unwrap();
+        database.end_behind_end();
+        assert_eq!(database.file().len().unwrap(), 4096);
     }
 }

@@ -74,6 +74,11 @@ impl LockTable {
         }
     }
 
+    /// Whether nobody holds any lock.
+    pub fn is_free(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
         self.held.values().any(|level| *level >= Level::Reserved)

@@ -5,12 +5,11 @@ use super::database::Database;
 use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
-use super::shm::HeldSlots;
+use super::shm::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
 use super::view::View;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::error::{Error, Result, last_errno};
 use crate::journal::Batcher;
-use crate::memory::MakeMemory;
 use crate::wal::Wal;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -53,12 +52,7 @@ enum Checkpoint {
 
 impl MainFile {
     /// A handle on `database`.
-    pub fn new(
-        database: Arc<Database>,
-        memory: MakeMemory,
-        read_only: bool,
-        powersafe_overwrite: bool,
-    ) -> MainFile {
+    pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
         MainFile {
@@ -66,7 +60,7 @@ impl MainFile {
             database,
             id,
             read_only,
-            batcher: Batcher::new(memory),
+            batcher: Batcher::default(),
             slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,
@@ -91,6 +85,13 @@ impl MainFile {
 
     fn check_writable(&self) -> Result<()> {
         if self.read_only { Err(Error::ReadOnly { path: self.database.path().to_owned() }) } else { Ok(()) }
+    }
+
+    /// Refuses a transaction that would write what a failed sync has closed. SQLite has nothing to roll back yet, so it
+    /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
+    /// up.
+    fn may_begin(&self) -> Result<()> {
+        self.database.latch().check(self.database.path()).map_err(Error::Closed)
     }
 
     /// The database file is about to be written in place: what was committed must be in the redo log.
@@ -219,11 +220,6 @@ impl MainFile {
     }
 }
 
-/// Slots of the wal-index (SQLite's `wal.c`).
-const WRITE_SLOT: usize = 0;
-const CHECKPOINT_SLOT: usize = 1;
-const READ_SLOTS: usize = 3;
-
 fn get_or_set(flag: &mut bool, value: &mut c_int) {
     match *value {
         0 => *flag = false,
@@ -291,6 +287,9 @@ impl Handle for MainFile {
         if to > Level::Shared {
             self.check_writable()?;
         }
+        if to == Level::Reserved {
+            self.may_begin()?;
+        }
         self.database.lock(self.id, to)?;
         if to == Level::Reserved {
             self.session.begin_writing();
@@ -341,13 +340,19 @@ impl Handle for MainFile {
             return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
         }
         if !self.uses_shm {
-            self.database.shm().join();
+            // SQLite is about to make its index from the log.
+            let wal = self.wal();
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend()))?;
             self.uses_shm = true;
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        // Who reads begins to write; all others only look after the log.
+        if first == WRITE_SLOT && exclusive && self.slots.reads() {
+            self.may_begin()?;
+        }
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
         if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {

@@ -26,6 +26,7 @@ pub(crate) mod shm;
 mod sql;
 pub mod statements;
 mod temporary;
+pub mod tier;
 mod view;
 pub mod waiting;
 mod warm;
@@ -33,14 +34,16 @@ pub(crate) mod writers;
 
 use crate::abi::api::Api;
 use crate::abi::codes::*;
+use crate::allowance::Allowance;
 use crate::error::{Error, Result};
 use crate::journal::JournalFile;
-use crate::memory::{MakeMemory, MemoryFile};
+use crate::memory::MemoryFile;
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
 use handle::Handle;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
+use litefoot_engine::tier::tier_of;
 use main_file::MainFile;
 use plain_file::PlainFile;
 use refused_file::RefusedFile;
@@ -137,7 +140,7 @@ impl Vfs {
             {
                 session.begin_writing();
                 let memory = self.memory(&session.database);
-                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory())), flags });
+                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory)), flags });
             }
             let database = request.session.map(|session| session.database.clone());
             return self.open_companion(&path, flags, database);
@@ -168,9 +171,12 @@ impl Vfs {
         // could keep the writers of other processes out.
         let read_only = flags & SQLITE_OPEN_READONLY != 0;
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
+        self.settle_tier(&mut options)?;
         let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         let id = opened.file.id();
+        // One that is damaged is refused with the first lock.
+        let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
         let database = self.databases.get_or_insert(id, || {
             Database::new(DatabaseSetup {
                 host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
@@ -186,15 +192,35 @@ impl Vfs {
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
+        if !self.pass_through && tiered {
+            // What is wrong with it is told by the open, which has a message. That another process has the database
+            // is not: SQLite's busy handler is asked first.
+            match database.own() {
+                Ok(()) | Err(Error::Owned { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let read_only = read_only || !writable;
         let flags = if read_only {
             out & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY
         } else {
             out
         };
-        let memory = self.memory(&database);
-        let handle = MainFile::new(database, memory, read_only, powersafe_overwrite);
+        let handle = MainFile::new(database, read_only, powersafe_overwrite);
         Ok(Opened { handle: Box::new(handle), flags })
+    }
+
+    /// Checks the options of a tier, and lets its path survive a change of the directory.
+    fn settle_tier(&self, options: &mut Options) -> Result<()> {
+        let Some(tier) = &options.tier else { return Ok(()) };
+        if self.pass_through || options.shared {
+            return Err(Error::Refused(format!(
+                "{}: a tier needs a database that one process owns: leave shared=1 out; nothing was opened",
+                tier.display()
+            )));
+        }
+        options.tier = Some(self.medium.absolute(tier)?);
+        Ok(())
     }
 
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
@@ -232,14 +258,10 @@ impl Vfs {
         Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
     }
 
-    /// Makes files in memory that keep as many bytes there as the database allows.
-    fn memory(&self, database: &Database) -> MakeMemory {
-        let budget = database.options().wal_memory;
-        let files = Arc::new(self.temporary_files_of(database));
-        Box::new(move || {
-            let files = files.clone();
-            MemoryFile::new(budget, Box::new(move || files.open()))
-        })
+    /// A file in memory that keeps as many bytes there as the database allows.
+    fn memory(&self, database: &Database) -> MemoryFile {
+        let files = self.temporary_files_of(database);
+        MemoryFile::new(Allowance::new(database), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.
@@ -297,11 +319,12 @@ impl Vfs {
             }
             _ => {}
         }
-        self.medium.delete(path)?;
+        let actual = self.actual(path);
+        self.medium.delete(&actual)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
         // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
         if sync_directory || !self.pass_through {
-            self.medium.sync_directory(parent_directory(path))?;
+            self.medium.sync_directory(parent_directory(&actual))?;
             if let Some((database, companion)) = self.databases.companion_at(path) {
                 database.set_alone(companion, true);
             }
@@ -319,6 +342,7 @@ impl Vfs {
                 return Ok(false);
             }
         }
+        let path = &self.actual(path);
         let Some(info) = self.medium.info(path)? else { return Ok(false) };
         Ok(match flags {
             // SQLite takes an empty file for none: a journal of zero bytes is not hot.
@@ -326,6 +350,14 @@ impl Vfs {
             SQLITE_ACCESS_READWRITE => info.readable && info.writable,
             _ => info.readable,
         })
+    }
+
+    /// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
+    fn actual(&self, path: &Path) -> PathBuf {
+        match self.databases.companion_at(path) {
+            Some((database, companion)) => database.companion_path(companion),
+            None => path.to_owned(),
+        }
     }
 
     pub(crate) fn full_pathname(&self, path: &Path) -> Result<PathBuf> {

@@ -14,6 +14,9 @@ const MOST_BY_DEFAULT: usize = 256 << 20;
 /// Fewest bytes, whatever is said.
 pub const FEWEST: usize = 1 << 20;
 
+/// The part of a database's memory in which SQLite keeps what a transaction changes before it writes pages away.
+const SPILL_SHARE: usize = 4;
+
 /// The resources of a process.
 pub struct Process {
     /// The memory.
@@ -49,6 +52,11 @@ impl Share {
     /// Most bytes that this database may have.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of changed pages that SQLite itself keeps for each connection, before it writes some away.
+    pub fn spill_bytes(&self) -> usize {
+        self.bytes / SPILL_SHARE
     }
 
     /// The memory.

@@ -89,6 +89,11 @@ impl Session {
         self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_in_use())
     }
 
+    /// The transaction that is in the journal, where that is ours, and one is.
+    pub fn journal_transaction(&self) -> Option<u64> {
+        self.journal.lock().as_ref().and_then(|journal| journal.lock().transaction())
+    }
+
     /// Whether a transaction of pages has begun.
     pub fn is_writing(&self) -> bool {
         self.writing.load(Ordering::Relaxed)

@@ -18,11 +18,23 @@ const REGIONS: usize = 4096;
 /// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
 const REGION_ALIGNMENT: usize = 64;
 
+/// Slots of the wal-index (SQLite's `wal.c`).
+pub(super) const WRITE_SLOT: usize = 0;
+pub(super) const CHECKPOINT_SLOT: usize = 1;
+pub(super) const READ_SLOTS: usize = 3;
+
 /// The slots that one handle holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeldSlots {
     shared: u8,
     exclusive: u8,
+}
+
+impl HeldSlots {
+    /// Whether its holder reads: it holds one of the slots of readers.
+    pub fn reads(self) -> bool {
+        self.shared >> READ_SLOTS != 0
+    }
 }
 
 /// The shared memory of one database.
@@ -70,9 +82,14 @@ impl SharedMemory {
         self.state.lock()
     }
 
-    /// A handle starts to use the memory.
-    pub fn join(&self) {
-        self.state().users += 1;
+    /// A handle starts to use the memory; the first does something before anybody else can.
+    pub fn join<E>(&self, first: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut state = self.state();
+        if state.users == 0 {
+            first()?;
+        }
+        state.users += 1;
+        Ok(())
     }
 
     /// A handle stops using the memory; with the last one it is gone, and the next user starts from zeros.
@@ -183,8 +200,11 @@ mod tests {
     fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
         let memory = SharedMemory::default();
         let (mut a, mut b) = (HeldSlots::default(), HeldSlots::default());
-        memory.join();
-        memory.join();
+        assert_eq!(memory.join(|| Err(1)), Err(1));
+        for _ in 0..2 {
+            let first = memory.state().users == 0;
+            assert_eq!(memory.join(|| if first { Ok(()) } else { Err(2) }), Ok(()));
+        }
         assert!(memory.map(0, 32768, false).unwrap().is_none());
         let region = memory.map(1, 32768, true).unwrap().unwrap();
         // SAFETY: region 1 holds 32768 bytes.

@@ -1,9 +1,9 @@
 //! Looking at a statement log that waits beside a database, without opening the database.
 
 use super::ownership;
-use super::registry::Companion;
 use super::sql;
 use super::statements::{Worth, version_text, worth};
+use super::tier;
 use crate::abi::statement::Value;
 use crate::capture::record::{self, Logged, Text};
 use crate::error::{Error, Result};
@@ -57,12 +57,13 @@ pub struct Transaction {
 /// # Errors
 /// Those of reading, and of a transaction that cannot be understood.
 pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) -> Result<Option<Waiting>> {
-    let path = log.map_or_else(|| Companion::StatementLog.of(database), Path::to_owned);
+    let [redo, beside] = tier::logs_of(medium, database)?;
+    let path = log.map_or(beside, Path::to_owned);
     if medium.info(&path)?.is_none() {
         return Ok(None);
     }
     let latch = Arc::new(SyncLatch::new());
-    let redo = RedoLog::open(medium.clone(), &Companion::Wal.of(database), latch.clone())?;
+    let redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
     let statements = StatementLog::open(medium.clone(), &path, latch)?;
     let (fate, records) = match worth(&redo, &statements, None)? {
         Worth::Nothing => (Fate::Removed, Vec::new()),

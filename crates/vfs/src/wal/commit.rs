@@ -23,16 +23,19 @@
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the database.
 
+use super::ahead::Ahead;
 use super::frames::{Frames, Transaction};
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
 use crate::error::Result;
+use crate::vfs::database::Database;
+use crate::vfs::registry::Companion;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{self, Durability};
 use litefoot_engine::log::statement::{Base, Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -373,11 +376,18 @@ impl Commits {
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
     }
 
-    /// Writes all that is committed as pages. Numbers a transaction if one is `counted`.
-    pub fn fold(&self, frames: &RwLock<Frames>, durability: Durability, counted: bool) -> Result<()> {
+    /// Writes all that is committed as pages, many new ones `ahead`, if that is given. Numbers a transaction if one is
+    /// `counted`.
+    pub fn fold(
+        &self,
+        frames: &RwLock<Frames>,
+        durability: Durability,
+        counted: bool,
+        ahead: Option<Ahead<'_>>,
+    ) -> Result<()> {
         let mut media = self.media.lock();
         let published = self.queue.lock().published;
-        let end = media.fold(&frames.read(), durability)?;
+        let end = media.fold(&frames.read(), durability, ahead)?;
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
@@ -419,8 +429,11 @@ impl Commits {
     }
 
     /// SQLite begins its log anew; everything is in the database file, and that is synced.
-    pub fn void(&self, frames: &RwLock<Frames>) -> Result<()> {
+    pub fn void(&self, frames: &RwLock<Frames>, database: &Database) -> Result<()> {
         self.leave(frames, |media| {
+            if database.awaits_tier() {
+                return media.move_to_tier(database);
+            }
             media.statements.retire();
             media.statements.sync()?;
             media.redo.reset();
@@ -432,15 +445,11 @@ impl Commits {
     pub fn delete(&self, frames: &RwLock<Frames>) -> Result<()> {
         self.leave(frames, |media| {
             media.statements.delete()?;
-            media.redo.delete()
+            Ok(media.redo.delete()?)
         })
     }
 
-    fn leave(
-        &self,
-        frames: &RwLock<Frames>,
-        end: impl FnOnce(&mut Media) -> litefoot_engine::device::Result<()>,
-    ) -> Result<()> {
+    fn leave(&self, frames: &RwLock<Frames>, end: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
         let mut media = self.media.lock();
         end(&mut media)?;
         // Before anybody can fold them once more.
@@ -490,6 +499,17 @@ impl Queue {
 }
 
 impl Media {
+    /// Everything is in the database file, and that is synced: removes both logs, and begins them anew beside the tier
+    /// device as soon as they can lie there.
+    fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+        self.statements.delete()?;
+        self.redo.delete()?;
+        database.move_to_tier()?;
+        self.statements.relocate(&database.statement_path());
+        self.redo.relocate(&database.companion_path(Companion::Wal));
+        Ok(())
+    }
+
     /// Makes the statement log ready for records up to `room` bytes.
     fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_engine::device::Result<()> {
         self.statements.reserve(room)?;
@@ -536,8 +556,33 @@ impl Media {
     }
 
     /// Brings all committed frames into the redo log; answers how many there are.
-    fn fold(&mut self, frames: &Frames, durability: Durability) -> Result<usize> {
-        let newest = frames.newest(self.logged);
+    fn fold(&mut self, frames: &Frames, durability: Durability, ahead: Option<Ahead<'_>>) -> Result<usize> {
+        let mut newest = frames.newest(self.logged);
+        let Some(ahead) = ahead else { return Ok(self.fold_newest(frames, newest, durability)?) };
+        let database = ahead.database;
+        let folded = ahead
+            .write(frames, self.logged, &self.redo, &mut newest)
+            .and_then(|len| Ok((len, self.fold_newest(frames, newest, durability)?)));
+        match folded {
+            Ok((Some(len), end)) => {
+                database.keep_behind_end(len);
+                Ok(end)
+            }
+            Ok((None, end)) => Ok(end),
+            Err(error) => {
+                database.end_behind_end();
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends these pages of the frames to the redo log.
+    fn fold_newest(
+        &mut self,
+        frames: &Frames,
+        newest: BTreeMap<u32, usize>,
+        durability: Durability,
+    ) -> litefoot_engine::device::Result<usize> {
         let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
         let transaction = redo::Transaction {
             slots: &[],

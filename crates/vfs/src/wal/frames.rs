@@ -19,10 +19,12 @@
 //!    slots of what it rolled back.
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
 
+use crate::allowance::SpillingCache;
 use crate::memory::MemoryFile;
 use litefoot_engine::device::Result;
-use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
-use std::collections::BTreeMap;
+use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A finished transaction: its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ struct Frame {
 /// The log in memory.
 pub struct Frames {
     memory: MemoryFile,
+    /// The cache of whoever writes to it.
+    cache: SpillingCache,
     page_bytes: usize,
     frames: Vec<Frame>,
     committed: usize,
@@ -68,11 +72,11 @@ const SCHEMA_COOKIE: usize = 40;
 impl Frames {
     /// The log as another process, or an earlier life of this one, left it: `bytes` end with the last
     /// frame of a transaction.
-    pub fn load(mut memory: MemoryFile, bytes: &[u8]) -> Result<Frames> {
+    pub fn load(mut memory: MemoryFile, cache: SpillingCache, bytes: &[u8]) -> Result<Frames> {
         memory.write(bytes, 0)?;
         let page_bytes = page_bytes_of(bytes);
         let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + page_bytes);
-        let mut frames = Frames { memory, page_bytes, frames: Vec::new(), committed, schema: 0 };
+        let mut frames = Frames { memory, cache, page_bytes, frames: Vec::new(), committed, schema: 0 };
         for number in 0..committed {
             frames.frames.push(frame_of(&bytes[frames.offset_of(number)..]));
         }
@@ -109,6 +113,27 @@ impl Frames {
         self.memory.read(buf, offset)
     }
 
+    /// Writes the checksums of all finished transactions anew.
+    ///
+    /// SQLite writes over frames of a transaction that it has spilled and are changed once more, and rewrites the
+    /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
+    /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
+    /// an index stands nobody looks at them, and the redo log has its own.
+    pub fn mend(&mut self) -> Result<()> {
+        let mut head = [0; HEADER_BYTES];
+        self.memory.read(&mut head, 0)?;
+        let Some((header, mut checksum)) = Header::decode(&head) else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes];
+        for number in 0..self.committed {
+            self.copy_page(number, &mut page)?;
+            let Frame { page_number, database_pages } = self.frames[number];
+            let (frame, next) = header.encode_frame(checksum, page_number, database_pages, &page);
+            self.memory.write(&frame, self.offset_of(number))?;
+            checksum = next;
+        }
+        Ok(())
+    }
+
     /// Takes what SQLite writes.
     pub fn write(&mut self, buf: &[u8], offset: usize) -> Result<Written> {
         self.memory.write(buf, offset)?;
@@ -129,6 +154,7 @@ impl Frames {
         if let Written::Commit(transaction) = written {
             self.note_schema(transaction)?;
         }
+        self.cache.passed((self.frames.len() - self.committed) * self.page_bytes);
         Ok(written)
     }
 
@@ -184,6 +210,16 @@ impl Frames {
         self.committed = 0;
     }
 
+    /// The numbers of the pages in some frames.
+    pub fn page_numbers(&self, frames: Range<usize>) -> BTreeSet<u32> {
+        self.frames.get(frames).unwrap_or_default().iter().map(|frame| frame.page_number).collect()
+    }
+
+    /// Bytes of the database after the last finished transaction.
+    pub fn database_bytes(&self) -> u64 {
+        u64::from(self.database_pages()) * self.page_bytes as u64
+    }
+
     /// The newest version of each page in the frames `first..committed`: page number and frame.
     pub fn newest(&self, first: usize) -> BTreeMap<u32, usize> {
         (first..self.committed).map(|number| (self.frames[number].page_number, number)).collect()
@@ -225,7 +261,7 @@ mod tests {
     const PAGE: usize = 512;
 
     fn frames() -> Frames {
-        Frames::load(crate::memory::tests::spilling(1 << 20), &[]).unwrap()
+        Frames::load(crate::memory::tests::spilling(1 << 20), SpillingCache::uncounted(), &[]).unwrap()
     }
 
     fn header() -> Vec<u8> {
@@ -267,7 +303,9 @@ mod tests {
         assert_eq!(page(&frames, 2), [7; PAGE]);
         let mut bytes = vec![0; offset(3)];
         frames.read(&mut bytes, 0).unwrap();
-        let loaded = Frames::load(crate::memory::tests::spilling(1 << 20), &bytes).unwrap();
+        let loaded =
+            Frames::load(crate::memory::tests::spilling(1 << 20), SpillingCache::uncounted(), &bytes)
+                .unwrap();
         assert_eq!((loaded.committed(), loaded.newest(0)), (3, [(3, 0), (4, 1), (7, 2)].into()));
     }
 
@@ -285,6 +323,25 @@ mod tests {
         }
         assert_eq!(frames.newest(0), [(3, 0), (4, 1)].into());
         assert_eq!(page(&frames, 0), [42; PAGE]);
+    }
+
+    #[test]
+    fn checksums_that_sqlite_got_wrong_are_mended() {
+        let mut frames = frames();
+        let first = Header::first(PAGE as u32);
+        let (head, checksum) = first.encode();
+        frames.write(&head, 0).unwrap();
+        write_frame(&mut frames, 0, 3, 0);
+        write_frame(&mut frames, 1, 4, 9);
+        frames.mend().unwrap();
+        let mut checksum = checksum;
+        for (number, expected) in [(3, 0), (4, 9)].into_iter().enumerate() {
+            let mut bytes = vec![0; FRAME_HEADER_BYTES + PAGE];
+            frames.read(&mut bytes, offset(number)).unwrap();
+            let (page, size, next) = first.decode_frame(checksum, &bytes).unwrap();
+            assert_eq!((page, size), expected);
+            checksum = next;
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `frames` | SQLite's log in it, and where transactions end |
+//! | `ahead` | new pages of a large transaction, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
 //! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
@@ -19,16 +20,18 @@
 //!    anybody else sees what it changed.
 //! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
 //!    commit returns. At `synchronous=NORMAL` it is durable soon after.
-//! 3. The database file is written in place only with pages that are in the redo log for good.
+//! 3. The database file is written in place only with pages that are in the redo log for good; behind its end
+//!    also with pages that a commit in the redo log will make count.
 //! 4. A commit that fails for want of space has not happened, and the database can go on.
 //!
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
-//!    or in the database file and synced. Frames behind them belong to transactions in the statement log or
+//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to transactions in the statement log or
 //!    in the queue.
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
+mod ahead;
 mod commit;
 mod file;
 mod flush;
@@ -36,6 +39,7 @@ mod frames;
 
 pub(crate) use file::WalFile;
 
+use crate::allowance::{Allowance, SpillingCache};
 use crate::capture::cause::Cause;
 use crate::error::{Error, Result};
 use crate::memory::{MakeSpill, MemoryFile, position};
@@ -43,6 +47,7 @@ use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
+use ahead::Ahead;
 use commit::Commits;
 use flush::Flush;
 pub use frames::Transaction;
@@ -82,8 +87,9 @@ impl Wal {
         let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let memory = MemoryFile::new(database.options().wal_memory, make_spill);
-        let frames = Frames::load(memory, &redo.read_all()?)?;
+        let memory = MemoryFile::new(Allowance::new(database), make_spill);
+        let frames = Frames::load(memory, SpillingCache::new(database), &redo.read_all()?)?;
+        database.note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), database.options().sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
         Ok(Wal {
@@ -129,6 +135,11 @@ impl Wal {
         self.schema.load(Ordering::Acquire)
     }
 
+    /// Makes the log one that SQLite can read from its beginning; nobody uses it.
+    pub fn mend(&self) -> Result<()> {
+        Ok(self.frames.write().mend()?)
+    }
+
     /// Takes what SQLite writes; answers the transaction that it completes.
     pub fn write(&self, database: &Database, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
         if offset == 0 {
@@ -138,6 +149,7 @@ impl Wal {
         let written = frames.write(buf, position(offset, buf.len())?)?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
+            database.note_needed(frames.database_bytes());
         }
         let page_bytes = frames.page_bytes();
         drop(frames);
@@ -156,7 +168,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, durability, false)
+        self.commits.fold(&self.frames, durability, false, None)
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
@@ -194,7 +206,8 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        self.commits.fold(&self.frames, Durability::Durable, true).inspect_err(|_| {
+        let ahead = Ahead { database, first: transaction.first };
+        self.commits.fold(&self.frames, Durability::Durable, true, Some(ahead)).inspect_err(|_| {
             self.commits.revoke(&self.frames, transaction);
         })
     }
@@ -226,7 +239,7 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, Durability::Buffered, true);
+        let folded = self.commits.fold(&self.frames, Durability::Buffered, true, None);
         // SQLite has published it.
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
@@ -269,14 +282,14 @@ impl Wal {
 
     /// Whether it should be written to the database file.
     pub fn is_large(&self, database: &Database) -> bool {
-        let limit = (database.options().wal_memory / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+        let limit = (database.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
         self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
     }
 
     /// It was written to the database file, as far as readers let it.
     pub fn checkpoint_done(&self, database: &Database) {
         let len = self.frames.read().len();
-        let next = if len < LEAST_LIMIT { 0 } else { len + database.options().wal_memory / 4 };
+        let next = if len < LEAST_LIMIT { 0 } else { len + database.wal_bytes() / 4 };
         self.limit.store(next, Ordering::Relaxed);
         self.note_fill(database.counters());
     }
@@ -316,6 +329,7 @@ impl Wal {
         // It would keep the wal-index alive, which the next log must not find.
         database.close_plain();
         database.sync_if_written()?;
+        database.forget_there();
         self.commits.delete(&self.frames)?;
         Ok(self.frames.write().set_len(0)?)
     }
@@ -328,7 +342,8 @@ impl Wal {
         }
         self.before_in_place()?;
         database.sync_if_written()?;
-        self.commits.void(&self.frames)
+        database.forget_there();
+        self.commits.void(&self.frames, database)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may

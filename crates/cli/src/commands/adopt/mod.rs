@@ -64,6 +64,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     let path = path_of(&args.database);
     let files = inspect::look(&path)?;
+    if let Some(away) = &files.away {
+        let what = format!("it is on litefoot, and parts of it live on {}", away.device.display());
+        return Err(Failure::file(&path, what).advice("Bring them home first: litefoot tier drain"));
+    }
     files.refuse_owned("Close the other program first, then adopt the database.")?;
     may_write(&path)?;
     let plan = Plan::new(&files, args.journal);

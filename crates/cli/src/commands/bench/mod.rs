@@ -83,6 +83,10 @@ pub struct Args {
     /// Which journals, where the experiment has a choice
     #[arg(long, value_name = "FAMILY")]
     journal: Option<Family>,
+
+    /// With hot chunks on a second device, where the experiment has a choice
+    #[arg(long)]
+    tier: bool,
 }
 
 /// A journal family on the command line.
@@ -175,9 +179,11 @@ fn unknown(name: &str) -> Failure {
 }
 
 fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
-    for (given, flag, name) in
-        [(args.cuts.is_some(), Flag::Cuts, "--cuts"), (args.journal.is_some(), Flag::Journal, "--journal")]
-    {
+    for (given, flag, name) in [
+        (args.cuts.is_some(), Flag::Cuts, "--cuts"),
+        (args.journal.is_some(), Flag::Journal, "--journal"),
+        (args.tier, Flag::Tier, "--tier"),
+    ] {
         if given && !experiment.flags.contains(&flag) {
             let what = format!("{name} means nothing to the experiment {}", experiment.name);
             return Err(Failure::new(what).advice(format!("Leave {name} out.")).code(2));
@@ -193,6 +199,7 @@ fn plain_options(args: &Args) -> Options {
         directory: args.dir.clone(),
         cuts: args.cuts,
         journals: args.journal.map(Journals::from).unwrap_or_default(),
+        tier: args.tier,
     }
 }
 

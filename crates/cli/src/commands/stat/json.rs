@@ -47,6 +47,17 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
     let stats = seen.map(|seen| -> Map<String, Value> {
         seen.reading.figures.iter().map(|(name, _, value)| (name.clone(), Value::from(*value))).collect()
     });
+    let tier = files.away.as_ref().map(|away| {
+        let overview = away.overview.as_ref().ok();
+        let wear = overview.map(litefoot_engine::tier::Overview::wear);
+        json!({
+            "device": away.device.to_string_lossy(),
+            "slots": overview.map(|overview| overview.slot_writes.len()),
+            "away": overview.map(|overview| overview.away),
+            "writes": overview.map(litefoot_engine::tier::Overview::writes),
+            "slot_writes": wear.map(|(min, median, max)| json!({"min": min, "median": median, "max": max})),
+        })
+    });
     json!({
         "database": files.path.to_string_lossy(),
         "bytes": files.bytes,
@@ -54,6 +65,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
         "journal": journal,
         "wal": wal,
         "statement_log": files.statement_log_bytes.map(|bytes| json!({"bytes": bytes})),
+        "tier": tier,
         "atomic_write_bytes": files.atomic_write_bytes,
         "owner": {
             "state": state,

@@ -68,9 +68,11 @@ impl Rates {
         self.get("commits_statements") + self.get("commits_pages")
     }
 
-    /// Bytes of blocks that were written to files of any kind.
+    /// Bytes of blocks that were written to files on flash. With a tier the logs are on its device, too.
     pub fn flash_bytes(&self) -> u64 {
-        self.ending(BLOCK_BYTES)
+        let tiered = self.gauge("tier.slots") > 0;
+        let on_flash = |file: &str| !tiered || !["tier", "redo_log", "statement_log"].contains(&file);
+        self.flash_bytes_by_file().filter(|(file, _)| on_flash(file)).map(|(_, bytes)| bytes).sum()
     }
 
     /// The same by kind of file, where there are any.

@@ -1,5 +1,6 @@
 //! What `litefoot stat` prints for people.
 
+use super::super::tier::{living, spread};
 use super::Seen;
 use crate::inspect::{Content, Files, Owner, process};
 use crate::output::{duration, grouped};
@@ -19,8 +20,20 @@ pub fn describe(files: &Files) -> Vec<Row> {
         add("change counter", header.change_counter.to_string());
         add("schema cookie", header.schema_cookie.to_string());
         add("written by", format!("SQLite {}", header.sqlite_version_text()));
-    } else {
+    } else if files.away.is_none() {
         add("pages", "0: an empty database".to_owned());
+    }
+    if let Some(away) = &files.away {
+        let device = away.device.display();
+        match &away.overview {
+            Ok(overview) => {
+                let (least, median, most) = overview.wear();
+                add("tier", format!("{} on {device}", living(overview.away)));
+                add("writes of the tier", grouped(overview.writes()));
+                add("writes of a tier slot", spread(least, median, most));
+            }
+            Err(why) => add("tier", format!("parts live on {device}, which cannot be read: {why}")),
+        }
     }
     add("rollback journal", journal(files));
     add("write-ahead log", wal(files));

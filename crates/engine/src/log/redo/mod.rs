@@ -41,6 +41,8 @@ use std::sync::Arc;
 
 /// Bytes of the buffer that are kept from one append to the next.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes by which a transaction goes beyond what was written before, so that its own bytes take the place of zeros.
+const LARGE_BYTES: u64 = 256 * 1024;
 /// Most pages in one write.
 const PAGES_PER_WRITE: usize = 256;
 
@@ -56,7 +58,7 @@ pub enum Durability {
 /// A transaction of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
-    /// Pages that were written ahead into slots, in order; see [`RedoLog::reserve_slot`].
+    /// Pages that were written ahead into slots, in order; see [`RedoLog::reserve_slots`].
     pub slots: &'a [(u32, PageSum)],
     /// The other pages it changed, each once.
     pub page_numbers: &'a [u32],
@@ -66,11 +68,11 @@ pub struct Transaction<'a> {
     pub database_pages: u32,
 }
 
-/// Room in the log for a page of a transaction that is not finished yet.
-pub struct Slot {
+/// Room in the log for pages of a transaction that is not finished yet.
+pub struct Slots {
     /// The log's file.
     pub file: Arc<dyn File>,
-    /// Where the page goes.
+    /// Where the first page goes; before each there is room for a frame's header.
     pub offset: u64,
     /// The header that [`Header::page_sum`] is asked of.
     pub header: Header,
@@ -140,6 +142,13 @@ impl RedoLog {
             log.unsynced = true;
         }
         Ok(log)
+    }
+
+    /// A log that has no file will have it at another place.
+    pub fn relocate(&mut self, path: &Path) {
+        if self.file.is_none() {
+            path.clone_into(&mut self.path);
+        }
     }
 
     /// Where the file is, or would be.
@@ -235,7 +244,12 @@ impl RedoLog {
         let header = self.begin(transaction.page_bytes)?;
         let behind_slots = self.frames + slots.len() as u32;
         let end = behind_slots + numbers.len() as u32;
-        self.reserve(header.frame_offset(end))?;
+        let end_offset = header.frame_offset(end);
+        if end_offset > self.allocated + LARGE_BYTES {
+            self.reserve_whole(end_offset)?;
+        } else {
+            self.reserve(end_offset)?;
+        }
         let mut checksum = self.close_slots(&header, transaction)?;
         let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
         for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
@@ -300,19 +314,20 @@ impl RedoLog {
         Ok((read == words.len()).then(|| [word(0), word(4)]))
     }
 
-    /// Room for page number `slot`, from 0, of a transaction that is not finished: it may be written, and
-    /// written again, ahead of [`RedoLog::append`], and does not count before.
-    pub fn reserve_slot(&mut self, page_bytes: u32, slot: u32) -> Result<Slot> {
+    /// Room for `count` pages, from number `first` (from 0), of a transaction that is not finished: they are
+    /// written, and may be written again, ahead of [`RedoLog::append`], and do not count before.
+    pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<Slots> {
         let header = self.begin(page_bytes)?;
-        self.reserve(header.frame_offset(self.frames + slot + 1))?;
+        self.reserve_whole(header.frame_offset(self.frames + first + count))?;
         self.latch.check(&self.path)?;
-        self.slots = self.slots.max(slot + 1);
+        self.slots = self.slots.max(first + count);
         self.unsynced = true;
         let file = match &self.file {
             Some(file) => file.clone(),
             None => self.medium.open(&self.path, FileKind::RedoLog, OpenMode::ReadWrite)?,
         };
-        Ok(Slot { file, offset: header.frame_offset(self.frames + slot) + FRAME_HEADER_BYTES as u64, header })
+        let offset = header.frame_offset(self.frames + first) + FRAME_HEADER_BYTES as u64;
+        Ok(Slots { file, offset, header })
     }
 
     /// Whether slots are in use: the log must not be begun anew.
@@ -421,6 +436,16 @@ impl RedoLog {
         let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
         self.latch.check(&self.path)?;
         self.allocated = space::grow(&*file, self.allocated, end)?;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Reserves space of which every byte is written next: zeros would be written for nothing.
+    fn reserve_whole(&mut self, end: u64) -> Result<()> {
+        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.allocated = end;
         self.unsynced = true;
         Ok(())
     }

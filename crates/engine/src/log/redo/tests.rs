@@ -220,7 +220,7 @@ fn pages_written_ahead_are_joined_to_the_chain() {
     append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
     let mut sums = Vec::new();
     for (index, number) in [7, 8, 9].into_iter().enumerate() {
-        let slot = log.reserve_slot(PAGE as u32, index as u32).unwrap();
+        let slot = log.reserve_slots(PAGE as u32, index as u32, 1).unwrap();
         // Written twice: only the second version counts.
         for version in [2, 3] {
             slot.file.write_at(&page(number, version), slot.offset).unwrap();
@@ -242,10 +242,10 @@ fn pages_written_ahead_are_joined_to_the_chain() {
         assert_eq!(found, [Some(1), Some(3), Some(3), Some(3), Some(3)]);
     }
     // A transaction may consist of nothing else, and one that is given up leaves nothing.
-    let slot = log.reserve_slot(PAGE as u32, 0).unwrap();
+    let slot = log.reserve_slots(PAGE as u32, 0, 1).unwrap();
     slot.file.write_at(&page(4, 4), slot.offset).unwrap();
     log.discard_slots();
-    let slot = log.reserve_slot(PAGE as u32, 0).unwrap();
+    let slot = log.reserve_slots(PAGE as u32, 0, 1).unwrap();
     slot.file.write_at(&page(5, 5), slot.offset).unwrap();
     let sums = [(5, slot.header.page_sum(&page(5, 5)))];
     let transaction =

@@ -108,6 +108,13 @@ impl StatementLog {
         Ok(log)
     }
 
+    /// A log that has no file will have it at another place.
+    pub fn relocate(&mut self, path: &Path) {
+        if self.file.is_none() {
+            path.clone_into(&mut self.path);
+        }
+    }
+
     /// Where the file is, or would be.
     pub fn path(&self) -> &Path {
         &self.path

@@ -15,7 +15,26 @@ pub enum Order {
     Random,
 }
 
-/// A loaded database, in WAL mode and closed.
+/// SQLite's way of committing, which also decides what a transaction of reads costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// SQLite's default, a rollback journal.
+    Delete,
+    /// A write-ahead log.
+    Wal,
+}
+
+impl Journal {
+    /// What marks it in the names of figures.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Journal::Delete => "",
+            Journal::Wal => "_wal",
+        }
+    }
+}
+
+/// A loaded database, closed; with a rollback journal unless set otherwise.
 pub struct Database {
     pub path: PathBuf,
     pub bytes: u64,
@@ -48,9 +67,6 @@ pub fn load(data: &Data, order: Order, path: PathBuf, progress: &mut dyn Progres
         progress.advance(part.len() as u64)?;
     }
     end(&db, data, order).map_err(explain)?;
-    db.close().map_err(|(_, error)| explain(error))?;
-    let db = open().map_err(explain)?;
-    db.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).map_err(explain)?;
     db.close().map_err(|(_, error)| explain(error))?;
     super::memory::give_back();
     finished(path)
@@ -110,6 +126,24 @@ fn length(path: &Path) -> Result<u64> {
 }
 
 impl Database {
+    /// Changes how it commits.
+    pub fn set_journal(&self, journal: Journal) -> Result<()> {
+        let explain = |source| Error::Sqlite { what: format!("setting {}", self.path.display()), source };
+        let mode = match journal {
+            Journal::Delete => "delete",
+            Journal::Wal => "wal",
+        };
+        let db = Connection::open_with_flags_and_vfs(&self.path, OpenFlags::default(), "unix");
+        let db = db.map_err(explain)?;
+        let sql = format!("PRAGMA journal_mode={mode}");
+        let set: String = db.query_row(&sql, [], |row| row.get(0)).map_err(explain)?;
+        db.close().map_err(|(_, error)| explain(error))?;
+        if set == mode {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!("{}: its journal is {set} instead of {mode}", self.path.display())))
+    }
+
     /// Removes it: its room is wanted for the next.
     pub fn remove(&self) -> Result<()> {
         super::super::commit::remove_database(&self.path)

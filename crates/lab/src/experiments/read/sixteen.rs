@@ -2,7 +2,7 @@
 
 use super::Files;
 use super::data::Data;
-use super::load::{Database, Order, load};
+use super::load::{Database, Journal, Order, load};
 use super::memory::{give_back, resident_bytes};
 use super::queries::{Plan, Workload, together, touch_everything};
 use super::source::{Direct, LITEFOOT, STOCK, Source};
@@ -22,7 +22,10 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     // Not what the process has now: the allocator may keep something of the loading, and litefoot would not have to ask for it.
     let without = at_first + data.memory_bytes();
     let resident = memory(files, &data, &database)?.saturating_sub(without) as f64;
-    speed(files, &data, &database, figures, progress)?;
+    for journal in [Journal::Delete, Journal::Wal] {
+        database.set_journal(journal)?;
+        speed(files, &data, &database, journal, figures, progress)?;
+    }
     figures.set(format!("sixteen_resident_bytes.{LITEFOOT}"), resident);
     figures.set("ratio.sixteen_connections_memory", resident / database.bytes as f64);
     database.remove()
@@ -50,9 +53,11 @@ fn speed(
     files: &Files<'_>,
     data: &Data,
     database: &Database,
+    journal: Journal,
     figures: &mut Figures,
     progress: &mut dyn Progress,
 ) -> Result<()> {
+    let suffix = journal.suffix();
     let sides = [STOCK, LITEFOOT];
     progress.begin("sixteen connections", (files.sizes.rounds * sides.len()) as u64);
     let speeds = interleave(&sides, files.sizes.rounds, |round, side| {
@@ -64,9 +69,10 @@ fn speed(
         Ok(speed)
     })?;
     for (side, speeds) in sides.iter().zip(&speeds) {
-        figures.set(format!("sixteen_queries_per_s.{side}"), median(speeds.iter().copied()));
+        figures.set(format!("sixteen_queries{suffix}_per_s.{side}"), median(speeds.iter().copied()));
     }
-    figures.set("ratio.sixteen_connections_over_stock", median_ratio(&speeds[1], &speeds[0]));
+    let ratio = median_ratio(&speeds[1], &speeds[0]);
+    figures.set(format!("ratio.sixteen_connections_over_stock{suffix}"), ratio);
     Ok(())
 }
 

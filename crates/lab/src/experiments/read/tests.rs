@@ -24,9 +24,11 @@ fn a_small_run_has_every_figure_that_is_promised() {
     figures.check().unwrap();
     let mut names = Vec::new();
     for workload in ["point_auto", "point", "index", "range", "scan", "join"] {
-        for (side, suffix) in [("stock", ""), ("mmap", ""), ("stock", "_2t"), ("mmap", "_2t")] {
-            names.push(format!("ratio.{workload}_over_{side}{suffix}"));
-            names.push(format!("{workload}{suffix}_us.{side}"));
+        for suffix in ["", "_2t", "_wal", "_wal_2t"] {
+            for side in ["stock", "mmap"] {
+                names.push(format!("ratio.{workload}_over_{side}{suffix}"));
+                names.push(format!("{workload}{suffix}_us.{side}"));
+            }
         }
     }
     for case in ["scan_ordered", "scan_fragmented", "index_fragmented", "point", "range50", "range50_ordered"]
@@ -35,8 +37,13 @@ fn a_small_run_has_every_figure_that_is_promised() {
         names.extend(ratios.map(|ratio| format!("ratio.cold_{case}_{ratio}")));
         names.push(format!("cold_{case}_model_us.sd_a1.litefoot"));
     }
-    let others =
-        ["sixteen_connections_over_stock", "zipf_over_stock", "zipf_over_stock_2t", "zipf_reads_after_scan"];
+    let others = [
+        "sixteen_connections_over_stock",
+        "sixteen_connections_over_stock_wal",
+        "zipf_over_stock",
+        "zipf_over_stock_2t",
+        "zipf_reads_after_scan",
+    ];
     names.extend(others.map(|name| format!("ratio.{name}")));
     names.push("zipf_reads_before_scan.litefoot".to_owned());
     for name in names {

@@ -2,7 +2,7 @@
 
 use super::Files;
 use super::data::Data;
-use super::load::{Database, Order, copy, load};
+use super::load::{Database, Journal, Order, copy, load};
 use super::queries::{Plan, Workload, together, touch_everything};
 use super::source::{Direct, LITEFOOT, MMAP, STOCK, Source};
 use crate::Result;
@@ -30,21 +30,35 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     let stock = load(&data, Order::Key, files.directory.join("warm.db"), progress)?;
     // Litefoot owns what it has open. With a file of its own all sides stay warm from round to round.
     let own = copy(&stock, files.directory.join("warm-litefoot.db"))?;
-    let mut opened = open(&stock, &own)?;
+    for journal in [Journal::Delete, Journal::Wal] {
+        [&stock, &own].into_iter().try_for_each(|database| database.set_journal(journal))?;
+        of_journal(files, &data, (&stock, &own), journal, figures, progress)?;
+    }
+    [stock, own].iter().try_for_each(Database::remove)
+}
+
+fn of_journal(
+    files: &Files<'_>,
+    data: &Data,
+    (stock, own): (&Database, &Database),
+    journal: Journal,
+    figures: &mut Figures,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let mut opened = open(stock, own)?;
     progress.begin("warming up", opened.len() as u64);
     for side in &opened {
         side.connections
             .iter()
-            .try_for_each(|connection| touch_everything(&side.source, connection, &data))?;
+            .try_for_each(|connection| touch_everything(&side.source, connection, data))?;
         progress.advance(1)?;
     }
     for threads in THREADS {
         for workload in WORKLOADS {
-            measure(files, &data, &mut opened, (workload, threads), figures, progress)?;
+            measure(files, data, &mut opened, (workload, threads, journal), figures, progress)?;
         }
     }
-    opened.into_iter().try_for_each(|side| side.source.close(side.connections))?;
-    [stock, own].iter().try_for_each(Database::remove)
+    opened.into_iter().try_for_each(|side| side.source.close(side.connections))
 }
 
 fn open(stock: &Database, own: &Database) -> Result<Vec<Opened>> {
@@ -64,15 +78,16 @@ fn measure(
     files: &Files<'_>,
     data: &Data,
     opened: &mut [Opened],
-    (workload, threads): (Workload, usize),
+    (workload, threads, journal): (Workload, usize, Journal),
     figures: &mut Figures,
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let rounds = files.sizes.rounds;
-    let name = match threads {
-        1 => workload.name().to_owned(),
-        _ => format!("{}_{threads}t", workload.name()),
+    let suffix = match threads {
+        1 => journal.suffix().to_owned(),
+        _ => format!("{}_{threads}t", journal.suffix()),
     };
+    let name = format!("{}{suffix}", workload.name());
     progress.begin(&name, (rounds * NAMES.len()) as u64);
     let times = interleave(&[0, 1, 2], rounds, |round, side| {
         let plans = (0..threads)
@@ -86,7 +101,6 @@ fn measure(
     for (side, times) in NAMES.iter().zip(&times) {
         figures.set(format!("{name}_us.{side}"), median(times.iter().copied()));
     }
-    let suffix = if threads == 1 { String::new() } else { format!("_{threads}t") };
     for (side, times_of_side) in NAMES.iter().zip(&times).take(2) {
         let ratio = median_ratio(times_of_side, &times[2]);
         figures.set(format!("ratio.{}_over_{side}{suffix}", workload.name()), ratio);

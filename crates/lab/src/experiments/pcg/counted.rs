@@ -1,0 +1,116 @@
+//! What reaches the device of a transaction, on a medium that counts.
+//!
+//! What a transaction changes is counted where SQLite says it with nothing around it: in the write-ahead log that it
+//! writes with an unbounded cache, one frame for each page.
+
+use super::load::{Keys, SCHEMA, Timing, insert};
+use super::side::{INF, LITEFOOT, MODES, STOCK, Side};
+use super::speed::check;
+use super::{Plan, Task};
+use crate::Result;
+use crate::experiments::commit::remove_database;
+use crate::harness::{Latencies, Progress};
+use crate::report::Figures;
+use litefoot_engine::device::{CountingMedium, FileKind, OsMedium};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a page and of its frame.
+const PAGE_BYTES: f64 = 4096.0;
+const FRAME_BYTES: f64 = 4096.0 + 24.0;
+/// One row in so many is updated.
+const SCATTER: i64 = 97;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Bulk,
+    Scattered,
+}
+
+pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
+    progress.begin("counting", 3 + MODES.len() as u64 * 5);
+    let path = task.directory.join("counted.db");
+    let cases = [
+        ("", task.plan("10m"), Work::Bulk),
+        ("_100m", task.plan("100m"), Work::Bulk),
+        ("_scattered", task.plan("10m"), Work::Scattered),
+    ];
+    for (suffix, plan, work) in cases {
+        let changed = changed(&path, &plan, work)?;
+        progress.advance(1)?;
+        for mode in MODES {
+            let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+            let side = Side::litefoot_on(LITEFOOT, &task.options(""), Arc::new(medium.clone()))?;
+            let written = written(&side, &medium, &path, mode, &plan, work)?;
+            figures.set(format!("write_amplification{suffix}.{mode}"), written / changed);
+            progress.advance(1)?;
+            if suffix == "_100m" {
+                continue;
+            }
+            let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+            let side = Side::stock_on(STOCK, Arc::new(medium.clone()))?;
+            let written = self::written(&side, &medium, &path, mode, &plan, work)?;
+            figures.set(format!("write_amplification{suffix}_stock.{mode}"), written / changed);
+            progress.advance(1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the pages that the transaction changes.
+fn changed(path: &Path, plan: &Plan, work: Work) -> Result<f64> {
+    let medium = CountingMedium::new(Arc::new(OsMedium::new()));
+    let side = Side::stock_on(INF, Arc::new(medium.clone()))?;
+    let db = side.open(path, "wal")?;
+    prepare(&side, &db, plan, work)?;
+    let before = medium.snapshot();
+    transact(&side, &db, plan, work)?;
+    let frames = (medium.snapshot() - before).of(FileKind::RedoLog).bytes_written as f64 / FRAME_BYTES;
+    side.close(db)?;
+    remove_database(path)?;
+    Ok(frames.floor() * PAGE_BYTES)
+}
+
+/// Bytes written for it.
+fn written(
+    side: &Side,
+    medium: &CountingMedium,
+    path: &Path,
+    mode: &str,
+    plan: &Plan,
+    work: Work,
+) -> Result<f64> {
+    let db = side.open(path, mode)?;
+    prepare(side, &db, plan, work)?;
+    let before = medium.snapshot();
+    transact(side, &db, plan, work)?;
+    side.close(db)?;
+    let written = (medium.snapshot() - before).total().block_bytes_written as f64;
+    check(side, path, plan.rows())?;
+    remove_database(path)?;
+    Ok(written)
+}
+
+fn prepare(side: &Side, db: &Connection, plan: &Plan, work: Work) -> Result<()> {
+    db.execute_batch(SCHEMA).map_err(|error| side.explain(error))?;
+    if work == Work::Scattered { fill(side, db, plan) } else { Ok(()) }?;
+    // Nothing of that is to be counted.
+    let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    Ok(())
+}
+
+fn transact(side: &Side, db: &Connection, plan: &Plan, work: Work) -> Result<()> {
+    if work == Work::Bulk {
+        return fill(side, db, plan);
+    }
+    let update = "UPDATE t SET value = upper(value) WHERE rowid % ?1 = 0";
+    db.execute(update, [SCATTER]).map(drop).map_err(|error| side.explain(error))
+}
+
+fn fill(side: &Side, db: &Connection, plan: &Plan) -> Result<()> {
+    let mut timing = Timing { inserts: Latencies::new()?, commit: Duration::ZERO, elapsed: Duration::ZERO };
+    insert(db, Keys::Random, 0, plan.rows(), &mut timing).map_err(|error| side.explain(error))
+}

@@ -1,0 +1,208 @@
+//! Transactions that are larger than the memory for them: power cuts, full disks and rollbacks while pages are written away.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::{Connection, ErrorCode};
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::{Faults, Random, SyncSite};
+use litefoot_engine::device::{FileKind, SimMedium};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
+const CLEANERS: [&str; 3] = ["auto", "caller", "background"];
+/// Rows of a large transaction, a page each.
+const ROWS: i64 = 150;
+
+struct Setup {
+    medium: SimMedium,
+    vfs: Vfs,
+    db: Connection,
+}
+
+fn open(medium: &SimMedium, options: &str) -> (Vfs, Connection) {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut list = Options::default();
+    list.set_list(options).unwrap();
+    let name = format!("large-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let vfs = Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    (vfs, db)
+}
+
+/// A database with some rows, all in its file, whose next transaction does not fit into memory.
+fn prepared(mode: &str, cleaner: &str) -> Setup {
+    let medium = SimMedium::new();
+    let (vfs, db) = open(&medium, &format!("wal_memory=64K&cleaner={cleaner}"));
+    db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+    db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    insert(&db, 0..40, 1).unwrap();
+    drop(db);
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10").unwrap();
+    Setup { medium, vfs, db }
+}
+
+fn insert(db: &Connection, ids: std::ops::Range<i64>, version: u8) -> litefoot::rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("INSERT OR REPLACE INTO t VALUES(?1, ?2)")?;
+    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
+}
+
+/// The transaction: rows that are new, rows that were there, and some of them twice, with something undone in between.
+fn transact(db: &Connection) -> litefoot::rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    insert(db, 40..ROWS, 2)?;
+    insert(db, 0..40, 2)?;
+    db.execute_batch("SAVEPOINT s")?;
+    insert(db, 20..ROWS + 60, 9)?;
+    db.execute_batch("ROLLBACK TO s")?;
+    insert(db, 10..30, 2)?;
+    db.execute_batch("COMMIT")
+}
+
+/// How many rows there are of each version; sound otherwise.
+fn state(db: &Connection) -> Result<(i64, i64), String> {
+    let sql =
+        "SELECT total(hex(substr(v, 3500)) = '01'), total(hex(substr(v, 3500)) = '02'), count(*) FROM t";
+    let row = db.query_row(sql, [], |row| {
+        Ok((row.get::<_, f64>(0)? as i64, row.get::<_, f64>(1)? as i64, row.get::<_, i64>(2)?))
+    });
+    let (old, new, all) = row.map_err(|error| error.to_string())?;
+    let integrity: String =
+        db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(|error| error.to_string())?;
+    if integrity == "ok" && all == old + new {
+        Ok((old, new))
+    } else {
+        Err(format!("{old} {new} {all} {integrity}"))
+    }
+}
+
+const BEFORE: (i64, i64) = (40, 0);
+const AFTER: (i64, i64) = (0, ROWS);
+
+#[test]
+fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {
+    for (number, mode) in MODES.into_iter().enumerate() {
+        for cleaner in CLEANERS {
+            let Setup { medium, vfs, db } = prepared(mode, cleaner);
+            let from = medium.operations();
+            transact(&db).unwrap();
+            let to = medium.operations();
+            let mut random = Random::new(number as u64);
+            let step = ((to - from) / 60).max(1);
+            for point in (from..=to).step_by(step).chain([to]) {
+                let mut replay = medium.replay();
+                replay.advance(point);
+                let (_vfs, db) = open(&replay.cut(&mut random), "");
+                let found = state(&db).unwrap();
+                assert!(found == BEFORE || found == AFTER, "{mode} {cleaner} at {point}: {found:?}");
+                assert!(point < to || found == AFTER, "{mode} {cleaner}: the commit was lost");
+            }
+            drop((db, vfs));
+        }
+    }
+}
+
+/// The file is synced before the commit that makes its new pages count, and the log after: each of these syncs is left
+/// out once.
+#[test]
+fn the_syncs_of_a_large_commit_are_needed() {
+    for mode in ["delete", "wal"] {
+        for kind in [FileKind::Database, FileKind::RedoLog] {
+            let spoiled = |faulty: bool| {
+                (0..60).any(|seed| {
+                    let Setup { medium, vfs, db } = prepared(mode, "caller");
+                    if faulty {
+                        // The first of the database is that of its new pages.
+                        let which = (kind == FileKind::Database).then_some(0);
+                        medium.set_faults(Faults::ignoring(SyncSite::File(kind), which));
+                    }
+                    transact(&db).unwrap();
+                    let image = medium.cut(&mut Random::new(seed));
+                    drop((db, vfs));
+                    let (_vfs, db) = open(&image, "");
+                    state(&db) != Ok(AFTER)
+                })
+            };
+            assert!(!spoiled(false), "{mode}: something is lost though all was synced");
+            assert!(spoiled(true), "{mode}: nobody misses the sync of {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_fails_the_transaction_and_nothing_else() {
+    for mode in MODES.into_iter().chain(["memory"]) {
+        for cleaner in CLEANERS {
+            meet_a_full_disk(mode, cleaner, "normal");
+        }
+        // A connection that keeps its lock cannot tell the end of a rollback by it.
+        meet_a_full_disk(mode, "caller", "exclusive");
+    }
+}
+
+fn meet_a_full_disk(mode: &str, cleaner: &str, locking: &str) {
+    let Setup { medium, vfs, db } = prepared(mode, cleaner);
+    let what = format!("{mode} {cleaner} {locking}");
+    db.execute_batch(&format!("PRAGMA locking_mode={locking}; PRAGMA journal_mode={mode}")).unwrap();
+    let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+    let (mut failed, mut done) = (0, false);
+    for more in (0..4_000_000).step_by(60_000) {
+        medium.set_faults(Faults::full_at((used + more) as u64));
+        match transact(&db) {
+            Ok(()) => {
+                done = true;
+                break;
+            }
+            Err(error) => {
+                let code = error.sqlite_error_code();
+                assert_eq!(code, Some(ErrorCode::DiskFull), "{what} {more}: {error}");
+                let _ = db.execute_batch("ROLLBACK");
+                failed += 1;
+            }
+        }
+        assert_eq!(state(&db), Ok(BEFORE), "{what} {more}");
+    }
+    assert!(done && failed > 1, "{what}: {failed}");
+    assert_eq!(state(&db), Ok(AFTER));
+    medium.set_faults(Faults::default());
+    insert(&db, 0..5, 1).unwrap();
+    drop(db);
+    let db = vfs.open("/app.db").unwrap();
+    assert_eq!(state(&db), Ok((5, ROWS - 5)), "{what}");
+}
+
+#[test]
+fn a_rollback_leaves_nothing_behind() {
+    for mode in MODES {
+        for cleaner in CLEANERS {
+            let Setup { medium, vfs, db } = prepared(mode, cleaner);
+            let database = |medium: &SimMedium| {
+                let files = medium.files();
+                files.into_iter().find(|(_, kind, _)| *kind == FileKind::Database).unwrap().2
+            };
+            let before = database(&medium);
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 0..300, 2).unwrap();
+            db.execute_batch("ROLLBACK").unwrap();
+            assert!(database(&medium) == before, "{mode} {cleaner}: the file has changed");
+            assert_eq!(state(&db), Ok(BEFORE));
+            transact(&db).unwrap();
+            assert_eq!(state(&db), Ok(AFTER));
+            drop((db, vfs));
+        }
+    }
+}
+
+#[test]
+fn cleanings_are_counted() {
+    let Setup { medium: _medium, vfs: _vfs, db } = prepared("delete", "caller");
+    transact(&db).unwrap();
+    let figure = |name: &str| -> i64 {
+        db.query_row("SELECT value FROM litefoot_stats WHERE name = ?1", [name], |row| row.get(0)).unwrap()
+    };
+    assert!(figure("cleanings") > 2);
+    assert!(figure("cleaned_bytes") > 40 * 4096);
+    assert!(figure("cleaning_waits") > 2);
+    assert_eq!(figure("held_memory_bytes"), 0);
+}
