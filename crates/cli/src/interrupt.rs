@@ -11,6 +11,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How soon a statement is interrupted once more.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The signal that asked us to stop; 0 for none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -33,12 +37,26 @@ pub fn listen(idle: Idle) {
         for signal in signals.forever() {
             let unanswered = SIGNAL.swap(signal, Ordering::Relaxed) != 0;
             match running().as_ref() {
-                Some(statement) if !unanswered => statement.interrupt(),
+                Some(statement) if !unanswered => {
+                    statement.interrupt();
+                    std::thread::spawn(keep_interrupting);
+                }
                 None if !unanswered && idle == Idle::Ask => {}
                 _ => std::process::exit(128 + signal),
             }
         }
     });
+}
+
+/// SQLite interrupts only a statement that runs: one that begins right after the signal would not know of it.
+fn keep_interrupting() {
+    loop {
+        std::thread::sleep(AGAIN);
+        match running().as_ref() {
+            Some(statement) if SIGNAL.load(Ordering::Relaxed) != 0 => statement.interrupt(),
+            _ => return,
+        }
+    }
 }
 
 /// Fails when somebody asked us to stop.
@@ -64,6 +82,10 @@ pub fn forget_ctrl_c() -> Result<(), Failure> {
 /// Until the guard is dropped, a signal interrupts the statement that runs on this connection.
 pub fn watch(connection: &rusqlite::Connection) -> Watch {
     *running() = Some(connection.get_interrupt_handle());
+    if SIGNAL.load(Ordering::Relaxed) != 0 {
+        // It came before there was anything to interrupt.
+        std::thread::spawn(keep_interrupting);
+    }
     Watch
 }
 

@@ -81,7 +81,8 @@ impl FileObject {
         // statement of the connection.
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
-            use_pool(handle, database.share().spill_bytes());
+            use_pool(handle);
+            handle.set_spill(database.share().spill_bytes(database.options().sla_size == 0));
         }
         if !database.holds_back() {
             return;
@@ -102,12 +103,11 @@ impl FileObject {
     }
 }
 
-/// Tells SQLite to ask for pages by address, and to keep what a transaction changes. What the application says
-/// later counts. Both work without a look at the database.
-fn use_pool(db: Db, spill_bytes: usize) {
+/// Tells SQLite to ask for pages by address. What the application says later counts. This works without a look at the
+/// database.
+fn use_pool(db: Db) {
     // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
     let _ = db.execute("PRAGMA mmap_size=1");
-    let _ = db.execute(&format!("PRAGMA cache_spill=-{}", spill_bytes / 1024));
 }
 
 /// The session behind a connection's main database, where that is ours.

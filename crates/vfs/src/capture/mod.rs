@@ -88,6 +88,8 @@ pub(crate) struct Capture {
     barred: AtomicBool,
     /// How often the connection's page cache may still be tried to be made small.
     cache_attempts: AtomicU32,
+    /// Whether SQLite was told to keep changed pages as it should with a log; unknown where the application says how many.
+    spill: Mutex<Option<bool>>,
     /// Statements that started since there is nothing to capture: the database has no write-ahead log.
     resting: AtomicU32,
     /// One more than the generation of the log in which there was none.
@@ -183,6 +185,7 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
+            spill: Mutex::new(database.is_pooled().then_some(false)),
             resting: AtomicU32::new(0),
             without_log: AtomicU64::new(0),
             no_ends: AtomicBool::new(false),
@@ -237,6 +240,24 @@ impl Capture {
         if attempts > 0 {
             let settled = self.db.execute(SMALL_CACHE).is_ok();
             self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
+        }
+    }
+
+    /// The application says itself how much of a transaction SQLite keeps.
+    pub fn keep_spill(&self) {
+        if !self.is_busy() {
+            *self.spill.lock() = None;
+        }
+    }
+
+    /// Tells SQLite how much of a transaction it should keep, where that has changed.
+    fn settle_spill(&self) {
+        let has_log = !self.is_without_log();
+        let mut spill = self.spill.lock();
+        if *spill == Some(!has_log) {
+            *spill = Some(has_log);
+            drop(spill);
+            self.db.set_spill(self.database.share().spill_bytes(has_log));
         }
     }
 
@@ -307,6 +328,7 @@ impl Capture {
             return;
         }
         self.settle_cache();
+        self.settle_spill();
         if self.rests() {
             self.busy.store(false, Ordering::Relaxed);
             return;

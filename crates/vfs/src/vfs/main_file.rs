@@ -127,6 +127,11 @@ impl MainFile {
                     capture.keep_cache();
                 }
             }
+            ("cache_spill", Some(_)) => {
+                if let Some(capture) = self.session.capture() {
+                    capture.keep_spill();
+                }
+            }
             // A full disk that only this connection knows.
             ("max_page_count", Some(_)) => {
                 if let Some(capture) = self.session.capture() {

@@ -88,7 +88,7 @@ impl Wal {
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let memory = MemoryFile::new(Allowance::new(database), make_spill);
-        let frames = Frames::load(memory, SpillingCache::new(database), &redo.read_all()?)?;
+        let frames = Frames::load(memory, SpillingCache::new(database, true), &redo.read_all()?)?;
         database.note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), database.options().sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());

@@ -28,6 +28,7 @@ pub const SECTION: Section = Section {
     source: "",
     about: "A table of rows of 200 to 350 bytes and an index. Warm: all of it in memory. Cold: nothing in memory, and memory for \
         a third of the file. SQLite's own cache has its default size. Above 1 litefoot is faster.",
+    terms: &[],
     experiments: &["read"],
     charts: &[
         Chart {

@@ -105,7 +105,7 @@ impl Held {
             pages: BTreeMap::new(),
             homes: BTreeMap::new(),
             memory: Allowance::new(database),
-            cache: SpillingCache::new(database),
+            cache: SpillingCache::new(database, false),
             noted: 0,
             copies: 0,
             writes: 0,
