@@ -105,7 +105,7 @@ const STEPS: &[Step] = &[
 
 /// Builds SQLite twice more: no step of the checks.
 const SQLITE: Step =
-    Step { name: "sqlite", does: "the pool under other builds of SQLite", run: sqlite::check };
+    Step { name: "sqlite", does: "the pool and the tier under other builds of SQLite", run: sqlite::check };
 
 const BOARDS: Step = Step {
     name: "boards",

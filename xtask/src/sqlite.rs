@@ -1,4 +1,4 @@
-//! The tests of the pool on other builds of SQLite.
+//! The tests of the pool, and of the tier, on other builds of SQLite.
 //!
 //! One checks itself at every step: it would say that a page it was lent has changed, or that an answer of a file's is
 //! none that it may give. The other maps no file, as builds for some systems do, and reads every page. Each has a
@@ -17,7 +17,8 @@ pub fn check() -> Result<Tally> {
     let mut total = Tally::default();
     for (name, flags) in BUILDS {
         println!("{name}: {flags}");
-        let mut command = process::cargo_command(&["test", "--locked", "-p", "litefoot", "--test", "pool"]);
+        let tests = ["test", "--locked", "-p", "litefoot", "--test", "pool", "--test", "tier"];
+        let mut command = process::cargo_command(&tests);
         command.arg("--target-dir").arg(target_directory(name)).env("LIBSQLITE3_FLAGS", flags);
         total.add(process::tally(&mut command)?);
     }

@@ -59,6 +59,23 @@ pub enum Error {
     /// A report could not be turned into JSON.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The process that ran it had no result.
+    #[error("its process ended without a result ({0})")]
+    Ended(String),
+    /// The program with the other stores is not there, or has none.
+    #[error(
+        "the other stores are in a program of their own, which is not beside this one: \
+         cargo build --release -p litefoot-peers --features peers"
+    )]
+    Peers,
+    /// One of the other stores, or the program that has them, failed.
+    #[error("{name}: {what}")]
+    Peer {
+        /// Its name.
+        name: String,
+        /// What it says.
+        what: String,
+    },
     /// Somebody asked us to stop.
     #[error("stopped before it was done")]
     Stopped,

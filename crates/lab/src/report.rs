@@ -13,7 +13,8 @@
 //! 1. These three keys, in this order, and no other.
 //! 2. Every figure is a finite number under a name of `a-z`, `0-9`, `_` and `.`, in the order in which the
 //!    experiment reports them. Units stand at the end of the first part: `p50_us.wal_full`, `bytes_per_txn.litefoot`.
-//! 3. The names of an experiment's figures do not depend on the machine or on `--quick`.
+//! 3. The names of an experiment's figures do not depend on the machine or on `--quick`; `peers` lacks the stores that were
+//!    left out of the build.
 
 use crate::harness::Environment;
 use crate::{Error, Result};
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct Figures {
     numbers: Vec<(String, f64)>,
     alarms: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Figures {
@@ -46,6 +48,16 @@ impl Figures {
     /// Says that something is wrong: it is shown, and the program's exit code is not 0.
     pub fn alarm(&mut self, what: impl Into<String>) {
         self.alarms.push(what.into());
+    }
+
+    /// Says what must be known to read them: it is shown below them, and is not in the JSON.
+    pub fn note(&mut self, what: impl Into<String>) {
+        self.notes.push(what.into());
+    }
+
+    /// What must be known to read them.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// What is wrong.

@@ -76,6 +76,7 @@ fn every_option_is_told_with_its_default() {
         for option in litefoot::Options::names().split(", ") {
             let default = match options.get(option).unwrap().as_str() {
                 "16777216" => "16M".to_owned(),
+                "8388608" => "8M".to_owned(),
                 "4194304" => "4M".to_owned(),
                 default => default.to_owned(),
             };

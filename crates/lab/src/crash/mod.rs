@@ -1,6 +1,6 @@
 //! The crash simulator: real SQLite on a simulated medium, the power cut at any operation.
 //!
-//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`](litefoot_engine::device::SimMedium) and notes, for
+//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`] and notes, for
 //! every transaction, at which operation its commit had returned and what the database then held,
 //! according to a plain model (`model.rs`) that knows nothing of files. A cut then takes any point of the
 //! run, makes the files as the power cut could leave them, opens them again, and compares:

@@ -7,6 +7,7 @@ mod commit;
 mod crash;
 mod group;
 mod pcg;
+pub(crate) mod peers;
 mod psqlite;
 mod read;
 mod smile;
@@ -138,6 +139,12 @@ pub const ALL: &[Experiment] = &[
         flags: &[],
         run: psqlite::run,
     },
+    Experiment {
+        name: "peers",
+        description: "durable commits and reads of redb, LMDB, fjall, RocksDB and libSQL, in the same rounds",
+        flags: &[],
+        run: peers::run,
+    },
 ];
 
 /// The experiment of that name.
@@ -146,6 +153,14 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 }
 
 impl Experiment {
+    /// What it needs and does not find: `peers` has a program that is built apart.
+    ///
+    /// # Errors
+    /// That of its run, [`Error::Peers`](crate::Error::Peers).
+    pub fn prepared(&self) -> Result<()> {
+        if self.name == "peers" { peers::prepared() } else { Ok(()) }
+    }
+
     /// Runs it.
     ///
     /// # Errors

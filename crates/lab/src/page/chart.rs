@@ -117,6 +117,8 @@ pub struct Section {
     pub source: &'static str,
     /// What it is about, and what differs from the paper.
     pub about: &'static str,
+    /// Terms that must be explained; mostly none.
+    pub terms: &'static [Printed],
     /// The experiments that it shows.
     pub experiments: &'static [&'static str],
     /// Its charts.

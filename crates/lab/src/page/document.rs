@@ -91,6 +91,7 @@ fn section(contents: &Contents<'_>, section: &Section) -> String {
         let _ = writeln!(text, "<p class=\"source\">{}</p>", escape(section.source));
     }
     let _ = writeln!(text, "<p>{}</p>", escape(section.about));
+    text.push_str(&table::terms(section));
     for report in section.experiments.iter().filter_map(|name| contents.report(name)) {
         let _ = writeln!(text, "<p class=\"command\"><code>{}</code></p>", escape(&command(report)));
     }
@@ -108,7 +109,10 @@ fn chart(chart: &Chart, report: &Report) -> String {
     let wide = if chart.shape == Shape::Table && chart.series.len() > 3 { " class=\"wide\"" } else { "" };
     let mut text =
         format!("<figure id=\"{}\"{wide}>\n<figcaption><h3>{}</h3>", chart.id, escape(chart.title));
-    let about: Vec<&str> = [chart.redraws, chart.unit].into_iter().filter(|part| !part.is_empty()).collect();
+    let about: Vec<&str> = [chart.redraws, chart.unit, if chart.even { "dotted: alike" } else { "" }]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
     let _ = writeln!(text, "<p class=\"about\">{}</p></figcaption>", escape(&about.join(" · ")));
     let grid = chart.grid(report);
     match marks::drawing(chart, report) {

@@ -1,6 +1,6 @@
 //! Tables: the numbers of a chart, and all figures of an experiment.
 
-use super::chart::{Chart, Number};
+use super::chart::{Chart, Number, Printed, Section};
 use super::marks::{Grid, data};
 use super::number::{escape, number};
 use crate::report::Report;
@@ -56,6 +56,15 @@ pub fn printed(chart: &Chart) -> String {
     }
     text.push_str("</dl>\n");
     text
+}
+
+/// The terms of a section.
+pub fn terms(section: &Section) -> String {
+    if section.terms.is_empty() {
+        return String::new();
+    }
+    let term = |term: &Printed| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term.what), escape(term.value));
+    format!("<dl class=\"terms\">\n{}</dl>\n", section.terms.iter().map(term).collect::<String>())
 }
 
 /// All figures of an experiment, folded.

@@ -1,6 +1,7 @@
 use super::chart::{Section, Shape, Source};
 use super::*;
 use crate::experiments::Options;
+use crate::experiments::peers::stores::OTHERS;
 use crate::harness::Environment;
 use crate::report::Figures;
 use std::collections::BTreeSet;
@@ -154,6 +155,17 @@ fn the_page_needs_nothing_from_elsewhere_and_names_what_it_draws() {
     }
 }
 
+#[test]
+fn what_a_file_says_cannot_become_markup() {
+    let mut report = reports().remove(0);
+    let evil = "x\"><script>alert(1)</script>";
+    report.experiment = evil.to_owned();
+    report.environment.cpu = evil.to_owned();
+    report.environment.sqlite_flags = evil.to_owned();
+    let html = page(&[report]);
+    assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
+}
+
 /// Short runs of all experiments, as they were written.
 fn samples() -> Vec<Report> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports");
@@ -170,7 +182,12 @@ fn the_experiments_have_every_figure_that_a_chart_names() {
         for name in
             chart.series.iter().flat_map(|series| chart.points.iter().filter_map(|p| series.figure(p)))
         {
-            assert!(figures.get(&name).is_some(), "{}: {name}", chart.id);
+            // A store that was left out of the build has no figures at all.
+            let store = name.rsplit('.').next().unwrap().trim_start_matches("litefoot_over_");
+            let left_out = chart.experiment == "peers"
+                && OTHERS.iter().any(|other| other.name == store)
+                && figures.get(&format!("txn_per_s.{store}")).is_none();
+            assert!(left_out || figures.get(&name).is_some(), "{}: {name}", chart.id);
         }
     }
     for (experiment, figure, ..) in papers::HEADLINES {

@@ -4,6 +4,7 @@
 
 mod behind_stock;
 mod full;
+mod large;
 mod pool;
 mod threads;
 mod tiny;

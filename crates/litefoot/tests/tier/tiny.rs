@@ -184,29 +184,3 @@ fn any_half_of_the_first_chunk_is_made_whole_from_the_log() {
         }
     }
 }
-
-/// What a large transaction has written behind the end stays there when the file, shorter than a chunk, comes home for a
-/// journal.
-#[test]
-fn a_large_transaction_over_two_databases_of_a_tiny_file() {
-    for mode in ["delete", "persist"] {
-        let medium = SimMedium::new();
-        let vfs = vfs(&medium);
-        let db = vfs.open(format!("{TIERED}&wal_memory=64k")).unwrap();
-        db.execute_batch(&format!(
-            "PRAGMA page_size=512; PRAGMA journal_mode={mode}; PRAGMA cache_size=5; {CREATE}"
-        ))
-        .unwrap();
-        db.execute_batch("INSERT INTO t VALUES(1, randomblob(5000)); DELETE FROM t; VACUUM").unwrap();
-        assert!(is_marked(&medium));
-        db.execute_batch("ATTACH 'file:/db/two.db' AS two; CREATE TABLE two.u(a)").unwrap();
-        db.execute_batch("BEGIN; INSERT INTO two.u VALUES(1)").unwrap();
-        for id in 0..400 {
-            db.execute("INSERT INTO t VALUES(?1, zeroblob(3000))", [id]).unwrap();
-        }
-        db.execute_batch("COMMIT").unwrap();
-        assert_eq!(count(&db), 400, "{mode}");
-        drop(db);
-        assert_eq!(stock(&medium).unwrap(), 400, "{mode}");
-    }
-}

@@ -1,7 +1,7 @@
 //! Counting what is written to the files beside a database.
 //!
 //! Logs and journals open their files through a [`Meter`], which counts accepted writes and syncs by kind of file
-//! and passes everything on as it is. The database file itself is not behind it: `vfs/database.rs` counts there, so
+//! and passes everything on as it is. The database file itself is not behind it: `vfs/database/content.rs` counts there, so
 //! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
 
 use super::{Page, Stats};

@@ -3,6 +3,7 @@
 //! What is measured, and how, is the lab's; `table` turns its figures into rows and columns, `report` runs all
 //! experiments and writes their page.
 
+mod child;
 mod report;
 mod table;
 mod watch;
@@ -34,6 +35,7 @@ Examples:
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
   litefoot bench --all --quick --report out       roughly, in less than five minutes
   litefoot bench --report out --from out/*.json   the page alone, from what was measured before")]
@@ -55,7 +57,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "cuts", "journal"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -73,6 +75,10 @@ pub struct Args {
     /// How many power cuts, where the experiment makes some
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
+
+    /// What stands before each bar
+    #[arg(long, hide = true)]
+    place: Option<String>,
 
     /// Which journals, where the experiment has a choice
     #[arg(long, value_name = "FAMILY")]
@@ -117,10 +123,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     // First, so that an experiment of minutes does not end with a file that cannot be written.
     let json = args.json.as_deref().map(|path| WholeFile::create(path, JSON_ADVICE)).transpose()?;
-    let report = experiment.run(&options, &mut Watcher::default()).map_err(|error| explain(&error))?;
+    let report =
+        experiment.run(&options, &mut Watcher::at(args.place.clone())).map_err(|error| explain(&error))?;
     output.line(format!("{}: {}", experiment.name, experiment.description))?;
     output.line(format!("{}\n", report.environment.summary()))?;
     output.text(table::of(&report.figures))?;
+    if !report.figures.notes().is_empty() {
+        output.line(format!("\n{}", report.figures.notes().join("\n")))?;
+    }
     if report.environment.build != "release" {
         output.line("\nThis is a debug build: its times mean nothing.")?;
     }
@@ -141,7 +151,13 @@ fn page(directory: &std::path::Path, args: &Args, output: &mut Output) -> Result
     }
     interrupt::listen(Idle::Ask);
     let options = plain_options(args);
-    let jobs: Vec<(&Experiment, &Options)> = experiments::ALL.iter().map(|known| (known, &options)).collect();
+    let mut jobs: Vec<(&Experiment, &Options)> = Vec::new();
+    for known in experiments::ALL {
+        match known.prepared() {
+            Ok(()) => jobs.push((known, &options)),
+            Err(why) => output.line(format!("without {}: {why}", known.name))?,
+        }
+    }
     let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
     report::all(directory, &jobs, args.quick, output)
 }

@@ -4,16 +4,15 @@
 //! `NAME.json` of each experiment that is done, and `report.html`. Both are written whenever an experiment is done,
 //! and each is replaced as a whole: an interrupt, a crash or a full disk costs the experiment that runs, no more.
 //!
-//! An experiment that fails does not keep the others from running; the page says which and why, and the exit code is 1.
+//! Each experiment runs in a process of its own (`child`): what one leaves in memory would be missing from what another
+//! says it needs. An experiment that fails does not keep the others from running; the page says which and why, and the exit code is 1.
 
-use super::watch::{Schedule, Watcher};
+use super::watch::Schedule;
 use super::whole::WholeFile;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, duration};
 use litefoot_lab::Error;
-use litefoot_lab::experiments::{Experiment, Options};
-use litefoot_lab::harness::Progress;
 use litefoot_lab::page::{Contents, GENERATOR};
 use litefoot_lab::report::Report;
 use std::io::Read;
@@ -69,17 +68,8 @@ impl Directory {
 /// An experiment that is to run; a trait, so that a test has some of its own.
 pub trait Job {
     fn name(&self) -> &str;
-    fn run(&self, progress: &mut dyn Progress) -> litefoot_lab::Result<Report>;
-}
-
-impl Job for (&Experiment, &Options) {
-    fn name(&self) -> &str {
-        self.0.name
-    }
-
-    fn run(&self, progress: &mut dyn Progress) -> litefoot_lab::Result<Report> {
-        self.0.run(self.1, progress)
-    }
+    /// Runs it, as so many of so many.
+    fn run(&self, place: &str) -> litefoot_lab::Result<Report>;
 }
 
 /// Runs the jobs one after the other and writes their page.
@@ -93,8 +83,7 @@ pub fn all(path: &Path, jobs: &[&dyn Job], quick: bool, output: &mut Output) -> 
     output.flush()?;
     for (index, job) in jobs.iter().enumerate() {
         let begun = Instant::now();
-        let name = format!("{}/{} {}", index + 1, jobs.len(), job.name());
-        let result = job.run(&mut Watcher::at(name));
+        let result = job.run(&format!("{}/{} {}", index + 1, jobs.len(), job.name()));
         schedule.took(job.name(), begun.elapsed());
         match result {
             Ok(report) => done.push(report),
@@ -181,7 +170,8 @@ pub fn from(path: &Path, files: &[PathBuf], output: &mut Output) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> Result<Report, Failure> {
+/// The report in a file.
+pub fn read(path: &Path) -> Result<Report, Failure> {
     let mut text = String::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(LONGEST_JSON).read_to_string(&mut text))

@@ -16,9 +16,9 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// For one of several experiments.
-    pub fn at(place: String) -> Watcher {
-        Watcher { place: Some(place), ..Watcher::default() }
+    /// With something before each stage, where the experiment is one of several.
+    pub fn at(place: Option<String>) -> Watcher {
+        Watcher { place, ..Watcher::default() }
     }
 }
 
@@ -60,9 +60,10 @@ impl Schedule {
             "group" => (8, 30),
             "ssl" => (30, 120),
             "crash" => (10, 50),
-            "smile" => (30, 180),
+            "smile" => (15, 180),
             "read" => (40, 600),
-            "psqlite" => (30, 240),
+            "psqlite" => (10, 240),
+            "peers" => (20, 90),
             _ => (40, 300),
         };
         Duration::from_secs(if self.quick { quick } else { full })

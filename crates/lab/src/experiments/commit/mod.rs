@@ -38,7 +38,8 @@ mod counted;
 mod floor;
 pub(super) mod side;
 mod timed;
-mod workload;
+pub(super) mod values;
+pub(super) mod workload;
 
 use super::Options;
 use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};

@@ -1,19 +1,13 @@
 //! The transactions, the same for every side.
 
 use super::side::Side;
+use super::values::{ROWS, Values};
 use crate::{Error, Result};
 use rusqlite::Connection;
 
-/// Rows that the updates find.
-const ROWS: i64 = 20_000;
-/// Of the updates, this share goes to the first [`HOT_ROWS`].
-const HOT_PERCENT: u64 = 90;
-const HOT_ROWS: i64 = ROWS / 20;
-const TEXT_BYTES: usize = 100;
-
-const SCHEMA: &str = "CREATE TABLE item(id INTEGER PRIMARY KEY, body TEXT NOT NULL, number INTEGER NOT NULL, value REAL NOT NULL); \
+pub const SCHEMA: &str = "CREATE TABLE item(id INTEGER PRIMARY KEY, body TEXT NOT NULL, number INTEGER NOT NULL, value REAL NOT NULL); \
      CREATE INDEX item_number ON item(number);";
-const INSERT: &str = "INSERT INTO item(body, number, value) VALUES (?1, ?2, ?3)";
+pub const INSERT: &str = "INSERT INTO item(body, number, value) VALUES (?1, ?2, ?3)";
 const UPDATE: &str = "UPDATE item SET body = ?1, value = ?2 WHERE id = ?3";
 
 /// A kind of transaction.
@@ -122,46 +116,10 @@ impl Workload {
     }
 }
 
-/// The values of a seed.
-struct Values(fastrand::Rng);
-
-impl Values {
-    fn new(seed: u64) -> Values {
-        Values(fastrand::Rng::with_seed(seed))
-    }
-
-    fn text(&mut self) -> String {
-        (0..TEXT_BYTES).map(|_| self.0.alphanumeric()).collect()
-    }
-
-    fn number(&mut self) -> i64 {
-        i64::from(self.0.i32(..))
-    }
-
-    fn value(&mut self) -> f64 {
-        self.0.f64()
-    }
-
-    /// The row of an update.
-    fn row(&mut self) -> i64 {
-        let rows = if self.0.u64(0..100) < HOT_PERCENT { HOT_ROWS } else { ROWS };
-        1 + self.0.i64(0..rows)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiments::commit::side::SIDES;
-
-    #[test]
-    fn updates_go_where_they_shall() {
-        let mut values = Values::new(7);
-        let hot = (0..10_000).filter(|_| values.row() <= HOT_ROWS).count();
-        // 90 % aimed, and 5 % of the rest by chance: 90.5 %.
-        assert!((8900..9200).contains(&hot), "{hot}");
-        assert_eq!(values.text().len(), TEXT_BYTES);
-    }
 
     #[test]
     fn a_lost_or_changed_row_is_seen() {

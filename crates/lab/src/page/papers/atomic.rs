@@ -11,6 +11,7 @@ pub const SECTION: Section = Section {
     about: "The paper builds SQLite with SQLITE_ENABLE_ATOMIC_WRITE for file systems that never tear a page; litefoot takes that for \
         granted nowhere and writes a transaction's pages to a log, in one write and one sync. An insert into a table without an \
         index, journal_mode=PERSIST, synchronous=FULL.",
+    terms: &[],
     experiments: &["atomic"],
     charts: &[
         Chart {

@@ -5,6 +5,7 @@
 
 mod atomic;
 mod pcg;
+mod peers;
 mod psqlite;
 mod read;
 mod smile;
@@ -16,6 +17,7 @@ use super::chart::Section;
 /// All sections, in the order of the page.
 pub const ALL: &[Section] = &[
     stock::SECTION,
+    peers::SECTION,
     read::SECTION,
     smile::SECTION,
     ssl::SECTION,

@@ -37,6 +37,7 @@ pub const SECTION: Section = Section {
     about: "The databases of Android's browser, messages, phone book and alarms, driven through real SQLite on modelled devices with \
         the paper's parameters (its table II): 256 MiB of NAND, filled to 90 %, and a PRAM. The paper's PRAM is full of other \
         databases; here the number of chunks says how much there is.",
+    terms: &[],
     experiments: &["psqlite"],
     charts: &[
         Chart {

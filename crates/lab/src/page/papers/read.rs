@@ -28,6 +28,7 @@ pub const SECTION: Section = Section {
     source: "",
     about: "A table of rows of 200 to 350 bytes and an index. Warm: all of it in memory. Cold: nothing in memory, and memory for \
         a third of the file. SQLite's own cache has its default size. Above 1 litefoot is faster.",
+    terms: &[],
     experiments: &["read"],
     charts: &[
         Chart {
@@ -40,6 +41,7 @@ pub const SECTION: Section = Section {
                 run("one thread", "ratio.{}_over_stock"),
                 run("two threads", "ratio.{}_over_stock_2t"),
                 run("against mapped files", "ratio.{}_over_mmap"),
+                run("one thread, WAL mode", "ratio.{}_over_stock_wal"),
             ],
             ..READ
         },
@@ -75,6 +77,7 @@ pub const SECTION: Section = Section {
             shape: Shape::Table,
             points: &[
                 point("ratio.sixteen_connections_over_stock", "sixteen connections: speed over SQLite's"),
+                point("ratio.sixteen_connections_over_stock_wal", "the same in WAL mode"),
                 point("ratio.sixteen_connections_memory", "their memory over that of the pool"),
                 point("ratio.zipf_over_stock", "Zipf, memory for a tenth: speed over SQLite's"),
                 point("ratio.zipf_over_stock_2t", "the same with two threads"),

@@ -11,6 +11,7 @@ pub const SECTION: Section = Section {
     about: "A sequential scan that counts 32-bit integers above a threshold. The thesis has a server (32 processors, 1 GB of pages) \
         and an ODROID-C2 board (4 processors, 256 MB); times of other machines do not compare, shapes do. Figure 4.5 \
         takes a machine with two NUMA nodes.",
+    terms: &[],
     experiments: &["smile"],
     charts: &[
         Chart {

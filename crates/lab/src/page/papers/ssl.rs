@@ -19,6 +19,7 @@ pub const SECTION: Section = Section {
     source: "J.-H. Park, G. Oh, S.-W. Lee, SQL Statement Logging for Making SQLite Truly Lite, 2018",
     about: "The paper's traces are not public: these transactions have the numbers of its table (files, transactions, statements, \
         bytes of SQL). Both sides in WAL mode at synchronous=FULL, closing included.",
+    terms: &[],
     experiments: &["ssl"],
     charts: &[
         Chart {

@@ -30,6 +30,7 @@ pub const SECTION: Section = Section {
     source: "",
     about: "Transactions of one row, inserts and updates, each durable when it returns (but for NORMAL). Closing the \
         database belongs to the time. Bytes are those of the blocks of 4 KiB handed to the device.",
+    terms: &[],
     experiments: &["commit", "group", "crash"],
     charts: &[
         Chart {

@@ -1,4 +1,5 @@
 use super::*;
+use litefoot_lab::experiments::Options;
 use litefoot_lab::harness::Environment;
 use litefoot_lab::report::Figures;
 
@@ -14,7 +15,7 @@ impl Job for (&str, Fake) {
         self.0
     }
 
-    fn run(&self, _: &mut dyn Progress) -> litefoot_lab::Result<Report> {
+    fn run(&self, _: &str) -> litefoot_lab::Result<Report> {
         match self.1 {
             Fake::Works => {
                 let mut figures = Figures::new();

@@ -1,0 +1,107 @@
+//! Litefoot beside other embedded stores: the experiment `peers`.
+
+use crate::experiments::peers::stores::{Known, OTHERS, OURS};
+use crate::page::chart::{Chart, PLAIN, Point, Printed, Section, Shape, point, printed, run};
+
+const fn of(known: Known) -> Point {
+    point(known.name, known.label)
+}
+
+const STORES: &[Point] = &[
+    of(OURS[0]),
+    of(OURS[1]),
+    of(OTHERS[4]),
+    of(OTHERS[0]),
+    of(OTHERS[1]),
+    of(OTHERS[2]),
+    of(OTHERS[3]),
+    of(OURS[2]),
+    of(OURS[3]),
+];
+
+const fn settings(known: Known) -> Printed {
+    printed(known.label, known.settings)
+}
+
+const SETTINGS: &[Printed] = &[
+    settings(OURS[0]),
+    settings(OURS[1]),
+    settings(OTHERS[4]),
+    settings(OTHERS[0]),
+    settings(OTHERS[1]),
+    settings(OTHERS[2]),
+    settings(OTHERS[3]),
+    settings(OURS[2]),
+    settings(OURS[3]),
+];
+
+const PEERS: Chart = Chart { experiment: "peers", points: STORES, ..PLAIN };
+
+pub const SECTION: Section = Section {
+    id: "peers",
+    title: "Litefoot and other stores",
+    source: "",
+    about: "One row and one index entry, durable when the commit returns. SQLite, libSQL and litefoot do it in SQL; the others are \
+        trees of keys and values, and a second tree stands for the index. All take turns in one run, with their ordinary \
+        durable settings, which stand below, and their defaults otherwise. A store that was left out of the build has no figures.",
+    terms: SETTINGS,
+    experiments: &["peers"],
+    charts: &[
+        Chart {
+            id: "peers-speed",
+            title: "Durable commits of one row",
+            unit: "commits a second",
+            series: &[run("", "txn_per_s.{}")],
+            note: "Closing belongs to the time, and is much of it in a short run. RocksDB and fjall leave their logs to the next opening.",
+            ..PEERS
+        },
+        Chart {
+            id: "peers-bytes",
+            title: "Bytes written for a commit",
+            unit: "bytes",
+            series: &[run("", "bytes_per_txn.{}")],
+            note: "Blocks of 4 KiB handed to the device, each once between two syncs of a file, closing included.",
+            ..PEERS
+        },
+        Chart {
+            id: "peers-syncs",
+            title: "Syncs of a commit",
+            unit: "syncs",
+            series: &[run("", "syncs_per_txn.{}")],
+            ..PEERS
+        },
+        Chart {
+            id: "peers-ratio",
+            even: true,
+            title: "Durable commits: litefoot over each",
+            unit: "litefoot (WAL, FULL) over the store",
+            points: &[
+                of(OURS[0]),
+                of(OURS[1]),
+                of(OTHERS[4]),
+                of(OTHERS[0]),
+                of(OTHERS[1]),
+                of(OTHERS[2]),
+                of(OTHERS[3]),
+            ],
+            series: &[run("", "ratio.litefoot_over_{}")],
+            ..PEERS
+        },
+        Chart {
+            id: "peers-latency",
+            title: "Latency of a commit",
+            shape: Shape::Table,
+            unit: "µs",
+            series: &[run("median", "p50_us.{}"), run("99 %", "p99_us.{}")],
+            ..PEERS
+        },
+        Chart {
+            id: "peers-reads",
+            title: "Warm reads",
+            shape: Shape::Table,
+            series: &[run("by id, µs", "point_us.{}"), run("scan, ns a row", "scan_ns_per_row.{}")],
+            note: "A row by its id is a transaction of its own.",
+            ..PEERS
+        },
+    ],
+};
