@@ -42,7 +42,7 @@ impl Failure {
     /// The user, or the system, asked us to stop; exit code 128 + signal, as shells expect.
     pub fn interrupted(signal: i32) -> Failure {
         let code = u8::try_from(128 + signal).unwrap_or(130);
-        Failure::new("interrupted; everything that was begun has been undone").code(code)
+        Failure::new("interrupted; what was unfinished has been undone").code(code)
     }
 
     /// Says something else, with the same exit code.

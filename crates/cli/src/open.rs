@@ -190,6 +190,8 @@ fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {
             .advice(format!("Create it first: mkdir -p {}", directory.display()));
     }
     match detail {
+        // Where the advice is not in it already: a log that cannot be made beside the database.
+        Some(detail) if detail.ends_with("(os error 13)") => Failure::new(detail).advice(PERMISSIONS),
         Some(detail) => Failure::new(detail),
         None => Failure::file(path, format!("cannot be opened: {message}")).advice(PERMISSIONS),
     }

@@ -195,6 +195,24 @@ fn check_explains_a_truncated_file() {
     }
 }
 
+/// A large transaction writes its new pages behind the end of the file; a crash leaves them there.
+#[test]
+fn pages_behind_the_end_are_in_nobodys_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "CREATE TABLE t(a); INSERT INTO t VALUES(1)"]);
+    let mut bytes = fs::read(directory.join("a.db")).unwrap();
+    bytes.extend([7; 3 * 4096]);
+    fs::write(directory.join("a.db"), &bytes).unwrap();
+    for arguments in [&["check", "a.db"][..], &["release", "a.db"]] {
+        let shown = succeed(directory, arguments);
+        assert!(shown.contains("12,288 bytes behind its last page are unused"), "{arguments:?}: {shown}");
+    }
+    assert!(succeed(directory, &["adopt", "a.db"]).contains("Nothing needs to be changed"));
+    succeed(directory, &["sql", "a.db", "VACUUM"]);
+    assert_eq!(succeed(directory, &["check", "a.db"]), "a.db: in order\n");
+}
+
 #[test]
 fn a_second_owner_is_told_who_is_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
@@ -296,4 +314,39 @@ fn a_full_disk_is_met_by_a_commit_in_wal_mode_too() {
         "{message}{output}"
     );
     assert!(output.contains("left:5"), "{output}");
+}
+
+/// The log is as large as the disk, and the database would be larger than what is left.
+const FULL_DISK_ADOPT: &str = r#"
+    set -e
+    mount -t tmpfs -o size=700k none disk
+    cd disk
+    cp ../a.db ../a.db-wal .
+    set +e
+    "$PROGRAM" adopt --yes a.db 2> ../message
+    echo "$?" > ../code
+    set -e
+    mount -o remount,size=2M ../disk
+    "$PROGRAM" adopt --yes a.db
+    ls
+"#;
+
+#[test]
+fn a_full_disk_does_not_pass_for_adopted() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let db = rusqlite::Connection::open(elsewhere.path().join("a.db")).unwrap();
+    let sql = "PRAGMA journal_mode=wal; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a); INSERT INTO t VALUES(zeroblob(500000))";
+    db.execute_batch(sql).unwrap();
+    for name in ["a.db", "a.db-wal"] {
+        fs::copy(elsewhere.path().join(name), directory.join(name)).unwrap();
+    }
+    let Some(output) = in_namespace(directory, FULL_DISK_ADOPT) else { return };
+    let output = stdout_of(output, "the script");
+    let message = fs::read_to_string(directory.join("message")).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}{output}");
+    assert!(message.contains("the disk is full"), "{message}");
+    assert_eq!(output.matches("adopted").count(), 1, "{output}");
+    assert!(output.ends_with("a.db\n"), "{output}");
 }

@@ -69,6 +69,9 @@ fn the_figures_of_a_running_owner_are_seen_from_outside() {
         }
         assert!(grown(&format!("{log}_block_bytes")) >= 20 * 4096, "{mode}");
         assert!(after["litefoot_stats"][format!("{log}_bytes")].as_i64().unwrap() > 0, "{mode}");
+        if mode == "wal" {
+            assert!(after["litefoot_stats"]["wal_limit_bytes"].as_i64().unwrap() >= 1 << 20);
+        }
         assert_eq!(after["owner"]["process"], owner.child.id());
         assert_eq!(after["owner"]["program"], "litefoot");
         let text = succeed(directory, &["stat", "a.db"]);

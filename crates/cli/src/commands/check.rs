@@ -55,6 +55,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     if found.is_empty() {
         output.line(format!("{}: in order", path.display()))?;
+        if let Some(note) = inspect::unused_note(&inspect::look(&path)?) {
+            output.line(format!("  {note}"))?;
+        }
     }
     output.flush()?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -68,6 +68,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let mut output = Output::new();
     output.line(format!("{}: complete, {} bytes", path.display(), grouped(files.bytes)))?;
+    if let Some(note) = inspect::unused_note(&files) {
+        output.line(format!("  {note}"))?;
+    }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
 }

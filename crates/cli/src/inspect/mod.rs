@@ -13,7 +13,7 @@ mod wal;
 pub use header::Header;
 pub use journal::{Content, Journal};
 pub use owner::{Owner, process, program};
-pub use problems::problems;
+pub use problems::{problems, unused_note};
 pub use tier::Away;
 pub use wal::Wal;
 

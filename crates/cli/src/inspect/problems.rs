@@ -1,7 +1,8 @@
 //! Litefoot's own invariants of the files, checked on what [`super::look`] has read.
 //!
 //! 1. The page size is one that SQLite knows, and the file is a whole number of pages.
-//! 2. With no log or journal in use, the file is as long as its header says.
+//! 2. With no log or journal in use, the file is at least as long as its header says. What a large transaction wrote behind
+//!    the end before a crash belongs to nobody ([`unused_bytes`]).
 //! 3. A write-ahead log or journal beside the database is one, and has the database's page size, or holds
 //!    the whole database in another: a VACUUM that was cut off.
 //!
@@ -12,6 +13,7 @@
 
 use super::Files;
 use super::journal::Content;
+use crate::output::grouped;
 
 /// What is wrong, one sentence each; empty when nothing is.
 pub fn problems(files: &Files) -> Vec<String> {
@@ -28,18 +30,15 @@ pub fn problems(files: &Files) -> Vec<String> {
         found.push("the header holds no valid page size".to_owned());
         return found;
     }
-    let log_in_use = files.wal.as_ref().is_some_and(|wal| wal.committed_frames > 0)
-        || matches!(&files.journal, Some(journal) if journal.content != Content::Finished);
-    if !files.bytes.is_multiple_of(page_bytes) && !log_in_use {
+    if !files.bytes.is_multiple_of(page_bytes) && !log_in_use(files) {
         found.push(format!(
             "the file has {} bytes, which is not a whole number of pages of {page_bytes} bytes: \
              its end was cut off, or something was appended",
             files.bytes
         ));
     }
-    let counts_match = header.version_valid_for == header.change_counter;
-    let expected = u64::from(header.pages) * page_bytes;
-    if counts_match && !log_in_use && header.pages > 0 && files.bytes / page_bytes != u64::from(header.pages)
+    if let Some(expected) = stated_bytes(files)
+        && files.bytes < expected
     {
         found.push(format!(
             "the header says {} pages ({expected} bytes), but the file has {} bytes",
@@ -49,6 +48,35 @@ pub fn problems(files: &Files) -> Vec<String> {
     journal_problems(files, header.page_bytes, &mut found);
     wal_problems(files, header.page_bytes, &mut found);
     found
+}
+
+/// Bytes behind the last page: what a large transaction had written there before a crash took it back. SQLite bears
+/// with them; they are overwritten as the database grows.
+fn unused_bytes(files: &Files) -> u64 {
+    stated_bytes(files).map_or(0, |stated| files.bytes.saturating_sub(stated))
+}
+
+/// What the user is told of them.
+pub fn unused_note(files: &Files) -> Option<String> {
+    match unused_bytes(files) {
+        0 => None,
+        unused => Some(format!(
+            "{} bytes behind its last page are unused, left by a transaction that was cut off; VACUUM gives them back",
+            grouped(unused)
+        )),
+    }
+}
+
+/// The length that the header states, where that holds: no log or journal knows better.
+fn stated_bytes(files: &Files) -> Option<u64> {
+    let header = files.header.as_ref()?;
+    let holds = header.version_valid_for == header.change_counter && header.pages > 0 && !log_in_use(files);
+    holds.then(|| u64::from(header.pages) * u64::from(header.page_bytes))
+}
+
+fn log_in_use(files: &Files) -> bool {
+    files.wal.as_ref().is_some_and(|wal| wal.committed_frames > 0)
+        || matches!(&files.journal, Some(journal) if journal.content != Content::Finished)
 }
 
 fn journal_problems(files: &Files, page_bytes: u32, found: &mut Vec<String>) {

@@ -30,7 +30,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file that litefoot has not made.
-    #[error("{}: is not a tier device of litefoot's, and is not overwritten; name another file, or remove it", path.display())]
+    #[error("{}: is not a tier device of litefoot's, and is not overwritten; name another file", path.display())]
     NotATier {
         /// The file.
         path: PathBuf,

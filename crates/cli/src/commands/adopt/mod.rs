@@ -11,7 +11,7 @@ mod plan;
 mod ways;
 
 use super::check::{foreign_key_findings, integrity_findings};
-use super::release::set_journal_mode;
+use super::release::{bring_home, set_journal_mode};
 use crate::failure::Failure;
 use crate::inspect::{self, Files};
 use crate::interrupt::{self, Idle};
@@ -66,7 +66,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let files = inspect::look(&path)?;
     if let Some(away) = &files.away {
         let what = format!("it is on litefoot, and parts of it live on {}", away.device.display());
-        return Err(Failure::file(&path, what).advice("Bring them home first: litefoot tier drain"));
+        return Err(Failure::file(&path, what)
+            .advice(format!("Bring them home first: litefoot tier drain {}", ways::quoted(&args.database))));
     }
     files.refuse_owned("Close the other program first, then adopt the database.")?;
     may_write(&path)?;
@@ -124,10 +125,15 @@ fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Fai
         output.line(format!("note              {}", printable(&finding)))?;
     }
     interrupt::check()?;
+    drop(watch);
+    if args.yes {
+        // Closing does this as well, and tells nobody that the disk was full.
+        bring_home(&database, "keep")?;
+    }
     if args.yes && args.journal == Mode::Wal {
+        let _watch = interrupt::watch(&database.connection);
         set_journal_mode(&database, "wal")?;
     }
-    drop(watch);
     drop(database);
     let after = inspect::look(&path_of(&args.database))?;
     Ok(inspect::problems(&after))

@@ -114,6 +114,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
+        if args.json.is_some() || args.quick || args.cuts.is_some() || args.journal.is_some() || args.tier {
+            return Err(Failure::new("which experiment?")
+                .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
+                .code(2));
+        }
         output.text(list())?;
         output.flush()?;
         return Ok(ExitCode::SUCCESS);

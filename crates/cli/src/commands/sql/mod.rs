@@ -37,8 +37,8 @@ Examples:
   litefoot sql --json app.db \"SELECT * FROM reading\" | jq .
   litefoot sql app.db                             the prompt; .help there lists what else it knows
 
-Blobs are shown in hexadecimal. JSON has one array of objects per statement that gives rows; CSV tells NULL
-(nothing) from an empty text (\"\").")]
+Blobs are shown in hexadecimal. JSON has one array of objects per statement that gives rows;
+CSV tells NULL (nothing) from an empty text (\"\").")]
 pub struct Args {
     /// The database: a path, or a URI beginning with file:
     database: String,

@@ -39,8 +39,8 @@ Examples:
 
 Bytes per commit are those of the 4 KiB blocks that are handed to the device.
 
-Exit codes: 0 done, or an endless --watch that Ctrl-C has ended; 1 failed; 130 a --watch with --count was
-interrupted.")]
+Exit codes: 0 done, or an endless --watch that Ctrl-C has ended; 1 failed; 130 a --watch with
+--count was interrupted.")]
 pub struct Args {
     /// The database
     database: String,

@@ -19,8 +19,8 @@ Examples:
   litefoot tier drain app.db
   litefoot tier drain app.db --tier /mnt/app.tier
 
-Exit codes: 0 everything is at home; 1 it is not, and nothing is lost; 130 interrupted, as 1. Whatever stops it,
-another drain goes on from there.")]
+Exit codes: 0 everything is at home; 1 it is not, and nothing is lost; 130 interrupted, as 1.
+Whatever stops it, another drain goes on from there.")]
 pub struct Args {
     /// The database
     database: String,

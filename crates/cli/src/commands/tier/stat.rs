@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::inspect::Away;
 use crate::output::{Output, grouped};
-use litefoot_engine::device::{FileKind, Medium, OpenMode, OsMedium};
+use litefoot_engine::device::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
 use litefoot_engine::tier::{self, Overview, Whereabouts};
 use serde_json::json;
 use std::path::PathBuf;
@@ -88,7 +88,14 @@ fn find(medium: &Arc<dyn Medium>, args: &Args) -> Result<(PathBuf, Overview), Fa
     let path = &args.path;
     let fail =
         |what: String| Failure::new(what).advice("Name a tier device, or a database whose chunks are away.");
-    let file = medium.open(path, FileKind::Database, OpenMode::ReadOnly).map_err(|e| fail(e.to_string()))?;
+    let open = medium.open(path, FileKind::Database, OpenMode::ReadOnly);
+    let file = open.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Failure::file(path, "no such file").advice("Check the path; nothing was created.")
+        }
+        ErrorKind::IsDirectory => fail(format!("{}: is a directory", path.display())),
+        _ => fail(error.to_string()),
+    })?;
     if let Some(away) = Away::read(medium, &*file).map_err(fail)? {
         let overview = away.overview.map_err(fail)?;
         return Ok((away.device, overview));
@@ -101,6 +108,9 @@ fn find(medium: &Arc<dyn Medium>, args: &Args) -> Result<(PathBuf, Overview), Fa
     match tier::look(medium, path) {
         Ok(Some(overview)) => Ok((path.clone(), overview)),
         Ok(None) => Err(fail(format!("{}: nothing was written to it yet", path.display()))),
+        Err(tier::Error::NotATier { .. }) => {
+            Err(fail(format!("{}: is neither a tier device nor a database", path.display())))
+        }
         Err(error) => Err(fail(error.to_string())),
     }
 }

@@ -595,6 +595,9 @@ impl Database {
         let opened = Arc::new(Wal::open(self, make_spill)?);
         *wal = Some(opened.clone());
         self.wal_generation.fetch_add(1, Ordering::Release);
+        drop(wal);
+        // For those who look from outside: nobody inside may ever ask.
+        Stats::set(&self.stats.wal_limit_bytes, self.wal_bytes() as u64);
         Ok(opened)
     }
 }
