@@ -206,3 +206,53 @@ fn cleanings_are_counted() {
     assert!(figure("cleaning_waits") > 2);
     assert_eq!(figure("held_memory_bytes"), 0);
 }
+
+/// At `synchronous=OFF` a transaction that shrinks the database may be lost. What the next one writes behind the new end, and
+/// what is cut off, must not be missed then.
+#[test]
+fn what_a_lost_transaction_had_cut_off_is_there_again() {
+    type Act = fn(&Connection);
+    let shrink_and_grow: Act = |db| {
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+    };
+    let shrink_and_roll_back: Act = |db| {
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute_batch("ROLLBACK").unwrap();
+    };
+    let grow_and_shrink: Act = |db| {
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+    };
+    for (number, act) in [shrink_and_grow, shrink_and_roll_back, grow_and_shrink].into_iter().enumerate() {
+        let medium = SimMedium::new();
+        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=caller");
+        db.execute_batch("PRAGMA auto_vacuum=full; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        insert(&db, 0..80, 1).unwrap();
+        drop(db);
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous=OFF").unwrap();
+        let from = medium.operations();
+        act(&db);
+        let to = medium.operations();
+        let mut random = Random::new(number as u64);
+        for point in from..=to {
+            let mut replay = medium.replay();
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db);
+            let expected = [(80, 0), (10, 0), (10, ROWS)];
+            assert!(
+                found.as_ref().is_ok_and(|found| expected.contains(found)),
+                "{number} at {point}: {found:?}"
+            );
+        }
+        drop((db, vfs));
+    }
+}
