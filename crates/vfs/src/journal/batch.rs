@@ -208,6 +208,11 @@ impl Batcher {
 
     fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
+            if !session.database.is_of_this_process() {
+                // What was written ahead is the parent's, and so is the thread that may be writing.
+                std::mem::forget(held);
+                return;
+            }
             // Nobody may write any more where others will.
             let _ = held.settle(&session.database);
             session.database.atomic().forget_ahead(&session.database, &held);
