@@ -128,7 +128,9 @@ impl Batcher {
             let settled = held.settle(&session.database);
             self.or_fail(session, settled)?;
         }
-        make_real(session, &journal)?;
+        // The log is void by then, and with it what was written away to it.
+        let real = make_real(session, &journal);
+        self.or_fail(session, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
             Batch::Held(held) => write_in_place(session, held),
