@@ -242,7 +242,7 @@ fn what_a_lost_transaction_had_cut_off_is_there_again() {
         act(&db);
         let to = medium.operations();
         let mut random = Random::new(number as u64);
-        for point in from..=to {
+        for point in (from..=to).chain(std::iter::repeat_n(to, 200)) {
             let mut replay = medium.replay();
             replay.advance(point);
             let (_vfs, db) = open(&replay.cut(&mut random), "");
@@ -309,4 +309,95 @@ fn meet_a_full_disk_in_both(mode: &str, locking: &str) {
         }
     }
     assert!(done && failed > 3, "{mode} {locking} {failed}");
+}
+
+/// Large transactions that grow and shrink the database, with checkpoints and readers in between: whatever the cut, one of
+/// the states is there, and all of it.
+#[test]
+fn a_database_that_shrinks_and_grows_is_one_of_its_states_after_a_cut() {
+    for (number, vacuum) in ["none", "full"].into_iter().enumerate() {
+        let medium = SimMedium::new();
+        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=background");
+        db.execute_batch(&format!("PRAGMA auto_vacuum={vacuum}; PRAGMA journal_mode=wal")).unwrap();
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        insert(&db, 0..40, 1).unwrap();
+        drop(db);
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10").unwrap();
+        let other = vfs.open("/app.db").unwrap();
+        let from = medium.operations();
+        let mut states = vec![state(&other).unwrap()];
+        let mut points = vec![from];
+        let mut step = |db: &Connection| {
+            states.push(state(db).unwrap());
+            points.push(medium.operations());
+        };
+        for round in 0..3 {
+            let reads = round == 1;
+            if reads {
+                other.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+            }
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 100..300 + 50 * round, 2).unwrap();
+            db.execute_batch("COMMIT").unwrap();
+            step(&db);
+            other.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).ok();
+            db.execute("DELETE FROM t WHERE id >= 20", []).unwrap();
+            step(&db);
+            if vacuum == "none" {
+                db.execute_batch("VACUUM").unwrap();
+            }
+            db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 1000..1150 + 20 * round, 2).unwrap();
+            db.execute_batch("SAVEPOINT s; DELETE FROM t; ROLLBACK TO s; COMMIT").unwrap();
+            step(&db);
+            if reads {
+                other.execute_batch("COMMIT").unwrap();
+            }
+            other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).ok();
+            db.execute("DELETE FROM t WHERE id >= 15", []).unwrap();
+            step(&db);
+        }
+        let to = medium.operations();
+        let mut random = Random::new(number as u64);
+        let mut replay = medium.replay();
+        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 250)) {
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db);
+            let least = points.partition_point(|known| *known <= point) - 1;
+            let sound = found.as_ref().is_ok_and(|found| states[least..].contains(found));
+            assert!(sound, "{vacuum} at {point}: {found:?}, {least}");
+        }
+        drop((db, other, vfs));
+    }
+}
+
+#[test]
+fn a_large_commit_over_two_databases_is_whole_after_a_cut() {
+    for mode in ["delete", "persist"] {
+        let Setup { medium, vfs, db } = prepared(mode, "background");
+        db.execute_batch("ATTACH '/other.db' AS other; CREATE TABLE other.u(id INTEGER PRIMARY KEY, v)")
+            .unwrap();
+        let from = medium.operations();
+        db.execute_batch("BEGIN; INSERT INTO other.u VALUES(1, 1)").unwrap();
+        insert(&db, 20..ROWS, 2).unwrap();
+        insert(&db, 0..20, 2).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+        let to = medium.operations();
+        let mut random = Random::new(1);
+        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 100)).chain([to]) {
+            let mut replay = medium.replay();
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db).unwrap();
+            db.execute_batch("ATTACH '/other.db' AS other").unwrap();
+            let others: i64 = db.query_row("SELECT count(*) FROM other.u", [], |row| row.get(0)).unwrap();
+            let expected = if others == 1 { AFTER } else { BEFORE };
+            assert_eq!(found, expected, "{mode} at {point}");
+            assert!(point < to || found == AFTER, "{mode}: the commit was lost");
+        }
+        drop((db, vfs));
+    }
 }
