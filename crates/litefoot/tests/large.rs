@@ -206,3 +206,198 @@ fn cleanings_are_counted() {
     assert!(figure("cleaning_waits") > 2);
     assert_eq!(figure("held_memory_bytes"), 0);
 }
+
+/// At `synchronous=OFF` a transaction that shrinks the database may be lost. What the next one writes behind the new end, and
+/// what is cut off, must not be missed then.
+#[test]
+fn what_a_lost_transaction_had_cut_off_is_there_again() {
+    type Act = fn(&Connection);
+    let shrink_and_grow: Act = |db| {
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+    };
+    let shrink_and_roll_back: Act = |db| {
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute_batch("ROLLBACK").unwrap();
+    };
+    let grow_and_shrink: Act = |db| {
+        db.execute_batch("BEGIN").unwrap();
+        insert(db, 100..100 + ROWS, 2).unwrap();
+        db.execute("DELETE FROM t WHERE id >= 10", []).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+    };
+    for (number, act) in [shrink_and_grow, shrink_and_roll_back, grow_and_shrink].into_iter().enumerate() {
+        let medium = SimMedium::new();
+        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=caller");
+        db.execute_batch("PRAGMA auto_vacuum=full; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        insert(&db, 0..80, 1).unwrap();
+        drop(db);
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous=OFF").unwrap();
+        let from = medium.operations();
+        act(&db);
+        let to = medium.operations();
+        let mut random = Random::new(number as u64);
+        for point in (from..=to).chain(std::iter::repeat_n(to, 200)) {
+            let mut replay = medium.replay();
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db);
+            let expected = [(80, 0), (10, 0), (10, ROWS)];
+            assert!(
+                found.as_ref().is_ok_and(|found| expected.contains(found)),
+                "{number} at {point}: {found:?}"
+            );
+        }
+        drop((db, vfs));
+    }
+}
+
+/// A commit over two databases goes back to SQLite's own protocol, and the disk is full then. The connection keeps its lock,
+/// and goes on.
+#[test]
+fn a_full_disk_in_a_commit_over_two_databases_spoils_no_later_one() {
+    for (mode, locking) in
+        [("delete", "exclusive"), ("delete", "normal"), ("persist", "exclusive"), ("truncate", "exclusive")]
+    {
+        meet_a_full_disk_in_both(mode, locking);
+    }
+}
+
+fn meet_a_full_disk_in_both(mode: &str, locking: &str) {
+    let (mut failed, mut done) = (0, false);
+    for more in (0..6_000_000).step_by(20_000) {
+        let Setup { medium, vfs, db } = prepared(mode, "caller");
+        db.execute_batch("ATTACH '/other.db' AS other; CREATE TABLE other.u(id INTEGER PRIMARY KEY, v)")
+            .unwrap();
+        db.execute_batch(&format!("PRAGMA main.journal_mode={mode}; PRAGMA main.locking_mode={locking}; INSERT INTO t VALUES(1000, 1); DELETE FROM t WHERE id = 1000"))
+            .unwrap();
+        let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+        medium.set_faults(Faults::full_at((used + more) as u64));
+        let both = |db: &Connection| {
+            db.execute_batch("BEGIN; INSERT INTO other.u VALUES(NULL, 1)")?;
+            insert(db, 20..40, 2)?;
+            insert(db, 40..ROWS, 2)?;
+            insert(db, 0..20, 2)?;
+            db.execute_batch("COMMIT")
+        };
+        let result = both(&db);
+        medium.set_faults(Faults::default());
+        if result.is_ok() {
+            assert_eq!(state(&db), Ok(AFTER), "{mode} {locking} {more}");
+            done = true;
+        } else {
+            let _ = db.execute_batch("ROLLBACK");
+            failed += 1;
+            assert_eq!(state(&db), Ok(BEFORE), "{mode} {locking} {more}");
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 10..40, 2).unwrap();
+            insert(&db, 0..10, 2).unwrap();
+            insert(&db, 40..ROWS, 2).unwrap();
+            db.execute_batch("COMMIT").unwrap();
+            assert_eq!(state(&db), Ok(AFTER), "{mode} {locking} {more}");
+        }
+        let (_vfs, after) = open(&medium.cut(&mut Random::new(1)), "");
+        assert_eq!(state(&after), Ok(AFTER), "{mode} {locking} {more} after a cut");
+        drop((db, vfs));
+        if done {
+            break;
+        }
+    }
+    assert!(done && failed > 3, "{mode} {locking} {failed}");
+}
+
+/// Large transactions that grow and shrink the database, with checkpoints and readers in between: whatever the cut, one of
+/// the states is there, and all of it.
+#[test]
+fn a_database_that_shrinks_and_grows_is_one_of_its_states_after_a_cut() {
+    for (number, vacuum) in ["none", "full"].into_iter().enumerate() {
+        let medium = SimMedium::new();
+        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=background");
+        db.execute_batch(&format!("PRAGMA auto_vacuum={vacuum}; PRAGMA journal_mode=wal")).unwrap();
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        insert(&db, 0..40, 1).unwrap();
+        drop(db);
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10").unwrap();
+        let other = vfs.open("/app.db").unwrap();
+        let from = medium.operations();
+        let mut states = vec![state(&other).unwrap()];
+        let mut points = vec![from];
+        let mut step = |db: &Connection| {
+            states.push(state(db).unwrap());
+            points.push(medium.operations());
+        };
+        for round in 0..3 {
+            let reads = round == 1;
+            if reads {
+                other.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+            }
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 100..300 + 50 * round, 2).unwrap();
+            db.execute_batch("COMMIT").unwrap();
+            step(&db);
+            other.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).ok();
+            db.execute("DELETE FROM t WHERE id >= 20", []).unwrap();
+            step(&db);
+            if vacuum == "none" {
+                db.execute_batch("VACUUM").unwrap();
+            }
+            db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+            db.execute_batch("BEGIN").unwrap();
+            insert(&db, 1000..1150 + 20 * round, 2).unwrap();
+            db.execute_batch("SAVEPOINT s; DELETE FROM t; ROLLBACK TO s; COMMIT").unwrap();
+            step(&db);
+            if reads {
+                other.execute_batch("COMMIT").unwrap();
+            }
+            other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).ok();
+            db.execute("DELETE FROM t WHERE id >= 15", []).unwrap();
+            step(&db);
+        }
+        let to = medium.operations();
+        let mut random = Random::new(number as u64);
+        let mut replay = medium.replay();
+        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 250)) {
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db);
+            let least = points.partition_point(|known| *known <= point) - 1;
+            let sound = found.as_ref().is_ok_and(|found| states[least..].contains(found));
+            assert!(sound, "{vacuum} at {point}: {found:?}, {least}");
+        }
+        drop((db, other, vfs));
+    }
+}
+
+#[test]
+fn a_large_commit_over_two_databases_is_whole_after_a_cut() {
+    for mode in ["delete", "persist"] {
+        let Setup { medium, vfs, db } = prepared(mode, "background");
+        db.execute_batch("ATTACH '/other.db' AS other; CREATE TABLE other.u(id INTEGER PRIMARY KEY, v)")
+            .unwrap();
+        let from = medium.operations();
+        db.execute_batch("BEGIN; INSERT INTO other.u VALUES(1, 1)").unwrap();
+        insert(&db, 20..ROWS, 2).unwrap();
+        insert(&db, 0..20, 2).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+        let to = medium.operations();
+        let mut random = Random::new(1);
+        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 100)).chain([to]) {
+            let mut replay = medium.replay();
+            replay.advance(point);
+            let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let found = state(&db).unwrap();
+            db.execute_batch("ATTACH '/other.db' AS other").unwrap();
+            let others: i64 = db.query_row("SELECT count(*) FROM other.u", [], |row| row.get(0)).unwrap();
+            let expected = if others == 1 { AFTER } else { BEFORE };
+            assert_eq!(found, expected, "{mode} at {point}");
+            assert!(point < to || found == AFTER, "{mode}: the commit was lost");
+        }
+        drop((db, vfs));
+    }
+}

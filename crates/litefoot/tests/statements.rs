@@ -341,3 +341,24 @@ fn values_that_shape_the_plan_go_as_pages() {
     drop(other);
     assert_eq!(after_cut("sla-plan-cut", &medium), found);
 }
+
+/// A statement that is open while another connection turns to WAL mode was not captured. Its end hides nothing.
+#[test]
+fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
+    let (medium, vfs, db) = prepared("sla-before");
+    db.execute_batch("INSERT INTO t VALUES(1, 1, zeroblob(4)); PRAGMA journal_mode=delete").unwrap();
+    drop(db);
+    let db = vfs.open("/app.db").unwrap();
+    let mut first = db.prepare("SELECT 1 UNION ALL SELECT 2").unwrap();
+    let mut open = first.query([]).unwrap();
+    assert!(open.next().unwrap().is_some());
+    let other = vfs.open("/app.db").unwrap();
+    other.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
+    assert_eq!(rows(&other).len(), 1);
+    db.execute_batch("BEGIN; INSERT INTO t VALUES(2, 2, 2)").unwrap();
+    write_blob(&db, b"blob");
+    drop(open);
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(after_cut("sla-before-2", &medium), rows(&db));
+    assert_eq!(stat(&db, "fallback.not_seen"), 1);
+}

@@ -169,3 +169,63 @@ fn a_forked_child_has_a_pool_of_its_own() {
         databases_agree(&vfs);
     });
 }
+
+/// A child that is forked while a transaction of the parent's has left memory, and that closes the connection.
+#[test]
+fn a_forked_child_leaves_a_large_transaction_alone() {
+    alone("a_forked_child_leaves_a_large_transaction_alone", || {
+        const ROWS: i64 = 400;
+        let directory = tempfile::tempdir().unwrap();
+        for mode in ["delete", "wal"] {
+            let path = directory.path().join(mode);
+            let vfs = vfs(&format!("fork-large-{mode}"), "wal_memory=64K&cleaner=caller");
+            let db = vfs.open(&path).unwrap();
+            db.execute_batch(&format!(
+                "PRAGMA journal_mode={mode}; PRAGMA cache_size=10; PRAGMA cache_spill=10"
+            ))
+            .unwrap();
+            let put = |ids: std::ops::Range<i64>, version: i64| {
+                let mut statement =
+                    db.prepare_cached("INSERT OR REPLACE INTO t VALUES(?1, ?2, zeroblob(3000))").unwrap();
+                ids.into_iter().for_each(|id| assert_eq!(statement.execute((id, version)), Ok(1)));
+            };
+            db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, version, body)").unwrap();
+            db.execute_batch("BEGIN").unwrap();
+            put(0..ROWS, 1);
+            db.execute_batch("COMMIT; BEGIN").unwrap();
+            put(0..2 * ROWS, 2);
+            // SAFETY: the child goes on in this thread alone and ends itself; nobody else holds a lock that it needs.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: the connection is the child's copy, and nothing of it is used afterwards.
+                unsafe {
+                    let failed = db.execute("UPDATE t SET version = 3", []).is_ok();
+                    drop(std::ptr::read(&raw const db));
+                    libc::_exit(i32::from(failed))
+                }
+            }
+            let mut status = 0;
+            // SAFETY: the child is ours.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "{mode}: the child could write");
+            db.execute_batch("COMMIT").unwrap();
+            // As a crash would leave it, once no checkpoint is under way.
+            databases_agree(&vfs);
+            let copy = directory.path().join(format!("copy-{mode}"));
+            for suffix in ["", "-wal", "-sla"] {
+                let name = |path: &std::path::Path| format!("{}{suffix}", path.display());
+                let _ = std::fs::copy(name(&path), name(&copy));
+            }
+            for db in [&db, &vfs.open(&copy).unwrap()] {
+                let found: (i64, i64, String) = db
+                    .query_row(
+                        "SELECT count(*), total(version = 2), integrity_check FROM t, pragma_integrity_check",
+                        [],
+                        |row| Ok((row.get(0)?, row.get::<_, f64>(1)? as i64, row.get(2)?)),
+                    )
+                    .unwrap();
+                assert_eq!(found, (2 * ROWS, 2 * ROWS, "ok".to_owned()), "{mode}");
+            }
+        }
+    });
+}

@@ -504,8 +504,10 @@ impl Capture {
             self.settle();
             return;
         }
+        let before = state.open.len();
         state.open.retain(|open| *open != statement.id());
-        if !state.open.is_empty() {
+        // What one that was not captured has touched must be noticed.
+        if !state.open.is_empty() || before == 0 {
             return;
         }
         state.accesses = Some(self.db.page_accesses());

@@ -128,7 +128,9 @@ impl Batcher {
             let settled = held.settle(&session.database);
             self.or_fail(session, settled)?;
         }
-        make_real(session, &journal)?;
+        // The log is void by then, and with it what was written away to it.
+        let real = make_real(session, &journal);
+        self.or_fail(session, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
             Batch::Held(held) => write_in_place(session, held),
@@ -208,6 +210,11 @@ impl Batcher {
 
     fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
+            if !session.database.is_of_this_process() {
+                // What was written ahead is the parent's, and so is the thread that may be writing.
+                std::mem::forget(held);
+                return;
+            }
             // Nobody may write any more where others will.
             let _ = held.settle(&session.database);
             session.database.atomic().forget_ahead(&session.database, &held);

@@ -105,6 +105,7 @@ impl JournalFile {
 
     fn check(&self) -> Result<()> {
         let database = &self.session.database;
+        database.check_process()?;
         if database.latch().reason().is_none() {
             return Ok(());
         }

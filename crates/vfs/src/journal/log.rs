@@ -176,10 +176,25 @@ impl AtomicLog {
             return;
         }
         let mut state = self.state.write();
+        let mut least = 0;
         if let Some(redo) = &mut state.redo {
             redo.discard_slots();
+            // What a cut could take back still needs the pages that were there before.
+            least = if redo.is_synced() { 0 } else { held.base_len() };
         }
-        database.end_behind_end();
+        database.end_behind_end(least);
+    }
+
+    /// Before a transaction writes behind the end: where the file still has pages there, whoever has cut them off must not
+    /// be lost any more.
+    pub fn before_behind_end(&self, database: &Database, end: u64) -> Result<()> {
+        if database.data().len()? <= end {
+            return Ok(());
+        }
+        match &mut self.state.write().redo {
+            Some(redo) => Ok(redo.sync()?),
+            None => Ok(()),
+        }
     }
 
     /// Runs `write` on the database file behind its end, while nobody cuts it.

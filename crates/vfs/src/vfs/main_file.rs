@@ -84,6 +84,7 @@ impl MainFile {
     }
 
     fn check_writable(&self) -> Result<()> {
+        self.database.check_process()?;
         if self.read_only { Err(Error::ReadOnly { path: self.database.path().to_owned() }) } else { Ok(()) }
     }
 

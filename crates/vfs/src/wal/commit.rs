@@ -570,7 +570,7 @@ impl Media {
             }
             Ok((None, end)) => Ok(end),
             Err(error) => {
-                database.end_behind_end();
+                database.end_behind_end(0);
                 Err(error)
             }
         }

@@ -21,6 +21,7 @@ impl WalFile {
     }
 
     fn check(&self) -> Result<()> {
+        self.session.database.check_process()?;
         Ok(self.session.database.latch().check(self.wal.path())?)
     }
 }

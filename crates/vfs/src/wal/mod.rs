@@ -155,7 +155,7 @@ impl Wal {
         drop(frames);
         match written {
             Written::Commit(transaction) => {
-                self.claim(page_bytes, transaction)?;
+                self.claim(database, page_bytes, transaction)?;
                 Ok(Some(transaction))
             }
             Written::TakenBack => Err(self.taken_back(database)),
@@ -207,18 +207,23 @@ impl Wal {
         }
         Stats::add(&database.counters().commits_pages, 1);
         let ahead = Ahead { database, first: transaction.first };
-        self.commits.fold(&self.frames, Durability::Durable, true, Some(ahead)).inspect_err(|_| {
-            self.commits.revoke(&self.frames, transaction);
-        })
+        let folded = self.commits.fold(&self.frames, Durability::Durable, true, Some(ahead));
+        folded.inspect_err(|_| self.revoke(database, transaction))
+    }
+
+    /// SQLite takes back a commit that failed: what was committed before it counts.
+    fn revoke(&self, database: &Database, transaction: Transaction) {
+        self.commits.revoke(&self.frames, transaction);
+        database.note_needed(self.frames.read().database_bytes());
     }
 
     /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
-    fn claim(&self, page_bytes: usize, transaction: Transaction) -> Result<()> {
+    fn claim(&self, database: &Database, page_bytes: usize, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
         let claimed = self.commits.claim(page_bytes, transaction.end);
-        claimed.inspect_err(|_| self.commits.revoke(&self.frames, transaction))
+        claimed.inspect_err(|_| self.revoke(database, transaction))
     }
 
     /// Waits until a queued transaction is durable.

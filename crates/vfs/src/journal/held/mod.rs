@@ -374,6 +374,9 @@ impl Held {
                 Home::File => to_file.push((*number, bytes)),
             }
         }
+        if !to_file.is_empty() && !database.is_behind_end() {
+            database.atomic().before_behind_end(database, self.base_len)?;
+        }
         to_slots.sort_unstable_by_key(|page| page.index);
         Ok(Job { page_bytes: self.page_bytes, to_file, to_slots, log: self.log.clone(), start_writeback })
     }

@@ -111,14 +111,14 @@ impl Database {
         self.behind_end.load(Ordering::Acquire)
     }
 
-    /// The transaction that wrote behind the end is over: what it did not commit is cut off. Should that
-    /// fail, the file is longer than its header says, which SQLite bears with.
-    pub fn end_behind_end(&self) {
+    /// The transaction that wrote behind the end is over: what it did not commit is cut off, down to `least` bytes. Should
+    /// that fail, the file is longer than its header says, which SQLite bears with.
+    pub fn end_behind_end(&self, least: u64) {
         let _tail = self.tail.lock();
         if self.behind_end.swap(false, Ordering::AcqRel) {
             let len = self.len.load(Ordering::Acquire);
             if len != UNKNOWN && self.latch.reason().is_none() {
-                let _ = self.data().set_len(self.least_len(len));
+                let _ = self.data().set_len(self.least_len(len.max(least)));
             }
         }
     }
@@ -310,7 +310,7 @@ mod tests {
     fn what_was_not_committed_behind_the_end_is_cut_off() {
         let database = database();
         database.write_behind_end(&[IoSlice::new(&[2; 8192])], 4096, false).unwrap();
-        database.end_behind_end();
+        database.end_behind_end(0);
         assert_eq!(database.file().len().unwrap(), 4096);
     }
 }

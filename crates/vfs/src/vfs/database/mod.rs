@@ -276,6 +276,11 @@ impl Database {
         self.fork_generation == ownership::fork_generation()
     }
 
+    /// Refuses what a forked child would do to its parent's database.
+    pub fn check_process(&self) -> Result<()> {
+        if self.is_of_this_process() { Ok(()) } else { Err(Error::Forked { path: self.path.clone() }) }
+    }
+
     /// A number for a new handle.
     pub fn new_handle(&self, internal: bool) -> HandleId {
         self.handles.fetch_add(1, Ordering::Relaxed);
@@ -289,9 +294,7 @@ impl Database {
 
     /// Raises a handle's lock; takes ownership of the file with the first one.
     pub fn lock(&self, handle: HandleId, wanted: Level) -> Result<()> {
-        if !self.is_of_this_process() {
-            return Err(Error::Forked { path: self.path.clone() });
-        }
+        self.check_process()?;
         if wanted == Level::Exclusive {
             self.await_background();
         }
