@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod behind_stock;
+mod concurrent;
 mod full;
 mod large;
 mod pool;
-mod threads;
 mod tiny;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};

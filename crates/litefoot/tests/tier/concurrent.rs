@@ -20,7 +20,7 @@ fn insert(db: &Connection, value: i64) -> bool {
 }
 
 #[test]
-fn threads_that_open_and_close_find_everything_wherever_it_is() {
+fn many_that_open_and_close_find_everything_wherever_it_is() {
     for mode in MODES {
         let medium = SimMedium::new();
         let vfs = vfs(&medium);
