@@ -1,20 +1,151 @@
 //! Connections in fibers: while one waits for a page, its thread serves the next.
 
+#![allow(clippy::unwrap_used)]
+
 use litefoot::task::{Config, Place, Workers};
-use std::sync::Arc;
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::{
+    File, FileId, FileKind, Medium, OpenMode, PathInfo, RangeLock, Result, SimMedium,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 const QUERIES: usize = 64;
+/// Queries that have begun when the first read is answered.
+const TOGETHER: usize = 16;
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// How many queries are under way, and for how many the device waits before it answers.
+#[derive(Default)]
+struct Gate {
+    now_and_most: Mutex<(usize, usize)>,
+    changed: Condvar,
+    wanted: AtomicUsize,
+}
+
+impl Gate {
+    fn begin(&self) {
+        let mut counts = self.now_and_most.lock().unwrap();
+        counts.0 += 1;
+        counts.1 = counts.1.max(counts.0);
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.now_and_most.lock().unwrap().0 -= 1;
+    }
+
+    fn most(&self) -> usize {
+        self.now_and_most.lock().unwrap().1
+    }
+
+    fn wait(&self) {
+        let wanted = self.wanted.load(Ordering::Acquire);
+        let counts = self.now_and_most.lock().unwrap();
+        drop(self.changed.wait_timeout_while(counts, LONGEST, |(_, most)| *most < wanted).unwrap());
+    }
+}
+
+/// A device that answers reads of the database only when enough queries have begun.
+struct Slow(SimMedium, Arc<Gate>);
+
+impl Medium for Slow {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let file = self.0.open(path, kind, mode)?;
+        if kind != FileKind::Database {
+            return Ok(file);
+        }
+        Ok(Arc::new(SlowFile(file, self.1.clone())))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        self.0.delete(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        self.0.info(path)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        self.0.list(directory)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.0.absolute(path)
+    }
+}
+
+struct SlowFile(Arc<dyn File>, Arc<Gate>);
+
+impl File for SlowFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.1.wait();
+        self.0.read_at(buf, offset)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        self.1.wait();
+        self.0.read_vectored_at(bufs, offset)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.0.write_vectored_at(bufs, offset)
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.0.write_durable_at(bufs, offset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        self.0.allocate(len)
+    }
+
+    fn id(&self) -> FileId {
+        self.0.id()
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        self.0.lock_range(offset, len, lock)
+    }
+}
 
 #[test]
 fn one_thread_runs_many_queries_at_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("rows.db");
     for mode in ["wal", "delete"] {
-        let db = litefoot::Connection::open(&path).unwrap();
+        let gate = Arc::new(Gate::default());
+        let medium = Arc::new(Slow(SimMedium::new(), gate.clone()));
+        let vfs = Vfs::builder(format!("fibers-{mode}")).medium(medium).options(Options::default());
+        let vfs = vfs.register().unwrap();
+        let db = vfs.open("/rows.db").unwrap();
         db.execute_batch(&format!(
             "PRAGMA journal_mode={mode};
-             DROP TABLE IF EXISTS row;
              CREATE TABLE row(id INTEGER PRIMARY KEY, value INTEGER, filler BLOB);
              INSERT INTO row
                  WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
@@ -23,21 +154,24 @@ fn one_thread_runs_many_queries_at_once() {
         .unwrap();
         // The last connection gives the pool's memory back: nothing is in it when the next ones come.
         drop(db);
-        let connections: Vec<_> = (0..QUERIES).map(|_| litefoot::Connection::open(&path).unwrap()).collect();
+        let connections: Vec<_> = (0..QUERIES).map(|_| vfs.open("/rows.db").unwrap()).collect();
+        for db in &connections {
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).unwrap();
+        }
+        gate.wanted.store(TOGETHER, Ordering::Release);
         let workers = Workers::start(Config { threads: 1, ..Config::default() }).unwrap();
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let answers: Vec<_> = connections
             .into_iter()
             .enumerate()
             .map(|(query, db)| {
-                let (now, most) = (now.clone(), most.clone());
+                let gate = gate.clone();
                 let task = move || {
-                    most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    gate.begin();
                     let sql = "SELECT id, value FROM row WHERE id = ?1";
                     let pair: (i64, i64) = db
                         .query_row(sql, [300 * query as i64], |row| Ok((row.get(0)?, row.get(1)?)))
                         .unwrap();
-                    now.fetch_sub(1, Ordering::Relaxed);
+                    gate.end();
                     pair
                 };
                 workers.execute(Place::Any, task).unwrap()
@@ -47,6 +181,6 @@ fn one_thread_runs_many_queries_at_once() {
             let (id, value) = answer.join().unwrap();
             assert_eq!((id, value * 7 % 20001), (300 * query as i64, id), "{mode}");
         }
-        assert!(most.load(Ordering::Relaxed) > 4, "{mode}: {} at a time", most.load(Ordering::Relaxed));
+        assert!(gate.most() >= TOGETHER, "{mode}: {} at a time", gate.most());
     }
 }
