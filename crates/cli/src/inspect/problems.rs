@@ -159,7 +159,6 @@ mod tests {
         let cases: &[(&str, Spoil)] = &[
             ("not a whole number of pages", |files| files.bytes += 100),
             ("header says 3 pages", |files| files.bytes -= 4096),
-            ("header says 3 pages", |files| files.bytes += 4096),
             ("no valid page size", |files| files.header.as_mut().unwrap().page_bytes = 0),
             ("not a rollback journal", |files| files.journal.as_mut().unwrap().content = Content::Foreign),
             ("-journal beside it has pages of 512", |files| {
@@ -180,6 +179,15 @@ mod tests {
             let found = problems(&files);
             assert!(found.iter().any(|text| text.contains(expected)), "{expected}: {found:?}");
         }
+    }
+
+    #[test]
+    fn pages_behind_the_end_are_told_and_no_problem() {
+        let mut files = healthy();
+        assert_eq!(unused_note(&files), None);
+        files.bytes += 4096;
+        assert_eq!(problems(&files), Vec::<String>::new());
+        assert!(unused_note(&files).unwrap().contains("4,096"));
     }
 
     #[test]
