@@ -19,6 +19,7 @@
 pub mod abi;
 mod allowance;
 mod capture;
+mod cleaning;
 pub mod connection;
 mod error;
 pub mod install;

@@ -156,15 +156,14 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use std::path::Path;
 
-    /// A file that spills to a simulated medium.
-    pub fn spilling(budget: usize) -> MemoryFile {
+    /// Files on a simulated medium.
+    pub fn make_spill() -> MakeSpill {
         let medium = SimMedium::new();
-        let make = move || {
+        Box::new(move || {
             let file = medium.open(Path::new("/spill"), FileKind::Temporary, OpenMode::CreateNew)?;
             medium.delete(Path::new("/spill"))?;
             Ok(file)
-        };
-        MemoryFile::new(Allowance::fixed(budget), Box::new(make))
+        })
     }
 
     #[test]
@@ -188,7 +187,7 @@ pub(crate) mod tests {
                 (0..3 * CHUNK_BYTES, 1..2 * CHUNK_BYTES, any::<u8>(), any::<bool>()), 1..20),
             budget in 0..4 * CHUNK_BYTES,
         ) {
-            let mut file = spilling(budget);
+            let mut file = MemoryFile::new(Allowance::fixed(budget), make_spill());
             let mut plain: Vec<u8> = Vec::new();
             for (offset, len, byte, cut) in steps {
                 if cut {

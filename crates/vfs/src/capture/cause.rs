@@ -47,11 +47,13 @@ pub(crate) enum Cause {
     Plan,
     /// The statement log could not be used.
     Unavailable,
+    /// It did not fit into memory, and pages of it are in the database file already.
+    Large,
 }
 
 impl Cause {
     /// All of them, in the order of their numbers.
-    pub const ALL: [(Cause, &'static str); 21] = [
+    pub const ALL: [(Cause, &'static str); 22] = [
         (Cause::NotSeen, "not_seen"),
         (Cause::Opening, "opening"),
         (Cause::Interleaved, "interleaved"),
@@ -73,5 +75,6 @@ impl Cause {
         (Cause::Bindings, "bindings"),
         (Cause::Plan, "plan"),
         (Cause::Unavailable, "unavailable"),
+        (Cause::Large, "large"),
     ];
 }

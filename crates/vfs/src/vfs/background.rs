@@ -66,7 +66,7 @@ pub fn checkpoint(database: &Arc<Database>) {
 fn run(database: &Database) {
     let Some(wal) = database.wal() else { return };
     let large = wal.is_large(database);
-    if wal.log(Durability::Durable).is_err() || !large {
+    if wal.log(database, Durability::Durable).is_err() || !large {
         return;
     }
     if let Ok(connection) = database.own_connection() {
@@ -75,7 +75,7 @@ fn run(database: &Database) {
         connection.db().set_patience(READERS_PATIENCE);
         database.writers().enter(NOBODY, WRITERS_PATIENCE);
         // Commits that wait for their sync still read the log.
-        if wal.log(Durability::Durable).is_ok() {
+        if wal.log(database, Durability::Durable).is_ok() {
             connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
         database.writers().leave(NOBODY);

@@ -99,7 +99,7 @@ impl MainFile {
     fn before_in_place(&mut self) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
         if self.checkpoint != Checkpoint::Logged {
-            wal.before_in_place()?;
+            wal.before_in_place(&self.database)?;
         }
         if self.checkpoint == Checkpoint::Begun {
             self.checkpoint = Checkpoint::Logged;
@@ -144,7 +144,7 @@ impl MainFile {
     }
 
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
-    fn queue_unsynced(&mut self, wal: &Wal) {
+    fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
         let Some(transaction) = self.session.completed.lock().take() else { return };
         let queued = if self.session.unsafe_commits.load(Ordering::Relaxed) {
             None
@@ -153,8 +153,18 @@ impl MainFile {
         };
         match queued {
             Some(number) => self.session.wait_for(number, false),
+            None if wal.must_log_now(transaction) => {
+                // Where that fails, the commit hears of it.
+                self.unlogged =
+                    wal.log_unsynced(&self.database, Some(transaction), self.is_promised()).is_err();
+            }
             None => self.unlogged = true,
         }
+    }
+
+    /// Whether commits are to be durable, soon at least.
+    fn is_promised(&self) -> bool {
+        !self.session.unsafe_commits.load(Ordering::Relaxed)
     }
 
     /// A commit is published, and about to return.
@@ -167,8 +177,7 @@ impl MainFile {
             Some((number, true)) => wal.wait(number)?,
             Some((number, false)) => wal.write_out(&self.database, number)?,
             None if std::mem::take(&mut self.unlogged) => {
-                let soon = !self.session.unsafe_commits.load(Ordering::Relaxed);
-                wal.log_unsynced(&self.database, soon)?;
+                wal.log_unsynced(&self.database, None, self.is_promised())?;
             }
             None => {}
         }
@@ -348,7 +357,7 @@ impl Handle for MainFile {
         if !self.uses_shm {
             // SQLite is about to make its index from the log.
             let wal = self.wal();
-            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend()))?;
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(&self.database)))?;
             self.uses_shm = true;
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
@@ -381,6 +390,7 @@ impl Handle for MainFile {
         if first == WRITE_SLOT && !self.session.internal {
             if let Some(wal) = self.wal() {
                 self.queue_unsynced(&wal);
+                wal.end_transaction(&self.database);
             }
             self.database.shm().unlock(&mut self.slots, first, count);
             self.database.writers().leave(self.id);

@@ -107,10 +107,10 @@ impl Database {
         let result = execute(db, "PRAGMA synchronous=OFF")
             .and_then(|()| self.wal().ok_or_else(|| "its -wal cannot be used".to_owned()))
             .and_then(|wal| {
-                wal.set_replaying(true).map_err(|error| error.to_string())?;
+                wal.set_replaying(self, true).map_err(|error| error.to_string())?;
                 db.set_autocheckpoint(0);
                 replay_records(db, records, self.path())?;
-                wal.set_replaying(false).map_err(|error| error.to_string())
+                wal.set_replaying(self, false).map_err(|error| error.to_string())
             });
         drop(connection);
         result.map_err(|what| {

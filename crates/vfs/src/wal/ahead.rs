@@ -4,70 +4,89 @@
 //! transaction that adds many need not write them to the redo log first and to the file later: they go into the file,
 //! which is synced, and then the rest of the transaction goes to the redo log, with the new size of the database.
 //! A cut before that leaves a file that is longer than its header says, which SQLite bears with. When
-//! SQLite checkpoints them, it finds them there ([`Database::write_unseen`]).
+//! SQLite checkpoints them, it finds them there ([`Database::write_unseen`](crate::vfs::database::Database::write_unseen)).
+//!
+//! They go while the transaction is under way, in batches ([`Policy`]), or when it commits; from then on
+//! SQLite's log reads them there. What it takes back is cut off when it is over, or written over.
 //!
 //! # Why nothing undoes it
 //! 1. The redo log has no version of such a page, which would hide it from whoever recovers.
 //! 2. No transaction before this one has a version in SQLite's log that the redo log does not have: a checkpoint that knows
 //!    of that one only could still write it to the file, over ours.
-//! 3. A checkpoint that does not know of this transaction yet cannot cut the file ([`Database::note_needed`]).
+//! 3. A checkpoint that does not know of this transaction yet cannot cut the file
+//!    ([`Database::note_needed`](crate::vfs::database::Database::note_needed)).
+//!
+//! While a transaction is under way nobody else commits, so what is [`New`] once stays so until it ends.
 
 use super::frames::Frames;
-use crate::error::Result;
-use crate::vfs::database::Database;
-use litefoot_engine::device::runs;
+use crate::cleaning::{Job, Running};
 use litefoot_engine::log::RedoLog;
-use std::collections::BTreeMap;
-use std::io::IoSlice;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-/// A transaction that may be written like that.
-pub struct Ahead<'a> {
-    pub database: &'a Database,
-    /// Its first frame.
-    pub first: usize,
+pub use crate::cleaning::policy::{Policy, Step};
+
+/// The pages that are behind the end of the database, and that nothing in a log would hide there.
+pub struct New {
+    first: u32,
+    taken: BTreeSet<u32>,
 }
 
-impl Ahead<'_> {
-    /// Takes out of `newest` (page number and frame) the pages that are new, and writes them to the database file,
-    /// durably; answers where the file ends then. `None` where all stay. The redo log has the frames before `logged`.
-    pub fn write(
-        &self,
+impl New {
+    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`. The redo log has the frames
+    /// before `logged`. `None` where nothing may be written ahead.
+    pub fn find(
         frames: &Frames,
+        first: usize,
         logged: usize,
         redo: &RedoLog,
-        newest: &mut BTreeMap<u32, usize>,
-    ) -> Result<Option<u64>> {
-        let database = self.database;
-        let page_bytes = frames.page_bytes();
-        let end = database.file_len()?;
-        let first = end.div_ceil(page_bytes as u64) as u32 + 1;
-        let last = frames.database_pages();
-        let before = frames.page_numbers(logged..self.first.max(logged));
-        let is_new = |number: u32| {
-            number >= first && number <= last && !redo.contains(number) && !before.contains(&number)
-        };
-        let new: Vec<(u32, usize)> = newest
-            .range(first..)
-            .filter(|(number, _)| is_new(**number))
-            .map(|(number, frame)| (*number, *frame))
-            .collect();
-        // Something must be left that says that the transaction counts, and page 1 always is.
-        if end == 0 || new.len() * page_bytes <= database.many_new_bytes() || !newest.contains_key(&1) {
-            return Ok(None);
+        file_bytes: u64,
+    ) -> Option<New> {
+        let page_bytes = frames.page_bytes() as u64;
+        if file_bytes == 0 || page_bytes == 0 {
+            return None;
         }
-        let mut buffer = Vec::new();
-        let mut len = end;
-        for run in runs(&new, page_bytes, |(number, _)| u64::from(*number)) {
-            buffer.resize(run.len() * page_bytes, 0);
-            for ((_, frame), page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
-                frames.copy_page(*frame, page)?;
-            }
-            let offset = u64::from(run[0].0 - 1) * page_bytes as u64;
-            database.write_behind_end(&[IoSlice::new(&buffer)], offset, false)?;
-            len = offset + buffer.len() as u64;
-        }
-        database.sync()?;
-        newest.retain(|number, _| !is_new(*number));
-        Ok(Some(len))
+        let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
+        let before = frames.page_numbers(logged..first.max(logged));
+        let taken = before.into_iter().chain(redo.page_numbers()).filter(|number| *number >= first_page);
+        Some(New { first: first_page, taken: taken.collect() })
     }
+
+    /// Whether a page is one of them.
+    pub fn contains(&self, number: u32) -> bool {
+        number >= self.first && !self.taken.contains(&number)
+    }
+}
+
+/// The transaction that is under way, as far as it is large.
+pub struct Large {
+    pub policy: Policy,
+    /// What may be written ahead, once that was asked for.
+    pub new: Option<New>,
+    pub cleaning: Option<Cleaning>,
+    /// Writes before which there is no use in looking for pages that could leave.
+    pub not_before: u64,
+}
+
+impl Large {
+    /// Nothing yet.
+    pub fn new(policy: Policy) -> Large {
+        Large { policy, new: None, cleaning: None, not_before: 0 }
+    }
+}
+
+/// A cleaning that is under way.
+pub struct Cleaning {
+    pub running: Arc<Running>,
+    /// The frames and their pages.
+    pub frames: Vec<(usize, u32)>,
+    /// The last write before it began.
+    pub until: u64,
+}
+
+/// What a cleaning is to write.
+pub struct Batch {
+    pub job: Job,
+    pub frames: Vec<(usize, u32)>,
+    pub until: u64,
 }

@@ -23,7 +23,7 @@
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the database.
 
-use super::ahead::Ahead;
+use super::ahead::New;
 use super::frames::{Frames, Transaction};
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
@@ -276,7 +276,7 @@ impl Commits {
         let room = (used + needed).max(media.statements.room());
         let claimed = media
             .ready(page_bytes, room)
-            .and_then(|()| media.claim(page_bytes, end))
+            .and_then(|()| media.claim(page_bytes, end, 0))
             .map_err(|_| Cause::Unavailable)?;
         let mut queue = self.queue.lock();
         queue.claimed = claimed;
@@ -376,18 +376,22 @@ impl Commits {
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
     }
 
-    /// Writes all that is committed as pages, many new ones `ahead`, if that is given. Numbers a transaction if one is
-    /// `counted`.
+    /// Writes all that is committed as pages. `commit` is the last transaction, where its new pages may go ahead now.
+    /// Numbers a transaction if one is `counted`.
     pub fn fold(
         &self,
         frames: &RwLock<Frames>,
+        database: &Database,
         durability: Durability,
         counted: bool,
-        ahead: Option<Ahead<'_>>,
+        commit: Option<Transaction>,
     ) -> Result<()> {
         let mut media = self.media.lock();
         let published = self.queue.lock().published;
-        let end = media.fold(&frames.read(), durability, ahead)?;
+        let (end, there) = media.fold(&frames.read(), database, durability, commit)?;
+        if !there.is_empty() {
+            frames.write().are_there(&there);
+        }
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
@@ -409,15 +413,22 @@ impl Commits {
         }
     }
 
-    /// Sees to it that there is space in the redo log for all frames up to `end`.
-    pub fn claim(&self, page_bytes: usize, end: usize) -> Result<()> {
+    /// Sees to it that there is space in the redo log for all frames up to `end`, but for so many that never go there.
+    pub fn claim(&self, page_bytes: usize, end: usize, elsewhere: usize) -> Result<()> {
         if end <= self.queue.lock().claimed {
             return Ok(());
         }
         let mut media = self.media.lock();
-        let claimed = media.claim(page_bytes, end)?;
+        let claimed = media.claim(page_bytes, end, elsewhere)?;
         self.queue.lock().claimed = claimed;
         Ok(())
+    }
+
+    /// What is new to the transaction that is under way.
+    pub fn find_new(&self, frames: &RwLock<Frames>, database: &Database) -> Result<Option<New>> {
+        let media = self.media.lock();
+        let frames = frames.read();
+        Ok(New::find(&frames, frames.committed(), media.logged, &media.redo, database.file_len()?))
     }
 
     /// A transaction had to be written as pages.
@@ -525,8 +536,13 @@ impl Media {
 
     /// Claims space in the redo log for all frames up to `end`, and for some more if there is room; answers up to
     /// which.
-    fn claim(&mut self, page_bytes: usize, end: usize) -> litefoot_engine::device::Result<usize> {
-        let needed = end.saturating_sub(self.logged);
+    fn claim(
+        &mut self,
+        page_bytes: usize,
+        end: usize,
+        elsewhere: usize,
+    ) -> litefoot_engine::device::Result<usize> {
+        let needed = end.saturating_sub(self.logged + elsewhere);
         let mut claim = |frames: usize| self.redo.claim(page_bytes as u32, frames as u32);
         if claim(needed + FRAMES_CLAIMED).is_ok() {
             return Ok(end + FRAMES_CLAIMED);
@@ -555,31 +571,78 @@ impl Media {
         Ok(records)
     }
 
-    /// Brings all committed frames into the redo log; answers how many there are.
-    fn fold(&mut self, frames: &Frames, durability: Durability, ahead: Option<Ahead<'_>>) -> Result<usize> {
+    /// Brings all committed frames into the redo log, or, as far as they are new, into the database file; answers how many
+    /// there are, and which of them are in the file now.
+    fn fold(
+        &mut self,
+        frames: &Frames,
+        database: &Database,
+        durability: Durability,
+        commit: Option<Transaction>,
+    ) -> Result<(usize, Vec<(usize, u32)>)> {
         let mut newest = frames.newest(self.logged);
-        let Some(ahead) = ahead else { return Ok(self.fold_newest(frames, newest, durability)?) };
-        let database = ahead.database;
-        let folded = ahead
-            .write(frames, self.logged, &self.redo, &mut newest)
-            .and_then(|len| Ok((len, self.fold_newest(frames, newest, durability)?)));
-        match folded {
-            Ok((Some(len), end)) => {
-                database.keep_behind_end(len);
-                Ok(end)
-            }
-            Ok((None, end)) => Ok(end),
-            Err(error) => {
-                database.end_behind_end(0);
-                Err(error)
-            }
+        let page_bytes = frames.page_bytes() as u64;
+        let there: Vec<u32> = newest
+            .iter()
+            .filter(|(_, frame)| frames.is_in_database(**frame))
+            .map(|(number, _)| *number)
+            .collect();
+        newest.retain(|_, frame| !frames.is_in_database(*frame));
+        let late = match commit {
+            Some(transaction) => self.late(frames, database, transaction, !there.is_empty(), &newest)?,
+            None => Vec::new(),
+        };
+        if !late.is_empty() {
+            frames.job(&late, false).run(database)?;
+            newest.retain(|number, _| late.binary_search_by_key(number, |(_, late)| *late).is_err());
         }
+        if !there.is_empty() || !late.is_empty() {
+            database.sync()?;
+        }
+        let end = self.fold_newest(frames, database, newest, durability)?;
+        // Pages that the database has no more count for nothing.
+        let late_numbers = late.iter().map(|(_, number)| *number);
+        let last =
+            there.into_iter().chain(late_numbers).filter(|number| *number <= frames.database_pages()).max();
+        if let Some(last) = last {
+            database.keep_behind_end(u64::from(last) * page_bytes);
+        }
+        Ok((end, late))
+    }
+
+    /// The pages of a transaction that are still to be written ahead: frame and page, by page. They are many, or `others`
+    /// were before.
+    fn late(
+        &self,
+        frames: &Frames,
+        database: &Database,
+        transaction: Transaction,
+        others: bool,
+        newest: &BTreeMap<u32, usize>,
+    ) -> Result<Vec<(usize, u32)>> {
+        let (page_bytes, many) = (frames.page_bytes(), database.many_new_bytes());
+        // Something must be left that says that the transaction counts, and page 1 always is.
+        let is_many = |pages: usize| others || pages * page_bytes > many;
+        if !is_many(newest.len()) || !newest.contains_key(&1) {
+            return Ok(Vec::new());
+        }
+        let file_bytes = database.file_len()?;
+        let Some(new) = New::find(frames, transaction.first, self.logged, &self.redo, file_bytes) else {
+            return Ok(Vec::new());
+        };
+        let last = frames.database_pages();
+        let pages = newest.range(..=last).filter(|(number, frame)| {
+            new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
+        });
+        let late: Vec<(usize, u32)> = pages.map(|(number, frame)| (*frame, *number)).collect();
+        Ok(if is_many(late.len()) { late } else { Vec::new() })
     }
 
     /// Appends these pages of the frames to the redo log.
     fn fold_newest(
         &mut self,
         frames: &Frames,
+        database: &Database,
         newest: BTreeMap<u32, usize>,
         durability: Durability,
     ) -> litefoot_engine::device::Result<usize> {
@@ -590,7 +653,8 @@ impl Media {
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages(),
         };
-        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(places[index], page);
+        let data = &**database.data();
+        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(places[index], page, data);
         let has_records = !self.statements.is_empty() && !page_numbers.is_empty();
         // The records are given up for what must then be there for good.
         let durability = if has_records { Durability::Durable } else { durability };

@@ -28,7 +28,7 @@ impl WalFile {
 
 impl Handle for WalFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        let count = self.wal.read(buf, offset)?;
+        let count = self.wal.read(&self.session.database, buf, offset)?;
         if count < buf.len() {
             buf[count..].fill(0);
             return Err(Error::ShortRead);
@@ -53,7 +53,7 @@ impl Handle for WalFile {
     fn sync(&mut self) -> Result<()> {
         self.check()?;
         let Some(transaction) = self.session.completed.lock().take() else {
-            return self.wal.log(Durability::Durable);
+            return self.wal.log(&self.session.database, Durability::Durable);
         };
         match self.wal.queue(&self.session, transaction, true) {
             Some(number) => self.session.wait_for(number, true),

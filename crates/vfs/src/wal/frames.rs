@@ -1,7 +1,7 @@
-//! The write-ahead log that SQLite sees, in memory: what it wrote, and where its transactions end.
+//! The write-ahead log that SQLite sees: what it wrote, and where its transactions end.
 //!
 //! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a
-//! 24-byte header and a page. Here the bytes go to memory, and what passes is understood as far as
+//! 24-byte header and a page. Here the bytes go to a [`Store`], and what passes is understood as far as
 //! needed: which page a frame holds, and which frame ends a transaction (its header carries the size of
 //! the database, bytes 4..8). SQLite's checksums are kept for SQLite and not used otherwise.
 //!
@@ -18,13 +18,20 @@
 //! 2. A transaction's frames are exactly those from `committed` to its last frame: SQLite reuses the
 //!    slots of what it rolled back.
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
+//! 4. When a transaction is finished, no cleaning of it is under way.
 
+use super::ahead::{Batch, Cleaning, Large, New, Policy, Step};
+use super::store::Store;
 use crate::allowance::SpillingCache;
-use crate::memory::MemoryFile;
-use litefoot_engine::device::Result;
+use crate::cleaning::{Job, colder_half};
+use crate::error::Result;
+use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+/// Fewest pages that are written away together.
+const FEWEST_CLEANED: usize = 16;
 
 /// A finished transaction: its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +59,21 @@ pub enum Written {
 struct Frame {
     page_number: u32,
     database_pages: u32,
+    /// When its page was written last; writes count from 1.
+    changed: u64,
 }
 
-/// The log in memory.
+/// The log that SQLite sees.
 pub struct Frames {
-    memory: MemoryFile,
+    store: Store,
     /// The cache of whoever writes to it.
     cache: SpillingCache,
-    page_bytes: usize,
+    /// What a transaction begins with.
+    policy: Policy,
     frames: Vec<Frame>,
+    writes: u64,
+    /// The transaction under way, as far as it is large.
+    large: Large,
     committed: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
     schema: u32,
@@ -71,31 +84,42 @@ const SCHEMA_COOKIE: usize = 40;
 
 impl Frames {
     /// The log as another process, or an earlier life of this one, left it: `bytes` end with the last
-    /// frame of a transaction.
-    pub fn load(mut memory: MemoryFile, cache: SpillingCache, bytes: &[u8]) -> Result<Frames> {
-        memory.write(bytes, 0)?;
-        let page_bytes = page_bytes_of(bytes);
-        let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + page_bytes);
-        let mut frames = Frames { memory, cache, page_bytes, frames: Vec::new(), committed, schema: 0 };
-        for number in 0..committed {
-            frames.frames.push(frame_of(&bytes[frames.offset_of(number)..]));
-        }
-        Ok(frames)
+    /// frame of a transaction. `data` is the database file.
+    pub fn load(
+        mut store: Store,
+        cache: SpillingCache,
+        policy: Policy,
+        bytes: &[u8],
+        data: &dyn File,
+    ) -> Result<Frames> {
+        store.write(bytes, 0, data)?;
+        let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + store.page_bytes());
+        let frame = |number: usize| frame_of(&bytes[store.offset_of(number)..]);
+        Ok(Frames {
+            frames: (0..committed).map(frame).collect(),
+            store,
+            cache,
+            writes: 0,
+            large: Large::new(policy.clone()),
+            policy,
+            committed,
+            schema: 0,
+        })
     }
 
     /// Length in bytes, as SQLite sees it.
     pub fn len(&self) -> usize {
-        self.memory.len()
+        self.store.len()
     }
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
-        self.memory.memory_bytes()
+        self.store.memory_bytes()
     }
 
     /// Bytes of a page; 0 before there is a header.
     pub fn page_bytes(&self) -> usize {
-        self.page_bytes
+        self.store.page_bytes()
     }
 
     /// Frames of finished transactions.
@@ -108,9 +132,9 @@ impl Frames {
         self.committed.checked_sub(1).map_or(0, |last| self.frames[last].database_pages)
     }
 
-    /// Reads what SQLite asks for; returns the bytes read.
-    pub fn read(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
-        self.memory.read(buf, offset)
+    /// Reads what SQLite asks for; returns the bytes read. `data` is the database file.
+    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> device::Result<usize> {
+        self.store.read(buf, offset, data)
     }
 
     /// Writes the checksums of all finished transactions anew.
@@ -119,51 +143,57 @@ impl Frames {
     /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
     /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
     /// an index stands nobody looks at them, and the redo log has its own.
-    pub fn mend(&mut self) -> Result<()> {
-        let mut head = [0; HEADER_BYTES];
-        self.memory.read(&mut head, 0)?;
-        let Some((header, mut checksum)) = Header::decode(&head) else { return Ok(()) };
-        let mut page = vec![0; self.page_bytes];
+    pub fn mend(&mut self, data: &dyn File) -> Result<()> {
+        let Some((header, mut checksum)) = Header::decode(self.store.head()) else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes()];
         for number in 0..self.committed {
-            self.copy_page(number, &mut page)?;
-            let Frame { page_number, database_pages } = self.frames[number];
+            self.copy_page(number, &mut page, data)?;
+            let Frame { page_number, database_pages, .. } = self.frames[number];
             let (frame, next) = header.encode_frame(checksum, page_number, database_pages, &page);
-            self.memory.write(&frame, self.offset_of(number))?;
+            self.store.write(&frame, self.store.offset_of(number), data)?;
             checksum = next;
         }
         Ok(())
     }
 
     /// Takes what SQLite writes.
-    pub fn write(&mut self, buf: &[u8], offset: usize) -> Result<Written> {
-        self.memory.write(buf, offset)?;
+    pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<Written> {
+        if let Some((number, _)) = self.store.frame_at(offset)
+            && number >= self.committed
+            && self.store.is_in_database(number)
+            && self.awaits(buf, offset).is_some()
+        {
+            self.large.policy.is_back();
+        }
+        self.store.write(buf, offset, data)?;
         if offset == 0 && buf.len() >= HEADER_BYTES {
-            self.page_bytes = page_bytes_of(buf);
             self.forget();
             return Ok(Written::Restart);
         }
-        let Some((number, inside)) = self.frame_at(offset) else { return Ok(Written::Part) };
+        let Some((number, inside)) = self.store.frame_at(offset) else { return Ok(Written::Part) };
         if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
-            if self.frames.len() <= number {
-                self.frames.resize(number + 1, Frame::default());
+            if number == self.committed && !self.is_being_cleaned() {
+                self.large = Large::new(self.policy.clone());
             }
-            self.frames[number] = frame_of(buf);
+            // Frames come one behind the other; those behind this one were rolled back.
+            self.frames.resize(number, Frame::default());
+            self.frames.push(frame_of(buf));
         }
-        let page_arrived = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes;
+        let page_arrived = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes();
         let written = if page_arrived { self.page_done(number) } else { Written::Part };
         if let Written::Commit(transaction) = written {
-            self.note_schema(transaction)?;
+            self.note_schema(transaction, data)?;
         }
-        self.cache.passed((self.frames.len() - self.committed) * self.page_bytes);
+        self.cache.passed((self.frames.len() - self.committed) * self.page_bytes());
         Ok(written)
     }
 
-    fn note_schema(&mut self, transaction: Transaction) -> Result<()> {
+    fn note_schema(&mut self, transaction: Transaction, data: &dyn File) -> Result<()> {
         let last =
             (transaction.first..transaction.end).rev().find(|number| self.frames[*number].page_number == 1);
         if let Some(number) = last {
             let mut cookie = [0; 4];
-            self.memory.read(&mut cookie, self.offset_of(number) + FRAME_HEADER_BYTES + SCHEMA_COOKIE)?;
+            self.store.read_page(number, SCHEMA_COOKIE, &mut cookie, data)?;
             self.schema = u32::from_be_bytes(cookie);
         }
         Ok(())
@@ -178,6 +208,10 @@ impl Frames {
     fn page_done(&mut self, number: usize) -> Written {
         if number < self.committed {
             return Written::TakenBack;
+        }
+        self.writes += 1;
+        if let Some(frame) = self.frames.get_mut(number) {
+            frame.changed = self.writes;
         }
         match self.frames.get(number) {
             Some(frame) if frame.database_pages != 0 => {
@@ -196,18 +230,18 @@ impl Frames {
     }
 
     /// Cuts the log, as SQLite asks.
-    pub fn set_len(&mut self, len: usize) -> Result<()> {
-        self.memory.set_len(len)?;
+    pub fn set_len(&mut self, len: usize) {
         if len < HEADER_BYTES {
             self.forget();
         }
-        Ok(())
+        self.store.set_len(len);
     }
 
     /// Forgets all frames: they are in the database file.
     pub fn forget(&mut self) {
         self.frames.clear();
         self.committed = 0;
+        self.store.forget();
     }
 
     /// The numbers of the pages in some frames.
@@ -217,7 +251,7 @@ impl Frames {
 
     /// Bytes of the database after the last finished transaction.
     pub fn database_bytes(&self) -> u64 {
-        u64::from(self.database_pages()) * self.page_bytes as u64
+        u64::from(self.database_pages()) * self.page_bytes() as u64
     }
 
     /// The newest version of each page in the frames `first..committed`: page number and frame.
@@ -226,27 +260,155 @@ impl Frames {
     }
 
     /// Copies a frame's page.
-    pub fn copy_page(&self, number: usize, page: &mut [u8]) -> Result<()> {
-        self.memory.read(page, self.offset_of(number) + FRAME_HEADER_BYTES).map(drop)
+    pub fn copy_page(&self, number: usize, page: &mut [u8], data: &dyn File) -> device::Result<()> {
+        self.store.read_page(number, 0, page, data)
     }
 
-    fn offset_of(&self, number: usize) -> usize {
-        HEADER_BYTES + number * (FRAME_HEADER_BYTES + self.page_bytes)
+    /// Whether a frame's page is in memory.
+    pub fn is_in_memory(&self, number: usize) -> bool {
+        self.store.page_in_memory(number).is_some()
     }
 
-    /// The frame that an offset lies in, and how far inside it.
-    fn frame_at(&self, offset: usize) -> Option<(usize, usize)> {
-        let frame_bytes = FRAME_HEADER_BYTES + self.page_bytes;
-        let behind_header = offset.checked_sub(HEADER_BYTES)?;
-        (self.page_bytes > 0).then(|| (behind_header / frame_bytes, behind_header % frame_bytes))
+    /// Whether a frame's page is in the database file.
+    pub fn is_in_database(&self, number: usize) -> bool {
+        self.store.is_in_database(number)
+    }
+
+    /// These frames have their page in the database file now.
+    pub fn are_there(&mut self, frames: &[(usize, u32)]) {
+        for (number, page_number) in frames {
+            self.store.is_there(*number, *page_number);
+        }
+        self.store.end_copies();
+    }
+}
+
+/// The transaction that is under way.
+impl Frames {
+    /// Whether SQLite is about to write a page of it, and whether that one ends it.
+    pub fn awaits(&self, buf: &[u8], offset: usize) -> Option<bool> {
+        let (number, inside) = self.store.frame_at(offset)?;
+        let page_arrives = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes();
+        let frame = self.frames.get(number).filter(|_| page_arrives && number >= self.committed)?;
+        Some(frame.database_pages != 0)
+    }
+
+    /// What is to be done before another page comes.
+    pub fn next_step(&self) -> Step {
+        let ended = self.large.cleaning.as_ref().map(|cleaning| cleaning.running.has_ended());
+        if ended == Some(true) {
+            return Step::Wait;
+        }
+        let (memory, page_bytes) = (self.store.memory_bytes(), self.page_bytes());
+        let others = memory.min(self.committed * page_bytes);
+        let held = (memory - others).min((self.frames.len() - self.committed) * page_bytes);
+        let most = (self.store.most_bytes().saturating_sub(others)).max(FEWEST_CLEANED * page_bytes);
+        let step = self.large.policy.step(held, most, ended.is_some());
+        match step {
+            Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
+            step => step,
+        }
+    }
+
+    /// Whether it is known what may be written ahead.
+    pub fn knows_new(&self) -> bool {
+        self.large.new.is_some()
+    }
+
+    /// What may be written ahead.
+    pub fn set_new(&mut self, new: Option<New>) {
+        // Where nothing may be, there is no use in asking again.
+        self.large.not_before = if new.is_none() { u64::MAX } else { 0 };
+        self.large.new = new;
+    }
+
+    /// How many of its frames go into the database file, ahead of its commit.
+    pub fn new_frames(&self, transaction: Transaction) -> usize {
+        if !self.knows_new() {
+            return 0;
+        }
+        let frames = &self.frames[transaction.first..transaction.end];
+        frames.iter().filter(|frame| self.is_new(frame.page_number)).count()
+    }
+
+    /// Whether a page may be written ahead, or was.
+    fn is_new(&self, number: u32) -> bool {
+        self.large.new.as_ref().is_some_and(|new| new.contains(number))
+    }
+
+    /// Whether some of its frames have their page in the database file.
+    pub fn has_pages_there(&self, transaction: Transaction) -> bool {
+        self.knows_new() && (transaction.first..transaction.end).any(|number| self.is_in_database(number))
+    }
+
+    /// The colder half of its new pages in memory; `None` where they are few.
+    pub fn batch(&mut self, for_good: bool) -> Option<Batch> {
+        let candidates = (self.committed..self.frames.len()).filter(|number| {
+            self.is_new(self.frames[*number].page_number) && self.store.page_in_memory(*number).is_some()
+        });
+        let by_page =
+            |number: usize| (self.frames[number].changed, (self.frames[number].page_number, number));
+        let candidates: Vec<(u64, (u32, usize))> = candidates.map(by_page).collect();
+        let in_memory = self.store.memory_bytes() / self.page_bytes();
+        if candidates.len() < FEWEST_CLEANED.max(in_memory / 8) {
+            // Most of what is there has to stay.
+            self.large.not_before = self.writes + in_memory as u64 / 4;
+            return None;
+        }
+        let frames: Vec<(usize, u32)> =
+            colder_half(candidates).into_iter().map(|(page_number, number)| (number, page_number)).collect();
+        let job = self.job(&frames, for_good);
+        self.large.policy.cleans(job.pages());
+        Some(Batch { job, frames, until: self.writes })
+    }
+
+    /// What is to be done to write the pages of frames, sorted by page, into the database file.
+    pub fn job(&self, frames: &[(usize, u32)], start_writeback: bool) -> Job {
+        let page = |(number, page_number): &(usize, u32)| {
+            self.store.page_in_memory(*number).map(|bytes| (*page_number, bytes.clone()))
+        };
+        Job {
+            page_bytes: self.page_bytes(),
+            to_file: frames.iter().filter_map(page).collect(),
+            to_slots: Vec::new(),
+            log: None,
+            start_writeback,
+        }
+    }
+
+    /// Whether pages of it are being written away.
+    pub fn is_being_cleaned(&self) -> bool {
+        self.large.cleaning.is_some()
+    }
+
+    /// A cleaning has begun.
+    pub fn begin_cleaning(&mut self, cleaning: Cleaning) {
+        self.large.cleaning = Some(cleaning);
+    }
+
+    /// The cleaning that is under way, to be waited for.
+    pub fn take_cleaning(&mut self) -> Option<Cleaning> {
+        self.large.cleaning.take()
+    }
+
+    /// A cleaning has ended well: what was not changed since is in the database file.
+    pub fn end_cleaning(&mut self, cleaning: &Cleaning) {
+        let unchanged = |(number, page_number): &&(usize, u32)| {
+            self.frames
+                .get(*number)
+                .is_some_and(|frame| frame.page_number == *page_number && frame.changed <= cleaning.until)
+        };
+        let there: Vec<(usize, u32)> = cleaning.frames.iter().filter(unchanged).copied().collect();
+        self.are_there(&there);
     }
 }
 
 fn frame_of(header: &[u8]) -> Frame {
-    Frame { page_number: be32(header, 0), database_pages: be32(header, 4) }
+    Frame { page_number: be32(header, 0), database_pages: be32(header, 4), changed: 0 }
 }
 
-fn page_bytes_of(header: &[u8]) -> usize {
+/// Bytes of a page, as the header of a log says; 0 where it does not.
+pub fn page_bytes_of(header: &[u8]) -> usize {
     if header.len() < HEADER_BYTES { 0 } else { be32(header, 8) as usize }
 }
 
@@ -257,11 +419,26 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Cleaner;
+    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use std::path::Path;
+    use std::sync::Arc;
 
     const PAGE: usize = 512;
 
+    fn data() -> Arc<dyn File> {
+        SimMedium::new().open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap()
+    }
+
+    /// A log, with what there is already.
+    fn frames_of(bytes: &[u8]) -> Frames {
+        let store = crate::wal::store::tests::store(1 << 20);
+        let policy = Policy::new(Cleaner::Auto, 800);
+        Frames::load(store, SpillingCache::uncounted(), policy, bytes, &*data()).unwrap()
+    }
+
     fn frames() -> Frames {
-        Frames::load(crate::memory::tests::spilling(1 << 20), SpillingCache::uncounted(), &[]).unwrap()
+        frames_of(&[])
     }
 
     fn header() -> Vec<u8> {
@@ -278,20 +455,20 @@ mod tests {
         let mut header = vec![0; FRAME_HEADER_BYTES];
         header[..4].copy_from_slice(&page.to_be_bytes());
         header[4..8].copy_from_slice(&size.to_be_bytes());
-        assert_eq!(frames.write(&header, offset(number)).unwrap(), Written::Part);
-        frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES).unwrap()
+        assert_eq!(frames.write(&header, offset(number), &*data()).unwrap(), Written::Part);
+        frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
     }
 
     fn page(frames: &Frames, number: usize) -> [u8; PAGE] {
         let mut page = [0; PAGE];
-        frames.copy_page(number, &mut page).unwrap();
+        frames.copy_page(number, &mut page, &*data()).unwrap();
         page
     }
 
     #[test]
     fn transactions_end_where_the_size_is_given() {
         let mut frames = frames();
-        assert_eq!(frames.write(&header(), 0).unwrap(), Written::Restart);
+        assert_eq!(frames.write(&header(), 0, &*data()).unwrap(), Written::Restart);
         assert_eq!(write_frame(&mut frames, 0, 3, 0), Written::Part);
         assert_eq!(write_frame(&mut frames, 1, 4, 9), Written::Commit(Transaction { first: 0, end: 2 }));
         assert_eq!((frames.newest(0), frames.database_pages()), ([(3, 0), (4, 1)].into(), 9));
@@ -302,24 +479,25 @@ mod tests {
         assert_eq!((frames.newest(2), frames.database_pages()), ([(7, 2)].into(), 10));
         assert_eq!(page(&frames, 2), [7; PAGE]);
         let mut bytes = vec![0; offset(3)];
-        frames.read(&mut bytes, 0).unwrap();
-        let loaded =
-            Frames::load(crate::memory::tests::spilling(1 << 20), SpillingCache::uncounted(), &bytes)
-                .unwrap();
+        frames.read(&mut bytes, 0, &*data()).unwrap();
+        let loaded = frames_of(&bytes);
         assert_eq!((loaded.committed(), loaded.newest(0)), (3, [(3, 0), (4, 1), (7, 2)].into()));
     }
 
     #[test]
     fn a_page_rewritten_within_its_transaction_counts_once() {
         let mut frames = frames();
-        frames.write(&header(), 0).unwrap();
+        frames.write(&header(), 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 3, 0);
         // SQLite overwrites the page of a frame that it has spilled, without its header ...
-        frames.write(&[42; PAGE], HEADER_BYTES + FRAME_HEADER_BYTES).unwrap();
+        frames.write(&[42; PAGE], HEADER_BYTES + FRAME_HEADER_BYTES, &*data()).unwrap();
         assert_eq!(write_frame(&mut frames, 1, 4, 5), Written::Commit(Transaction { first: 0, end: 2 }));
         // ... and repairs the checksums in the headers afterwards.
         for number in 0..2 {
-            assert_eq!(frames.write(&[0; FRAME_HEADER_BYTES], offset(number)).unwrap(), Written::Part);
+            assert_eq!(
+                frames.write(&[0; FRAME_HEADER_BYTES], offset(number), &*data()).unwrap(),
+                Written::Part
+            );
         }
         assert_eq!(frames.newest(0), [(3, 0), (4, 1)].into());
         assert_eq!(page(&frames, 0), [42; PAGE]);
@@ -330,14 +508,14 @@ mod tests {
         let mut frames = frames();
         let first = Header::first(PAGE as u32);
         let (head, checksum) = first.encode();
-        frames.write(&head, 0).unwrap();
+        frames.write(&head, 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 3, 0);
         write_frame(&mut frames, 1, 4, 9);
-        frames.mend().unwrap();
+        frames.mend(&*data()).unwrap();
         let mut checksum = checksum;
         for (number, expected) in [(3, 0), (4, 9)].into_iter().enumerate() {
             let mut bytes = vec![0; FRAME_HEADER_BYTES + PAGE];
-            frames.read(&mut bytes, offset(number)).unwrap();
+            frames.read(&mut bytes, offset(number), &*data()).unwrap();
             let (page, size, next) = first.decode_frame(checksum, &bytes).unwrap();
             assert_eq!((page, size), expected);
             checksum = next;
@@ -347,7 +525,7 @@ mod tests {
     #[test]
     fn a_revoked_commit_gives_its_frames_back_and_one_that_was_not_is_noticed() {
         let mut frames = frames();
-        frames.write(&header(), 0).unwrap();
+        frames.write(&header(), 0, &*data()).unwrap();
         let Written::Commit(first) = write_frame(&mut frames, 0, 3, 5) else { panic!("no commit") };
         frames.revoke(first);
         assert_eq!(write_frame(&mut frames, 0, 8, 6), Written::Commit(first));

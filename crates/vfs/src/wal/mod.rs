@@ -8,7 +8,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `frames` | SQLite's log in it, and where transactions end |
+//! | `store` | where the bytes of SQLite's log are |
+//! | `frames` | what they mean, and where transactions end |
 //! | `ahead` | new pages of a large transaction, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
 //! | `flush` | the thread that makes commits durable soon |
@@ -36,18 +37,20 @@ mod commit;
 mod file;
 mod flush;
 mod frames;
+mod store;
 
 pub(crate) use file::WalFile;
 
 use crate::allowance::{Allowance, SpillingCache};
 use crate::capture::cause::Cause;
+use crate::cleaning::Running;
 use crate::error::{Error, Result};
-use crate::memory::{MakeSpill, MemoryFile, position};
+use crate::memory::{MakeSpill, position};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
-use ahead::Ahead;
+use ahead::{Batch, Cleaning, Policy, Step};
 use commit::Commits;
 use flush::Flush;
 pub use frames::Transaction;
@@ -58,6 +61,7 @@ use litefoot_engine::sync::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use store::Store;
 
 /// Percent of a budget at which the log is written to the database file.
 const FILL_PERCENT: u64 = 75;
@@ -77,6 +81,8 @@ pub struct Wal {
     flush: Arc<Flush>,
     /// Bytes at which the log is tried to be emptied again, after readers were in the way.
     limit: AtomicUsize,
+    /// Whether a cleaning was begun in the transaction that is under way.
+    cleans: AtomicBool,
 }
 
 impl Wal {
@@ -87,10 +93,13 @@ impl Wal {
         let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let memory = MemoryFile::new(Allowance::new(database), make_spill);
-        let frames = Frames::load(memory, SpillingCache::new(database, true), &redo.read_all()?)?;
+        let options = database.options();
+        let store = Store::new(Allowance::new(database), database.wal_bytes(), make_spill);
+        let cache = SpillingCache::new(database, true);
+        let policy = Policy::new(options.cleaner, options.clean_threshold);
+        let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**database.data())?;
         database.note_needed(frames.database_bytes());
-        let (logged, budget) = (frames.committed(), database.options().sla_size);
+        let (logged, budget) = (frames.committed(), options.sla_size);
         let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
         Ok(Wal {
             path,
@@ -100,6 +109,7 @@ impl Wal {
             replaying: AtomicBool::new(false),
             flush: Arc::default(),
             limit: AtomicUsize::new(0),
+            cleans: AtomicBool::new(false),
         })
     }
 
@@ -114,8 +124,8 @@ impl Wal {
     }
 
     /// Reads what SQLite asks for; returns the bytes read.
-    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        Ok(self.frames.read().read(buf, position(offset, buf.len())?)?)
+    pub fn read(&self, database: &Database, buf: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**database.data())?)
     }
 
     /// Bytes of memory it takes.
@@ -136,26 +146,39 @@ impl Wal {
     }
 
     /// Makes the log one that SQLite can read from its beginning; nobody uses it.
-    pub fn mend(&self) -> Result<()> {
-        Ok(self.frames.write().mend()?)
+    pub fn mend(&self, database: &Database) -> Result<()> {
+        self.frames.write().mend(&**database.data())
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
-    pub fn write(&self, database: &Database, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
+    pub fn write(&self, database: &Arc<Database>, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
         if offset == 0 {
             self.void(database)?;
         }
+        let offset = position(offset, buf.len())?;
         let mut frames = self.frames.write();
-        let written = frames.write(buf, position(offset, buf.len())?)?;
+        match frames.awaits(buf, offset) {
+            Some(true) if frames.is_being_cleaned() => {
+                drop(frames);
+                self.settle(database)?;
+                frames = self.frames.write();
+            }
+            Some(false) if frames.next_step() != Step::GoOn => {
+                drop(frames);
+                self.make_room(database)?;
+                frames = self.frames.write();
+            }
+            _ => {}
+        }
+        let written = frames.write(buf, offset, &**database.data())?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
             database.note_needed(frames.database_bytes());
         }
-        let page_bytes = frames.page_bytes();
         drop(frames);
         match written {
             Written::Commit(transaction) => {
-                self.claim(database, page_bytes, transaction)?;
+                self.claim(database, transaction)?;
                 Ok(Some(transaction))
             }
             Written::TakenBack => Err(self.taken_back(database)),
@@ -163,12 +186,64 @@ impl Wal {
         }
     }
 
-    /// Brings everything committed into the redo log.
-    pub fn log(&self, durability: Durability) -> Result<()> {
+    /// A large transaction needs memory for one page more.
+    fn make_room(&self, database: &Arc<Database>) -> Result<()> {
+        // What is replayed is on the medium already, and must stay in memory until its end.
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, durability, false, None)
+        loop {
+            let step = self.frames.read().next_step();
+            let Step::Clean { in_background, for_good } = step else {
+                if step == Step::GoOn {
+                    return Ok(());
+                }
+                self.settle(database)?;
+                continue;
+            };
+            if !self.frames.read().knows_new() {
+                let new = self.commits.find_new(&self.frames, database)?;
+                self.frames.write().set_new(new);
+            }
+            let batch = self.frames.write().batch(for_good);
+            let Some(Batch { job, frames, until }) = batch else { return Ok(()) };
+            self.cleans.store(true, Ordering::Release);
+            // Others read the log meanwhile.
+            let running = Running::begin(job, database, in_background);
+            self.frames.write().begin_cleaning(Cleaning { running, frames, until });
+        }
+    }
+
+    /// Waits for the cleaning that is under way, if one is.
+    fn settle(&self, database: &Database) -> Result<()> {
+        let Some(cleaning) = self.frames.write().take_cleaning() else { return Ok(()) };
+        let result = cleaning.running.wait(database);
+        let mut frames = self.frames.write();
+        match result {
+            Ok(_) => frames.end_cleaning(&cleaning),
+            Err(_) => frames.are_there(&[]),
+        }
+        result.map(drop)
+    }
+
+    /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
+    /// gone.
+    pub fn end_transaction(&self, database: &Database) {
+        if !self.cleans.load(Ordering::Acquire) && !database.is_behind_end() {
+            return;
+        }
+        // Whether it has failed is of no interest any more.
+        let _ = self.settle(database);
+        self.cleans.store(false, Ordering::Release);
+        database.end_behind_end(0);
+    }
+
+    /// Brings everything committed into the redo log.
+    pub fn log(&self, database: &Database, durability: Durability) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.commits.fold(&self.frames, database, durability, false, None)
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
@@ -179,6 +254,8 @@ impl Wal {
             return None;
         }
         let queued = match session.capture() {
+            // Some of its pages are not to be had from memory.
+            _ if self.frames.read().has_pages_there(transaction) => Err(Cause::Large),
             Some(capture) => capture.take(self.commits.next()),
             None => Err(Cause::NotSeen),
         };
@@ -206,8 +283,8 @@ impl Wal {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        let ahead = Ahead { database, first: transaction.first };
-        let folded = self.commits.fold(&self.frames, Durability::Durable, true, Some(ahead));
+        let commit = Some(transaction);
+        let folded = self.commits.fold(&self.frames, database, Durability::Durable, true, commit);
         folded.inspect_err(|_| self.revoke(database, transaction))
     }
 
@@ -218,11 +295,15 @@ impl Wal {
     }
 
     /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
-    fn claim(&self, database: &Database, page_bytes: usize, transaction: Transaction) -> Result<()> {
+    fn claim(&self, database: &Database, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        let claimed = self.commits.claim(page_bytes, transaction.end);
+        let (page_bytes, elsewhere) = {
+            let frames = self.frames.read();
+            (frames.page_bytes(), frames.new_frames(transaction))
+        };
+        let claimed = self.commits.claim(page_bytes, transaction.end, elsewhere);
         claimed.inspect_err(|_| self.revoke(database, transaction))
     }
 
@@ -237,14 +318,25 @@ impl Wal {
         self.flush_soon(database, number)
     }
 
+    /// Whether pages of a transaction that was completed are in the database file, and count only once it is logged: before
+    /// anybody else writes.
+    pub(crate) fn must_log_now(&self, transaction: Transaction) -> bool {
+        self.frames.read().has_pages_there(transaction)
+    }
+
     /// Writes a commit that nobody has asked to be durable as pages, so that it survives the process; where it is
-    /// to be durable `soon`, that is seen to.
-    pub fn log_unsynced(self: &Arc<Self>, database: &Database, soon: bool) -> Result<()> {
+    /// to be durable `soon`, that is seen to. `large` is the transaction, if it is one that must be logged now.
+    pub(crate) fn log_unsynced(
+        self: &Arc<Self>,
+        database: &Database,
+        large: Option<Transaction>,
+        soon: bool,
+    ) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, Durability::Buffered, true, None);
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, large);
         // SQLite has published it.
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
@@ -306,19 +398,19 @@ impl Wal {
 
     /// The database file is about to be written in place: what is committed must be in the redo log first, for
     /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the database.
-    pub fn before_in_place(&self) -> Result<()> {
+    pub fn before_in_place(&self, database: &Database) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
-        if unlogged || !self.commits.is_synced() { self.log(Durability::Durable) } else { Ok(()) }
+        if unlogged || !self.commits.is_synced() { self.log(database, Durability::Durable) } else { Ok(()) }
     }
 
     /// Begins to replay, or ends it: then everything replayed is written to the redo log at once.
-    pub(crate) fn set_replaying(&self, replaying: bool) -> Result<()> {
+    pub(crate) fn set_replaying(&self, database: &Database, replaying: bool) -> Result<()> {
         self.replaying.store(replaying, Ordering::Release);
         if replaying {
             return Ok(());
         }
         self.commits.make_spare_room()?;
-        self.log(Durability::Durable)
+        self.log(database, Durability::Durable)
     }
 
     /// Cuts the log, as SQLite asks.
@@ -326,17 +418,20 @@ impl Wal {
         if len == 0 {
             self.void(database)?;
         }
-        Ok(self.frames.write().set_len(position(len, 0)?)?)
+        self.frames.write().set_len(position(len, 0)?);
+        Ok(())
     }
 
     /// Removes the log: everything is in the database file.
     pub fn delete(&self, database: &Database) -> Result<()> {
         // It would keep the wal-index alive, which the next log must not find.
         database.close_plain();
+        self.end_transaction(database);
         database.sync_if_written()?;
         database.forget_there();
         self.commits.delete(&self.frames)?;
-        Ok(self.frames.write().set_len(0)?)
+        self.frames.write().set_len(0);
+        Ok(())
     }
 
     /// SQLite begins its log anew: what the redo log holds is in the database file.
@@ -345,7 +440,8 @@ impl Wal {
             // The redo log was void already, and what waits for the end of the replay must stay.
             return Ok(());
         }
-        self.before_in_place()?;
+        self.end_transaction(database);
+        self.before_in_place(database)?;
         database.sync_if_written()?;
         database.forget_there();
         self.commits.void(&self.frames, database)

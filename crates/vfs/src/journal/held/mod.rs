@@ -1,11 +1,5 @@
 //! The pages that a transaction has written and that nobody else may see yet.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `mod` | the pages, and where each of them is |
-//! | `policy` | when some are written away, and by whom |
-//! | `clean` | writing them away |
-//!
 //! # Where they are
 //! - In memory, as long as the transaction may have some ([`Allowance`]).
 //! - Beyond it, in slots of the redo log, where they will stay: the commit only adds their headers.
@@ -20,16 +14,13 @@
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
 //!    page has behind that end is zero.
 
-mod clean;
-mod policy;
-
 use crate::allowance::{Allowance, SpillingCache};
+use crate::cleaning::policy::{Policy, Step};
+use crate::cleaning::{Bytes, Job, Running, ToSlot, colder_half};
 use crate::error::{Error, Result};
 use crate::vfs::database::{Database, page_bytes_in};
-use clean::{Bytes, Job, Running, ToSlot};
 use litefoot_engine::device::File;
 use litefoot_engine::log::redo::format::{Header, PageSum};
-use policy::{Policy, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -231,9 +222,8 @@ impl Held {
     pub fn set_len(&mut self, database: &Arc<Database>, len: u64) -> Result<()> {
         let (number, inside) = self.page_of(len);
         let first_cut = if inside == 0 { number } else { number + 1 };
-        let cut = self.pages.split_off(&first_cut);
-        drop(self.homes.split_off(&first_cut));
-        self.account(database, 0, cut.len());
+        drop((self.pages.split_off(&first_cut), self.homes.split_off(&first_cut)));
+        self.account(database);
         if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains_key(&number)) {
             let mut page = vec![0; self.page_bytes];
             self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
@@ -285,7 +275,7 @@ impl Held {
             } else {
                 page.bytes = bytes.into();
                 self.copies += 1;
-                self.account(database, 0, 0);
+                self.account(database);
             }
             return Ok(());
         }
@@ -294,14 +284,13 @@ impl Held {
         }
         self.make_room(database)?;
         self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
-        self.account(database, 1, 0);
+        self.account(database);
         Ok(())
     }
 
-    /// So many pages more are in memory, and so many fewer.
-    fn account(&mut self, database: &Database, more: usize, fewer: usize) {
-        let pages = self.noted / self.page_bytes + more - fewer;
-        let now = pages * self.page_bytes;
+    /// The pages in memory have become more, or fewer.
+    fn account(&mut self, database: &Database) {
+        let now = self.pages.len() * self.page_bytes;
         database.note_held_bytes(self.noted, now);
         self.noted = now;
         let known = self.homes.len() * size_of::<(u32, Home)>() + self.slots.len() * size_of::<SlotPage>();
@@ -334,26 +323,29 @@ impl Held {
         if numbers.is_empty() {
             return Ok(false);
         }
+        self.policy.cleans(numbers.len());
+        self.begin_cleaning(database, numbers, in_background, for_good)?;
+        Ok(true)
+    }
+
+    fn begin_cleaning(
+        &mut self,
+        database: &Arc<Database>,
+        numbers: Vec<u32>,
+        in_background: bool,
+        for_good: bool,
+    ) -> Result<()> {
         let job = self.job(database, &numbers, for_good)?;
-        self.policy.cleans(job.pages());
         let running = Running::begin(job, database, in_background);
         self.cleaning = Some(Cleaning { running, numbers, until: self.writes });
-        Ok(true)
+        Ok(())
     }
 
     /// The half of the pages in memory that was not written for longest, by number.
     fn colder_half(&self) -> Vec<u32> {
         // Page 1 is looked at when the transaction commits.
         let held = self.pages.iter().filter(|(number, _)| **number != 1);
-        let mut pages: Vec<(u64, u32)> = held.map(|(number, page)| (page.changed, *number)).collect();
-        if pages.is_empty() {
-            return Vec::new();
-        }
-        let middle = (pages.len() - 1) / 2;
-        pages.select_nth_unstable(middle);
-        let mut numbers: Vec<u32> = pages[..=middle].iter().map(|(_, number)| *number).collect();
-        numbers.sort_unstable();
-        numbers
+        colder_half(held.map(|(number, page)| (page.changed, *number)).collect())
     }
 
     /// What is to be done to write pages away, and where they will be.
@@ -407,15 +399,17 @@ impl Held {
         let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
         let result = cleaning.running.wait(database);
         self.copies = 0;
-        clean::note(&mut self.slots, result?);
-        let mut fewer = 0;
+        for (index, sum) in result? {
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.sum = Some(sum);
+            }
+        }
         for number in cleaning.numbers {
             if self.pages.get(&number).is_some_and(|page| page.changed <= cleaning.until) {
                 self.pages.remove(&number);
-                fewer += 1;
             }
         }
-        self.account(database, 0, fewer);
+        self.account(database);
         Ok(())
     }
 
@@ -431,9 +425,7 @@ impl Held {
         // A page that has a slot is newer in the file; the slot would hide it.
         let new: Vec<u32> =
             new.into_iter().filter(|number| !matches!(self.homes.get(number), Some(Home::Slot(_)))).collect();
-        let job = self.job(database, &new, false)?;
-        let running = Running::begin(job, database, false);
-        self.cleaning = Some(Cleaning { running, numbers: new, until: self.writes });
+        self.begin_cleaning(database, new, false, false)?;
         self.settle(database)
     }
 
@@ -441,27 +433,25 @@ impl Held {
     /// over them.
     pub fn leave_slots(&mut self, database: &Database) -> Result<()> {
         let Some((file, _)) = self.log.take() else { return Ok(()) };
-        let mut more = 0;
         for (number, home) in &self.homes {
             let Home::Slot(index) = home else { continue };
             if !self.pages.contains_key(number) {
                 let mut bytes = vec![0; self.page_bytes];
                 file.read_at(&mut bytes, self.slots[*index].offset)?;
                 self.pages.insert(*number, Page { bytes: bytes.into(), changed: self.writes });
-                more += 1;
             }
         }
         self.homes.retain(|_, home| *home == Home::File);
         self.slots.clear();
-        self.account(database, more, 0);
+        self.account(database);
         Ok(())
     }
 
     /// Gives everything back, once nothing is under way any more.
     pub fn end(mut self, database: &Database) {
         let _ = self.settle(database);
-        let pages = self.noted / self.page_bytes;
-        self.account(database, 0, pages);
+        self.pages.clear();
+        self.account(database);
     }
 }
 

@@ -193,9 +193,12 @@ impl Database {
         if offset == 0 {
             self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
         }
+        let end = offset + buf.len() as u64;
+        // Whoever cuts what was not committed behind the end must know of this.
+        let _tail = (end > self.len.load(Ordering::Acquire)).then(|| self.tail.lock());
         self.data().write_at(buf, offset)?;
         self.count_write(offset, buf.len() as u64);
-        self.note_len(|known| known.max(offset + buf.len() as u64));
+        self.note_len(|known| known.max(end));
         Ok(())
     }
 

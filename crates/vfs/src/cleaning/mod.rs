@@ -1,9 +1,10 @@
-//! Writing pages away, in sorted and merged batches.
+//! Writing pages of a large transaction away, in sorted and merged batches.
 //!
 //! A job has the pages as they were when it was made: whoever changes one meanwhile makes a copy. It writes nothing that
 //! anybody could see before the commit, and so it may end, or fail, at any time.
 
-use super::SlotPage;
+pub mod policy;
+
 use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
@@ -138,11 +139,14 @@ fn note_wait(database: &Database, begun: Instant) {
     Stats::add(&counters.cleaning_wait_us, waited_us);
 }
 
-/// The slots a job has filled, with what the commit needs of them.
-pub fn note(slots: &mut [SlotPage], written: Written) {
-    for (index, sum) in written {
-        if let Some(slot) = slots.get_mut(index) {
-            slot.sum = Some(sum);
-        }
+/// The half that was changed longest ago, of pages and when they were changed; in order.
+pub fn colder_half<T: Ord>(mut pages: Vec<(u64, T)>) -> Vec<T> {
+    if pages.is_empty() {
+        return Vec::new();
     }
+    let middle = (pages.len() - 1) / 2;
+    pages.select_nth_unstable_by_key(middle, |(changed, _)| *changed);
+    let mut colder: Vec<T> = pages.into_iter().take(middle + 1).map(|(_, page)| page).collect();
+    colder.sort_unstable();
+    colder
 }

@@ -30,7 +30,7 @@ pub enum Step {
 }
 
 /// What decides for one transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     cleaner: Cleaner,
     /// Thousandths of the memory at which cleaning begins.
