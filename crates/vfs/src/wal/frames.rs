@@ -21,7 +21,7 @@
 //! 4. When a transaction is finished, no cleaning of it is under way.
 
 use super::ahead::{Batch, Cleaning, Large, New, Policy, Step};
-use super::store::Store;
+use super::store::{FEWEST_PAGES, Store};
 use crate::allowance::SpillingCache;
 use crate::cleaning::{Job, colder_half};
 use crate::error::Result;
@@ -29,9 +29,6 @@ use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-/// Fewest pages that are written away together.
-const FEWEST_CLEANED: usize = 16;
 
 /// A finished transaction: its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +91,9 @@ impl Frames {
     ) -> Result<Frames> {
         store.write(bytes, 0, data)?;
         let committed = bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + store.page_bytes());
-        let frame = |number: usize| frame_of(&bytes[store.offset_of(number)..]);
+        store.close(committed);
         Ok(Frames {
-            frames: (0..committed).map(frame).collect(),
+            frames: (0..committed).map(|number| frame_of(&bytes[store.offset_of(number)..])).collect(),
             store,
             cache,
             writes: 0,
@@ -218,6 +215,7 @@ impl Frames {
                 let transaction = Transaction { first: self.committed, end: number + 1 };
                 self.frames.truncate(number + 1);
                 self.committed = number + 1;
+                self.store.close(self.committed);
                 Written::Commit(transaction)
             }
             _ => Written::Part,
@@ -227,6 +225,7 @@ impl Frames {
     /// Takes a commit back that could not be made durable: SQLite rolls it back and reuses its frames.
     pub fn revoke(&mut self, transaction: Transaction) {
         self.committed = self.committed.min(transaction.first);
+        self.store.close(self.committed);
     }
 
     /// Cuts the log, as SQLite asks.
@@ -299,10 +298,10 @@ impl Frames {
         if ended == Some(true) {
             return Step::Wait;
         }
-        let (memory, page_bytes) = (self.store.memory_bytes(), self.page_bytes());
-        let others = memory.min(self.committed * page_bytes);
-        let held = (memory - others).min((self.frames.len() - self.committed) * page_bytes);
-        let most = (self.store.most_bytes().saturating_sub(others)).max(FEWEST_CLEANED * page_bytes);
+        let (page_bytes, others) = (self.page_bytes(), self.store.closed_bytes());
+        let written = (self.frames.len() - self.committed) * page_bytes;
+        let held = written.min(self.store.memory_bytes() - others);
+        let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
         let step = self.large.policy.step(held, most, ended.is_some());
         match step {
             Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
@@ -350,7 +349,7 @@ impl Frames {
             |number: usize| (self.frames[number].changed, (self.frames[number].page_number, number));
         let candidates: Vec<(u64, (u32, usize))> = candidates.map(by_page).collect();
         let in_memory = self.store.memory_bytes() / self.page_bytes();
-        if candidates.len() < FEWEST_CLEANED.max(in_memory / 8) {
+        if candidates.len() < (in_memory / 8).max(2) {
             // Most of what is there has to stay.
             self.large.not_before = self.writes + in_memory as u64 / 4;
             return None;

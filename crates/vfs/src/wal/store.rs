@@ -8,7 +8,8 @@
 //! # Invariants
 //! 1. SQLite reads what it wrote, as long as it may still ask: a page in the database file is read there until the log
 //!    begins anew, and SQLite writes a newer version there only when nobody reads this one any more.
-//! 2. `in_memory` frames have their page in memory, and `spilled` in the nameless file, which is gone with the last.
+//! 2. `in_memory` frames have their page in memory, `closed_in_memory` of them before `closed`; and `spilled` in the nameless
+//!    file, which is gone with the last.
 
 use crate::allowance::Allowance;
 use crate::cleaning::Bytes;
@@ -18,6 +19,9 @@ use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::sync::Arc;
 
+/// Pages that the transaction under way may have in memory, however little there is.
+pub const FEWEST_PAGES: usize = 8;
+
 /// The bytes of the log.
 pub struct Store {
     head: [u8; HEADER_BYTES],
@@ -26,6 +30,9 @@ pub struct Store {
     /// Bytes that SQLite sees.
     len: usize,
     in_memory: usize,
+    /// Frames of finished transactions, and how many of them are in memory.
+    closed: usize,
+    closed_in_memory: usize,
     spilled: usize,
     /// Pages that somebody still has who writes them away, and that were changed since.
     copies: usize,
@@ -69,6 +76,8 @@ impl Store {
             slots: Vec::new(),
             len: 0,
             in_memory: 0,
+            closed: 0,
+            closed_in_memory: 0,
             spilled: 0,
             copies: 0,
             kept,
@@ -96,6 +105,28 @@ impl Store {
     /// Bytes of memory that it may have.
     pub fn most_bytes(&self) -> usize {
         self.allowance.most().max(1)
+    }
+
+    /// Bytes of memory for pages of finished transactions.
+    pub fn closed_bytes(&self) -> usize {
+        self.closed_in_memory * self.page_bytes
+    }
+
+    /// Frames up to this one are of finished transactions: what they have beyond the memory that there is leaves it.
+    pub fn close(&mut self, to: usize) {
+        let range = self.closed.min(to)..self.closed.max(to).min(self.slots.len());
+        let is_in_memory = |number: &usize| matches!(self.slots[*number].place, Place::Memory(_));
+        let count = range.clone().filter(is_in_memory).count();
+        if to > self.closed {
+            self.closed_in_memory += count;
+        } else {
+            self.closed_in_memory -= count;
+        }
+        self.closed = to;
+        if self.memory_bytes() > self.most_bytes() {
+            // Where that fails, they stay.
+            let _ = range.into_iter().try_for_each(|number| self.spill_page(number));
+        }
     }
 
     /// The header of the log.
@@ -213,7 +244,8 @@ impl Store {
 
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
-        let has_room = self.memory_bytes() + self.page_bytes <= self.most_bytes();
+        let has_room = self.memory_bytes() + self.page_bytes <= self.most_bytes()
+            || number >= self.closed && self.in_memory - self.closed_in_memory < FEWEST_PAGES;
         match &mut self.slot(number).place {
             Place::Memory(bytes) => match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
@@ -227,17 +259,29 @@ impl Store {
                 let was_spilled = matches!(place, Place::Spill);
                 *place = Place::Memory(page.into());
                 self.in_memory += 1;
+                self.closed_in_memory += usize::from(number < self.closed);
                 self.unspill(was_spilled);
                 self.account();
             }
-            _ => {
-                let spill = self.spill()?;
-                spill.write_at(page, (number * self.page_bytes) as u64)?;
-                if !matches!(std::mem::replace(&mut self.slots[number].place, Place::Spill), Place::Spill) {
-                    self.spilled += 1;
-                }
-            }
+            _ => self.write_spill(number, page)?,
         }
+        Ok(())
+    }
+
+    fn spill_page(&mut self, number: usize) -> Result<()> {
+        match self.page_in_memory(number).cloned() {
+            Some(page) => self.write_spill(number, &page),
+            None => Ok(()),
+        }
+    }
+
+    fn write_spill(&mut self, number: usize, page: &[u8]) -> Result<()> {
+        self.spill()?.write_at(page, (number * self.page_bytes) as u64)?;
+        // One more before one fewer: the file stays.
+        self.spilled += 1;
+        let place = std::mem::replace(&mut self.slots[number].place, Place::Spill);
+        self.leave(number, &place);
+        self.account();
         Ok(())
     }
 
@@ -245,7 +289,7 @@ impl Store {
     pub fn is_there(&mut self, number: usize, page_number: u32) {
         if let Some(slot) = self.slots.get_mut(number) {
             let place = std::mem::replace(&mut slot.place, Place::Database(page_number));
-            self.leave(&place);
+            self.leave(number, &place);
         }
     }
 
@@ -257,11 +301,12 @@ impl Store {
 
     /// SQLite begins its log anew.
     pub fn forget(&mut self) {
+        self.close(0);
         self.cut(self.kept / self.page_bytes.max(1));
         for number in 0..self.slots.len() {
             if !matches!(self.slots[number].place, Place::Memory(_)) {
                 let place = std::mem::replace(&mut self.slots[number].place, Place::Nothing);
-                self.leave(&place);
+                self.leave(number, &place);
             }
         }
     }
@@ -279,7 +324,7 @@ impl Store {
     fn cut(&mut self, frames: usize) {
         for number in frames..self.slots.len() {
             let place = std::mem::replace(&mut self.slots[number].place, Place::Nothing);
-            self.leave(&place);
+            self.leave(number, &place);
         }
         self.slots.truncate(frames);
         self.slots.shrink_to(2 * frames);
@@ -287,9 +332,10 @@ impl Store {
     }
 
     /// A page is no longer there.
-    fn leave(&mut self, place: &Place) {
+    fn leave(&mut self, number: usize, place: &Place) {
         if let Place::Memory(_) = place {
             self.in_memory -= 1;
+            self.closed_in_memory -= usize::from(number < self.closed);
         }
         self.unspill(matches!(place, Place::Spill));
     }
@@ -371,6 +417,7 @@ pub mod tests {
         Cut(usize),
         /// A page is lent, so that who writes it makes a copy.
         Lend(usize),
+        Close(usize),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -381,6 +428,7 @@ pub mod tests {
             2 => (0..24_usize).prop_map(Step::Leave),
             1 => (HEADER_BYTES..24 * FRAME).prop_map(Step::Cut),
             1 => (0..24_usize).prop_map(Step::Lend),
+            1 => (0..24_usize).prop_map(Step::Close),
         ];
         prop::collection::vec(step, 1..60)
     }
@@ -431,8 +479,12 @@ pub mod tests {
                         store.set_len(whole.min(len));
                         plain.truncate(whole.min(len));
                     }
+                    Step::Close(to) => store.close(to),
                     Step::Lend(number) => lent.extend(store.page_in_memory(number).cloned()),
                 }
+                let in_memory = |to: usize| (0..to).filter(|number| store.page_in_memory(*number).is_some()).count();
+                prop_assert_eq!(store.in_memory, in_memory(store.slots.len()));
+                prop_assert_eq!(store.closed_in_memory, in_memory(store.closed));
                 prop_assert_eq!(store.len(), plain.len());
                 let mut back = vec![1; plain.len() + 10];
                 prop_assert_eq!(store.read(&mut back, 0, &*data).unwrap(), plain.len());
@@ -441,7 +493,7 @@ pub mod tests {
             lent.clear();
             store.end_copies();
             let in_pages = store.memory_bytes() - store.slots.len() * size_of::<Slot>();
-            prop_assert!(in_pages <= budget, "{in_pages} of {budget}");
+            prop_assert!(in_pages <= budget + FEWEST_PAGES * PAGE, "{in_pages} of {budget}");
             store.forget();
             prop_assert!(store.memory_bytes() <= budget / 2 + store.slots.len() * size_of::<Slot>());
             prop_assert!(store.spill.is_none());
