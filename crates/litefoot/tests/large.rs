@@ -5,7 +5,7 @@
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot::{Options, Vfs};
 use litefoot_engine::device::sim::{Faults, Random, SyncSite};
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_engine::device::{CountingMedium, FileKind, Medium, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,11 +21,15 @@ struct Setup {
 }
 
 fn open(medium: &SimMedium, options: &str) -> (Vfs, Connection) {
+    open_on(Arc::new(medium.clone()), options)
+}
+
+fn open_on(medium: Arc<dyn Medium>, options: &str) -> (Vfs, Connection) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut list = Options::default();
     list.set_list(options).unwrap();
     let name = format!("large-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let vfs = Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap();
+    let vfs = Vfs::builder(name).medium(medium).options(list).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     (vfs, db)
 }
@@ -273,6 +277,38 @@ fn cleanings_are_counted() {
         db.execute_batch("COMMIT").unwrap();
         assert!(figure("cleaning_waits") > 2, "{mode}");
         assert_eq!(figure("held_memory_bytes"), 0);
+    }
+}
+
+/// However little memory there is, a page goes to the log and from there home, and a new one home at once. With a rollback
+/// journal SQLite keeps what was there before as well.
+#[test]
+fn a_page_is_written_twice_at_most_and_a_new_one_once() {
+    const MANY: i64 = 600;
+    for mode in MODES {
+        let medium = CountingMedium::new(Arc::new(SimMedium::new()));
+        let (vfs, db) = open_on(Arc::new(medium.clone()), "wal_memory=64K");
+        db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        drop(db);
+        for (version, most) in [(1, 1.15), (2, 2.2)] {
+            let before = medium.snapshot();
+            let db = vfs.open("/app.db").unwrap();
+            db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; BEGIN").unwrap();
+            insert(&db, 0..MANY, version).unwrap();
+            db.execute_batch("COMMIT").unwrap();
+            drop(db);
+            let written = medium.snapshot() - before;
+            let times = written.total().bytes_written as f64 / (MANY * 4096) as f64;
+            let journal = written.of(FileKind::Temporary).bytes_written as f64 / (MANY * 4096) as f64;
+            assert!(
+                times - journal < most,
+                "{mode}: {times} for version {version}, {journal} for the journal"
+            );
+            assert!(mode != "wal" || journal == 0.0, "{mode}: {journal}");
+        }
+        let db = vfs.open("/app.db").unwrap();
+        assert_eq!(state(&db), Ok((0, MANY)));
     }
 }
 

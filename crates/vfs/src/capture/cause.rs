@@ -47,7 +47,7 @@ pub(crate) enum Cause {
     Plan,
     /// The statement log could not be used.
     Unavailable,
-    /// It did not fit into memory, and pages of it are in the database file already.
+    /// It did not fit into memory, and pages of it were written ahead.
     Large,
 }
 

@@ -6,8 +6,8 @@
 //! A cut before that leaves a file that is longer than its header says, which SQLite bears with. When
 //! SQLite checkpoints them, it finds them there ([`Database::write_unseen`](crate::vfs::database::Database::write_unseen)).
 //!
-//! They go while the transaction is under way, in batches ([`Policy`]), or when it commits; from then on
-//! SQLite's log reads them there. What it takes back is cut off when it is over, or written over.
+//! They go while the transaction is under way, as soon as it is large (see `large`), or when it commits. What it takes
+//! back is cut off when it is over, or written over.
 //!
 //! # Why nothing undoes it
 //! 1. The redo log has no version of such a page, which would hide it from whoever recovers.
@@ -19,12 +19,8 @@
 //! While a transaction is under way nobody else commits, so what is [`New`] once stays so until it ends.
 
 use super::frames::Frames;
-use crate::cleaning::{Job, Running};
 use litefoot_engine::log::RedoLog;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-pub use crate::cleaning::policy::{Policy, Step};
 
 /// The pages that are behind the end of the database, and that nothing in a log would hide there.
 pub struct New {
@@ -34,59 +30,20 @@ pub struct New {
 
 impl New {
     /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`. The redo log has the frames
-    /// before `logged`. `None` where nothing may be written ahead.
-    pub fn find(
-        frames: &Frames,
-        first: usize,
-        logged: usize,
-        redo: &RedoLog,
-        file_bytes: u64,
-    ) -> Option<New> {
+    /// before `logged`.
+    pub fn find(frames: &Frames, first: usize, logged: usize, redo: &RedoLog, file_bytes: u64) -> New {
         let page_bytes = frames.page_bytes() as u64;
         if file_bytes == 0 || page_bytes == 0 {
-            return None;
+            return New { first: u32::MAX, taken: BTreeSet::new() };
         }
         let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
         let before = frames.page_numbers(logged..first.max(logged));
         let taken = before.into_iter().chain(redo.page_numbers()).filter(|number| *number >= first_page);
-        Some(New { first: first_page, taken: taken.collect() })
+        New { first: first_page, taken: taken.collect() }
     }
 
     /// Whether a page is one of them.
     pub fn contains(&self, number: u32) -> bool {
         number >= self.first && !self.taken.contains(&number)
     }
-}
-
-/// The transaction that is under way, as far as it is large.
-pub struct Large {
-    pub policy: Policy,
-    /// What may be written ahead, once that was asked for.
-    pub new: Option<New>,
-    pub cleaning: Option<Cleaning>,
-    /// Writes before which there is no use in looking for pages that could leave.
-    pub not_before: u64,
-}
-
-impl Large {
-    /// Nothing yet.
-    pub fn new(policy: Policy) -> Large {
-        Large { policy, new: None, cleaning: None, not_before: 0 }
-    }
-}
-
-/// A cleaning that is under way.
-pub struct Cleaning {
-    pub running: Arc<Running>,
-    /// The frames and their pages.
-    pub frames: Vec<(usize, u32)>,
-    /// The last write before it began.
-    pub until: u64,
-}
-
-/// What a cleaning is to write.
-pub struct Batch {
-    pub job: Job,
-    pub frames: Vec<(usize, u32)>,
-    pub until: u64,
 }

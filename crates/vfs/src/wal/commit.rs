@@ -25,13 +25,16 @@
 
 use super::ahead::New;
 use super::frames::{Frames, Transaction};
+use super::large::Leaving;
+use super::store::Away;
 use crate::capture::cause::Cause;
 use crate::capture::record::{self, Captured, Text};
 use crate::error::Result;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use litefoot_engine::device::SyncLatch;
-use litefoot_engine::log::redo::{self, Durability};
+use litefoot_engine::log::redo::format::PageSum;
+use litefoot_engine::log::redo::{self, Durability, Slots};
 use litefoot_engine::log::statement::{Base, Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
@@ -107,6 +110,13 @@ struct Queue {
     claimed: usize,
     mixture: Mixture,
     company: Company,
+}
+
+/// Where a page is that is appended to the redo log.
+enum Source {
+    Frame(usize),
+    /// As it was before the transaction.
+    Before(Vec<u8>),
 }
 
 /// A transaction that waits to be written.
@@ -388,9 +398,12 @@ impl Commits {
     ) -> Result<()> {
         let mut media = self.media.lock();
         let published = self.queue.lock().published;
-        let (end, there) = media.fold(&frames.read(), database, durability, commit)?;
-        if !there.is_empty() {
-            frames.write().are_there(&there);
+        let (end, late, has_slots) = media.fold(&frames.read(), database, durability, commit)?;
+        if !late.is_empty() || has_slots {
+            let mut frames = frames.write();
+            frames.slots_logged();
+            let there = |leaving: Leaving| (leaving.frame, Away::Database(leaving.page_number));
+            frames.send_away(late.into_iter().map(there));
         }
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
@@ -425,10 +438,30 @@ impl Commits {
     }
 
     /// What is new to the transaction that is under way.
-    pub fn find_new(&self, frames: &RwLock<Frames>, database: &Database) -> Result<Option<New>> {
+    pub fn find_new(&self, frames: &RwLock<Frames>, database: &Database) -> Result<New> {
         let media = self.media.lock();
         let frames = frames.read();
         Ok(New::find(&frames, frames.committed(), media.logged, &media.redo, database.file_len()?))
+    }
+
+    /// Room in the redo log for `count` pages of the transaction that is under way, from the slot `first`.
+    pub fn reserve_slots(
+        &self,
+        frames: &RwLock<Frames>,
+        database: &Database,
+        first: usize,
+        count: usize,
+    ) -> Result<Slots> {
+        if first == 0 {
+            self.fold(frames, database, Durability::Buffered, false, None)?;
+        }
+        let page_bytes = frames.read().page_bytes() as u32;
+        Ok(self.media.lock().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
+    }
+
+    /// Gives them back.
+    pub fn discard_slots(&self) {
+        self.media.lock().redo.discard_slots();
     }
 
     /// A transaction had to be written as pages.
@@ -572,90 +605,125 @@ impl Media {
     }
 
     /// Brings all committed frames into the redo log, or, as far as they are new, into the database file; answers how many
-    /// there are, and which of them are in the file now.
+    /// there are, which of them went into the file just now, and whether there were slots.
     fn fold(
         &mut self,
         frames: &Frames,
         database: &Database,
         durability: Durability,
         commit: Option<Transaction>,
-    ) -> Result<(usize, Vec<(usize, u32)>)> {
+    ) -> Result<(usize, Vec<Leaving>, bool)> {
         let mut newest = frames.newest(self.logged);
-        let page_bytes = frames.page_bytes() as u64;
-        let there: Vec<u32> = newest
-            .iter()
-            .filter(|(_, frame)| frames.is_in_database(**frame))
-            .map(|(number, _)| *number)
-            .collect();
-        newest.retain(|_, frame| !frames.is_in_database(*frame));
+        let slots = frames.slots();
+        let given_up = self.given_up(frames, database, &slots, &newest)?;
+        let is_there = |frame: &usize| matches!(frames.away(*frame), Some(Away::Database(_)));
+        let there: Vec<u32> =
+            newest.iter().filter(|(_, frame)| is_there(frame)).map(|(number, _)| *number).collect();
+        newest.retain(|_, frame| frames.away(*frame).is_none());
         let late = match commit {
-            Some(transaction) => self.late(frames, database, transaction, !there.is_empty(), &newest)?,
+            Some(transaction) => {
+                let has_others = !there.is_empty();
+                self.late(frames, database, transaction, durability, has_others, &newest)?
+            }
             None => Vec::new(),
         };
         if !late.is_empty() {
             frames.job(&late, false).run(database)?;
-            newest.retain(|number, _| late.binary_search_by_key(number, |(_, late)| *late).is_err());
+            late.iter().for_each(|leaving| {
+                newest.remove(&leaving.page_number);
+            });
         }
         if !there.is_empty() || !late.is_empty() {
             database.sync()?;
         }
-        let end = self.fold_newest(frames, database, newest, durability)?;
+        let pages = newest.into_iter().map(|(number, frame)| (number, Source::Frame(frame)));
+        let pages = pages.chain(given_up.into_iter().map(|(number, page)| (number, Source::Before(page))));
+        let end = self.append_pages(frames, database, &slots, pages.collect(), durability)?;
         // Pages that the database has no more count for nothing.
-        let late_numbers = late.iter().map(|(_, number)| *number);
-        let last =
-            there.into_iter().chain(late_numbers).filter(|number| *number <= frames.database_pages()).max();
-        if let Some(last) = last {
-            database.keep_behind_end(u64::from(last) * page_bytes);
+        let numbers = there.into_iter().chain(late.iter().map(|leaving| leaving.page_number));
+        if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
+            database.keep_behind_end(u64::from(last) * frames.page_bytes() as u64);
         }
-        Ok((end, late))
+        Ok((end, late, !slots.is_empty()))
     }
 
-    /// The pages of a transaction that are still to be written ahead: frame and page, by page. They are many, or `others`
-    /// were before.
+    /// The pages in slots that the transaction has given up, as they were before.
+    fn given_up(
+        &self,
+        frames: &Frames,
+        database: &Database,
+        slots: &[(u32, PageSum)],
+        newest: &BTreeMap<u32, usize>,
+    ) -> Result<Vec<(u32, Vec<u8>)>> {
+        let numbers = slots.iter().map(|(number, _)| *number);
+        let given_up =
+            numbers.filter(|number| !newest.contains_key(number) && *number <= frames.database_pages());
+        let read = |number: u32| {
+            let mut page = vec![0; frames.page_bytes()];
+            if !self.redo.read_page(number, 0, &mut page)? {
+                let offset = u64::from(number - 1) * page.len() as u64;
+                let read = database.data().read_at(&mut page, offset)?;
+                page[read..].fill(0);
+            }
+            Ok((number, page))
+        };
+        given_up.map(read).collect()
+    }
+
+    /// The pages of a transaction that are still to be written ahead, by number: they are many, or others were before.
     fn late(
         &self,
         frames: &Frames,
         database: &Database,
         transaction: Transaction,
-        others: bool,
+        durability: Durability,
+        has_others: bool,
         newest: &BTreeMap<u32, usize>,
-    ) -> Result<Vec<(usize, u32)>> {
-        let (page_bytes, many) = (frames.page_bytes(), database.many_new_bytes());
+    ) -> Result<Vec<Leaving>> {
+        // Where nothing else is to be synced, a sync of the file would be one more.
+        let may_be = has_others || durability == Durability::Durable;
+        let many = database.many_new_bytes();
+        let is_many = |pages: usize| has_others || pages * frames.page_bytes() > many;
         // Something must be left that says that the transaction counts, and page 1 always is.
-        let is_many = |pages: usize| others || pages * page_bytes > many;
-        if !is_many(newest.len()) || !newest.contains_key(&1) {
+        if !may_be || !is_many(newest.len()) || !newest.contains_key(&1) {
             return Ok(Vec::new());
         }
-        let file_bytes = database.file_len()?;
-        let Some(new) = New::find(frames, transaction.first, self.logged, &self.redo, file_bytes) else {
-            return Ok(Vec::new());
-        };
-        let last = frames.database_pages();
-        let pages = newest.range(..=last).filter(|(number, frame)| {
+        let new = New::find(frames, transaction.first, self.logged, &self.redo, database.file_len()?);
+        let pages = newest.range(..=frames.database_pages()).filter(|(number, frame)| {
             new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
         });
-        let late: Vec<(usize, u32)> = pages.map(|(number, frame)| (*frame, *number)).collect();
+        let late: Vec<Leaving> =
+            pages.map(|(number, frame)| Leaving { page_number: *number, frame: *frame }).collect();
         Ok(if is_many(late.len()) { late } else { Vec::new() })
     }
 
-    /// Appends these pages of the frames to the redo log.
-    fn fold_newest(
+    /// Appends a transaction to the redo log: pages that are in slots of it, and others.
+    fn append_pages(
         &mut self,
         frames: &Frames,
         database: &Database,
-        newest: BTreeMap<u32, usize>,
+        slots: &[(u32, PageSum)],
+        pages: BTreeMap<u32, Source>,
         durability: Durability,
     ) -> litefoot_engine::device::Result<usize> {
-        let (page_numbers, places): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
+        let (page_numbers, sources): (Vec<u32>, Vec<Source>) = pages.into_iter().unzip();
         let transaction = redo::Transaction {
-            slots: &[],
+            slots,
             page_numbers: &page_numbers,
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages(),
         };
         let data = &**database.data();
-        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(places[index], page, data);
+        let mut copy = |index: usize, page: &mut [u8]| match &sources[index] {
+            Source::Frame(frame) => frames.copy_page(*frame, page, data),
+            Source::Before(before) => {
+                page.copy_from_slice(before);
+                Ok(())
+            }
+        };
+        // Where there are slots, the records were folded before the first was given.
         let has_records = !self.statements.is_empty() && !page_numbers.is_empty();
+        debug_assert!(!has_records || slots.is_empty(), "records behind slots");
         // The records are given up for what must then be there for good.
         let durability = if has_records { Durability::Durable } else { durability };
         if has_records {

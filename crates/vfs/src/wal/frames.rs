@@ -20,10 +20,10 @@
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
 //! 4. When a transaction is finished, no cleaning of it is under way.
 
-use super::ahead::{Batch, Cleaning, Large, New, Policy, Step};
-use super::store::{FEWEST_PAGES, Store};
+use super::large::Large;
+use super::store::{Away, Store};
 use crate::allowance::SpillingCache;
-use crate::cleaning::{Job, colder_half};
+use crate::cleaning::policy::Policy;
 use crate::error::Result;
 use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
@@ -53,25 +53,25 @@ pub enum Written {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Frame {
-    page_number: u32,
-    database_pages: u32,
+pub(super) struct Frame {
+    pub page_number: u32,
+    pub database_pages: u32,
     /// When its page was written last; writes count from 1.
-    changed: u64,
+    pub changed: u64,
 }
 
 /// The log that SQLite sees.
 pub struct Frames {
-    store: Store,
+    pub(super) store: Store,
     /// The cache of whoever writes to it.
     cache: SpillingCache,
     /// What a transaction begins with.
     policy: Policy,
-    frames: Vec<Frame>,
-    writes: u64,
+    pub(super) frames: Vec<Frame>,
+    pub(super) writes: u64,
     /// The transaction under way, as far as it is large.
-    large: Large,
-    committed: usize,
+    pub(super) large: Large,
+    pub(super) committed: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
     schema: u32,
 }
@@ -157,7 +157,7 @@ impl Frames {
     pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<Written> {
         if let Some((number, _)) = self.store.frame_at(offset)
             && number >= self.committed
-            && self.store.is_in_database(number)
+            && self.store.away(number).is_some()
             && self.awaits(buf, offset).is_some()
         {
             self.large.policy.is_back();
@@ -170,19 +170,27 @@ impl Frames {
         let Some((number, inside)) = self.store.frame_at(offset) else { return Ok(Written::Part) };
         if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
             if number == self.committed && !self.is_being_cleaned() {
-                self.large = Large::new(self.policy.clone());
+                self.end_large();
             }
             // Frames come one behind the other; those behind this one were rolled back.
             self.frames.resize(number, Frame::default());
             self.frames.push(frame_of(buf));
         }
-        let page_arrived = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes();
-        let written = if page_arrived { self.page_done(number) } else { Written::Part };
+        let written = match self.page_ending(buf, offset) {
+            Some(number) => self.page_done(number),
+            None => Written::Part,
+        };
         if let Written::Commit(transaction) = written {
             self.note_schema(transaction, data)?;
         }
         self.cache.passed((self.frames.len() - self.committed) * self.page_bytes());
         Ok(written)
+    }
+
+    /// The frame whose page ends with what is written.
+    pub(super) fn page_ending(&self, buf: &[u8], offset: usize) -> Option<usize> {
+        let (number, inside) = self.store.frame_at(offset)?;
+        (inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes()).then_some(number)
     }
 
     fn note_schema(&mut self, transaction: Transaction, data: &dyn File) -> Result<()> {
@@ -201,6 +209,12 @@ impl Frames {
         self.schema
     }
 
+    /// The transaction is over.
+    pub fn end_large(&mut self) {
+        self.large = Large::new(self.policy.clone());
+        self.store.set_known_bytes(0);
+    }
+
     /// A frame's page has arrived whole.
     fn page_done(&mut self, number: usize) -> Written {
         if number < self.committed {
@@ -216,6 +230,7 @@ impl Frames {
                 self.frames.truncate(number + 1);
                 self.committed = number + 1;
                 self.store.close(self.committed);
+                self.close_large();
                 Written::Commit(transaction)
             }
             _ => Written::Part,
@@ -226,6 +241,7 @@ impl Frames {
     pub fn revoke(&mut self, transaction: Transaction) {
         self.committed = self.committed.min(transaction.first);
         self.store.close(self.committed);
+        self.reopen_large();
     }
 
     /// Cuts the log, as SQLite asks.
@@ -238,6 +254,7 @@ impl Frames {
 
     /// Forgets all frames: they are in the database file.
     pub fn forget(&mut self) {
+        self.end_large();
         self.frames.clear();
         self.committed = 0;
         self.store.forget();
@@ -268,137 +285,17 @@ impl Frames {
         self.store.page_in_memory(number).is_some()
     }
 
-    /// Whether a frame's page is in the database file.
-    pub fn is_in_database(&self, number: usize) -> bool {
-        self.store.is_in_database(number)
+    /// Where a frame's page is that was written ahead.
+    pub fn away(&self, number: usize) -> Option<Away> {
+        self.store.away(number)
     }
 
-    /// These frames have their page in the database file now.
-    pub fn are_there(&mut self, frames: &[(usize, u32)]) {
-        for (number, page_number) in frames {
-            self.store.is_there(*number, *page_number);
+    /// These frames have their page there now.
+    pub fn send_away(&mut self, frames: impl IntoIterator<Item = (usize, Away)>) {
+        for (number, away) in frames {
+            self.store.send_away(number, away);
         }
         self.store.end_copies();
-    }
-}
-
-/// The transaction that is under way.
-impl Frames {
-    /// Whether SQLite is about to write a page of it, and whether that one ends it.
-    pub fn awaits(&self, buf: &[u8], offset: usize) -> Option<bool> {
-        let (number, inside) = self.store.frame_at(offset)?;
-        let page_arrives = inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes();
-        let frame = self.frames.get(number).filter(|_| page_arrives && number >= self.committed)?;
-        Some(frame.database_pages != 0)
-    }
-
-    /// What is to be done before another page comes.
-    pub fn next_step(&self) -> Step {
-        let ended = self.large.cleaning.as_ref().map(|cleaning| cleaning.running.has_ended());
-        if ended == Some(true) {
-            return Step::Wait;
-        }
-        let (page_bytes, others) = (self.page_bytes(), self.store.closed_bytes());
-        let written = (self.frames.len() - self.committed) * page_bytes;
-        let held = written.min(self.store.memory_bytes() - others);
-        let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
-        let step = self.large.policy.step(held, most, ended.is_some());
-        match step {
-            Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
-            step => step,
-        }
-    }
-
-    /// Whether it is known what may be written ahead.
-    pub fn knows_new(&self) -> bool {
-        self.large.new.is_some()
-    }
-
-    /// What may be written ahead.
-    pub fn set_new(&mut self, new: Option<New>) {
-        // Where nothing may be, there is no use in asking again.
-        self.large.not_before = if new.is_none() { u64::MAX } else { 0 };
-        self.large.new = new;
-    }
-
-    /// How many of its frames go into the database file, ahead of its commit.
-    pub fn new_frames(&self, transaction: Transaction) -> usize {
-        if !self.knows_new() {
-            return 0;
-        }
-        let frames = &self.frames[transaction.first..transaction.end];
-        frames.iter().filter(|frame| self.is_new(frame.page_number)).count()
-    }
-
-    /// Whether a page may be written ahead, or was.
-    fn is_new(&self, number: u32) -> bool {
-        self.large.new.as_ref().is_some_and(|new| new.contains(number))
-    }
-
-    /// Whether some of its frames have their page in the database file.
-    pub fn has_pages_there(&self, transaction: Transaction) -> bool {
-        self.knows_new() && (transaction.first..transaction.end).any(|number| self.is_in_database(number))
-    }
-
-    /// The colder half of its new pages in memory; `None` where they are few.
-    pub fn batch(&mut self, for_good: bool) -> Option<Batch> {
-        let candidates = (self.committed..self.frames.len()).filter(|number| {
-            self.is_new(self.frames[*number].page_number) && self.store.page_in_memory(*number).is_some()
-        });
-        let by_page =
-            |number: usize| (self.frames[number].changed, (self.frames[number].page_number, number));
-        let candidates: Vec<(u64, (u32, usize))> = candidates.map(by_page).collect();
-        let in_memory = self.store.memory_bytes() / self.page_bytes();
-        if candidates.len() < (in_memory / 8).max(2) {
-            // Most of what is there has to stay.
-            self.large.not_before = self.writes + in_memory as u64 / 4;
-            return None;
-        }
-        let frames: Vec<(usize, u32)> =
-            colder_half(candidates).into_iter().map(|(page_number, number)| (number, page_number)).collect();
-        let job = self.job(&frames, for_good);
-        self.large.policy.cleans(job.pages());
-        Some(Batch { job, frames, until: self.writes })
-    }
-
-    /// What is to be done to write the pages of frames, sorted by page, into the database file.
-    pub fn job(&self, frames: &[(usize, u32)], start_writeback: bool) -> Job {
-        let page = |(number, page_number): &(usize, u32)| {
-            self.store.page_in_memory(*number).map(|bytes| (*page_number, bytes.clone()))
-        };
-        Job {
-            page_bytes: self.page_bytes(),
-            to_file: frames.iter().filter_map(page).collect(),
-            to_slots: Vec::new(),
-            log: None,
-            start_writeback,
-        }
-    }
-
-    /// Whether pages of it are being written away.
-    pub fn is_being_cleaned(&self) -> bool {
-        self.large.cleaning.is_some()
-    }
-
-    /// A cleaning has begun.
-    pub fn begin_cleaning(&mut self, cleaning: Cleaning) {
-        self.large.cleaning = Some(cleaning);
-    }
-
-    /// The cleaning that is under way, to be waited for.
-    pub fn take_cleaning(&mut self) -> Option<Cleaning> {
-        self.large.cleaning.take()
-    }
-
-    /// A cleaning has ended well: what was not changed since is in the database file.
-    pub fn end_cleaning(&mut self, cleaning: &Cleaning) {
-        let unchanged = |(number, page_number): &&(usize, u32)| {
-            self.frames
-                .get(*number)
-                .is_some_and(|frame| frame.page_number == *page_number && frame.changed <= cleaning.until)
-        };
-        let there: Vec<(usize, u32)> = cleaning.frames.iter().filter(unchanged).copied().collect();
-        self.are_there(&there);
     }
 }
 

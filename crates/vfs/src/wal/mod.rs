@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `store` | where the bytes of SQLite's log are |
 //! | `frames` | what they mean, and where transactions end |
-//! | `ahead` | new pages of a large transaction, straight into the database file |
+//! | `large` | a transaction that does not fit into memory |
+//! | `ahead` | its new pages, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
 //! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
@@ -37,6 +38,7 @@ mod commit;
 mod file;
 mod flush;
 mod frames;
+mod large;
 mod store;
 
 pub(crate) use file::WalFile;
@@ -44,17 +46,19 @@ pub(crate) use file::WalFile;
 use crate::allowance::{Allowance, SpillingCache};
 use crate::capture::cause::Cause;
 use crate::cleaning::Running;
+use crate::cleaning::policy::{Policy, Step};
 use crate::error::{Error, Result};
 use crate::memory::{MakeSpill, position};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
-use ahead::{Batch, Cleaning, Policy, Step};
+
 use commit::Commits;
 use flush::Flush;
 pub use frames::Transaction;
 use frames::{Frames, Written};
+use large::Cleaning;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::RwLock;
@@ -158,10 +162,13 @@ impl Wal {
         let offset = position(offset, buf.len())?;
         let mut frames = self.frames.write();
         match frames.awaits(buf, offset) {
-            Some(true) if frames.is_being_cleaned() => {
-                drop(frames);
-                self.settle(database)?;
-                frames = self.frames.write();
+            Some(true) => {
+                if frames.is_being_cleaned() {
+                    drop(frames);
+                    self.settle(database)?;
+                    frames = self.frames.write();
+                }
+                frames.check_complete()?;
             }
             Some(false) if frames.next_step() != Step::GoOn => {
                 drop(frames);
@@ -205,12 +212,20 @@ impl Wal {
                 let new = self.commits.find_new(&self.frames, database)?;
                 self.frames.write().set_new(new);
             }
-            let batch = self.frames.write().batch(for_good);
-            let Some(Batch { job, frames, until }) = batch else { return Ok(()) };
+            let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
             self.cleans.store(true, Ordering::Release);
+            let (homeless, first) = self.frames.read().homeless(&leaving);
+            if !homeless.is_empty() {
+                let slots = self.commits.reserve_slots(&self.frames, database, first, homeless.len())?;
+                self.frames.write().give_slots(&homeless, slots);
+            }
+            let (job, until) = {
+                let frames = self.frames.read();
+                (frames.job(&leaving, for_good), frames.writes)
+            };
             // Others read the log meanwhile.
             let running = Running::begin(job, database, in_background);
-            self.frames.write().begin_cleaning(Cleaning { running, frames, until });
+            self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
         }
     }
 
@@ -218,12 +233,7 @@ impl Wal {
     fn settle(&self, database: &Database) -> Result<()> {
         let Some(cleaning) = self.frames.write().take_cleaning() else { return Ok(()) };
         let result = cleaning.running.wait(database);
-        let mut frames = self.frames.write();
-        match result {
-            Ok(_) => frames.end_cleaning(&cleaning),
-            Err(_) => frames.are_there(&[]),
-        }
-        result.map(drop)
+        self.frames.write().end_cleaning(cleaning, result)
     }
 
     /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
@@ -234,6 +244,10 @@ impl Wal {
         }
         // Whether it has failed is of no interest any more.
         let _ = self.settle(database);
+        if self.frames.read().has_idle_slots() {
+            self.commits.discard_slots();
+        }
+        self.frames.write().end_large();
         self.cleans.store(false, Ordering::Release);
         database.end_behind_end(0);
     }
@@ -255,7 +269,7 @@ impl Wal {
         }
         let queued = match session.capture() {
             // Some of its pages are not to be had from memory.
-            _ if self.frames.read().has_pages_there(transaction) => Err(Cause::Large),
+            _ if self.frames.read().has_pages_away(transaction) => Err(Cause::Large),
             Some(capture) => capture.take(self.commits.next()),
             None => Err(Cause::NotSeen),
         };
@@ -301,7 +315,7 @@ impl Wal {
         }
         let (page_bytes, elsewhere) = {
             let frames = self.frames.read();
-            (frames.page_bytes(), frames.new_frames(transaction))
+            (frames.page_bytes(), frames.frames_elsewhere(transaction))
         };
         let claimed = self.commits.claim(page_bytes, transaction.end, elsewhere);
         claimed.inspect_err(|_| self.revoke(database, transaction))
@@ -318,10 +332,10 @@ impl Wal {
         self.flush_soon(database, number)
     }
 
-    /// Whether pages of a transaction that was completed are in the database file, and count only once it is logged: before
+    /// Whether pages of a transaction that was completed were written ahead, and count only once it is logged: before
     /// anybody else writes.
     pub(crate) fn must_log_now(&self, transaction: Transaction) -> bool {
-        self.frames.read().has_pages_there(transaction)
+        self.frames.read().has_pages_away(transaction)
     }
 
     /// Writes a commit that nobody has asked to be durable as pages, so that it survives the process; where it is

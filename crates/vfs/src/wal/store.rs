@@ -2,12 +2,13 @@
 //!
 //! Headers are in memory. A page is
 //! - in memory, as long as the log may have some ([`Allowance`]);
-//! - in the database file, where it was written ahead of its commit (see `ahead`);
-//! - in a nameless file, where it may be in neither.
+//! - in the database file or in the redo log, where it was written ahead of its commit (see `large`);
+//! - in a nameless file, where it may be in none of them.
 //!
 //! # Invariants
 //! 1. SQLite reads what it wrote, as long as it may still ask: a page in the database file is read there until the log
-//!    begins anew, and SQLite writes a newer version there only when nobody reads this one any more.
+//!    begins anew, and SQLite writes a newer version there only when nobody reads this one any more. The redo log begins
+//!    anew when SQLite's log does.
 //! 2. `in_memory` frames have their page in memory, `closed_in_memory` of them before `closed`; and `spilled` in the nameless
 //!    file, which is gone with the last.
 
@@ -36,11 +37,15 @@ pub struct Store {
     spilled: usize,
     /// Pages that somebody still has who writes them away, and that were changed since.
     copies: usize,
+    /// Bytes that are known of pages that are elsewhere.
+    known: usize,
     /// Bytes that are kept for the next log.
     kept: usize,
     allowance: Allowance,
     make_spill: MakeSpill,
     spill: Option<Arc<dyn File>>,
+    /// The redo log, where pages are in it.
+    log: Option<Arc<dyn File>>,
 }
 
 /// A frame.
@@ -54,10 +59,19 @@ enum Place {
     /// Nowhere: it was not written.
     Nothing,
     Memory(Bytes),
-    /// In the database file, as the page of this number.
-    Database(u32),
+    /// Where it was written ahead of its commit.
+    Away(Away),
     /// In the nameless file, at the frame's number.
     Spill,
+}
+
+/// Where a page is that was written ahead of its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// In the database file, as the page of this number.
+    Database(u32),
+    /// In the redo log, at this offset.
+    Log(u64),
 }
 
 /// What lies at an offset.
@@ -80,10 +94,12 @@ impl Store {
             closed_in_memory: 0,
             spilled: 0,
             copies: 0,
+            known: 0,
             kept,
             allowance,
             make_spill,
             spill: None,
+            log: None,
         }
     }
 
@@ -99,7 +115,7 @@ impl Store {
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
-        (self.in_memory + self.copies) * self.page_bytes + self.slots.len() * size_of::<Slot>()
+        (self.in_memory + self.copies) * self.page_bytes + self.slots.len() * size_of::<Slot>() + self.known
     }
 
     /// Bytes of memory that it may have.
@@ -142,9 +158,12 @@ impl Store {
         }
     }
 
-    /// Whether a frame's page is in the database file.
-    pub fn is_in_database(&self, number: usize) -> bool {
-        matches!(self.slots.get(number), Some(Slot { place: Place::Database(_), .. }))
+    /// Where a frame's page is that was written ahead.
+    pub fn away(&self, number: usize) -> Option<Away> {
+        match self.slots.get(number) {
+            Some(Slot { place: Place::Away(away), .. }) => Some(*away),
+            _ => None,
+        }
     }
 
     /// Where a frame lies.
@@ -194,9 +213,13 @@ impl Store {
                 buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
                 buf.len()
             }
-            (Some(Place::Database(page)), _) => {
+            (Some(Place::Away(Away::Database(page))), _) => {
                 data.read_at(buf, (u64::from(*page) - 1) * self.page_bytes as u64 + inside as u64)?
             }
+            (Some(Place::Away(Away::Log(offset))), _) => match &self.log {
+                Some(log) => log.read_at(buf, offset + inside as u64)?,
+                None => 0,
+            },
             (Some(Place::Spill), Some(spill)) => {
                 spill.read_at(buf, (number * self.page_bytes + inside) as u64)?
             }
@@ -285,12 +308,17 @@ impl Store {
         Ok(())
     }
 
-    /// A frame's page was written to the database file.
-    pub fn is_there(&mut self, number: usize, page_number: u32) {
+    /// A frame's page was written ahead.
+    pub fn send_away(&mut self, number: usize, away: Away) {
         if let Some(slot) = self.slots.get_mut(number) {
-            let place = std::mem::replace(&mut slot.place, Place::Database(page_number));
+            let place = std::mem::replace(&mut slot.place, Place::Away(away));
             self.leave(number, &place);
         }
+    }
+
+    /// Where the redo log is read.
+    pub fn set_log(&mut self, log: Arc<dyn File>) {
+        self.log = Some(log);
     }
 
     /// What was written away is nobody else's any more.
@@ -299,8 +327,15 @@ impl Store {
         self.account();
     }
 
+    /// What is known of pages that are elsewhere takes so many bytes.
+    pub fn set_known_bytes(&mut self, bytes: usize) {
+        self.known = bytes;
+        self.account();
+    }
+
     /// SQLite begins its log anew.
     pub fn forget(&mut self) {
+        self.log = None;
         self.close(0);
         self.cut(self.kept / self.page_bytes.max(1));
         for number in 0..self.slots.len() {
@@ -412,7 +447,7 @@ pub mod tests {
     enum Step {
         Frame(usize, u8),
         Bytes(usize, usize, u8),
-        /// A page leaves for the database file.
+        /// A page leaves for the database file or the log.
         Leave(usize),
         Cut(usize),
         /// A page is lent, so that who writes it makes a copy.
@@ -436,9 +471,11 @@ pub mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read_wherever_it_is(steps in steps(), budget in 0..16 * FRAME) {
-            let data =
-                SimMedium::new().open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+            let medium = SimMedium::new();
+            let open = |path: &str, kind| medium.open(Path::new(path), kind, OpenMode::Create).unwrap();
+            let (data, log) = (open("/app.db", FileKind::Database), open("/app.db-wal", FileKind::RedoLog));
             let mut store = store(budget);
+            store.set_log(log.clone());
             store.write(&head(), 0, &*data).unwrap();
             let mut plain = head().to_vec();
             let mut lent = Vec::new();
@@ -465,9 +502,16 @@ pub mod tests {
                     Step::Leave(number) => {
                         if let Some(bytes) = store.page_in_memory(number) {
                             let page_number = 100 - number as u32;
-                            data.write_at(bytes, u64::from(page_number - 1) * PAGE as u64).unwrap();
-                            store.is_there(number, page_number);
-                            prop_assert!(store.is_in_database(number));
+                            let offset = u64::from(page_number - 1) * PAGE as u64;
+                            let away = if number % 2 == 0 {
+                                data.write_at(bytes, offset).unwrap();
+                                Away::Database(page_number)
+                            } else {
+                                log.write_at(bytes, offset + 7).unwrap();
+                                Away::Log(offset + 7)
+                            };
+                            store.send_away(number, away);
+                            prop_assert_eq!(store.away(number), Some(away));
                         }
                     }
                     Step::Cut(len) => {

@@ -1,0 +1,278 @@
+//! The transaction under way in SQLite's log, where it does not fit into memory.
+//!
+//! Its pages leave in batches ([`Policy`]): new ones for the database file (see `ahead`), old ones for slots of the redo
+//! log, where they will stay: the commit only adds their headers. From then on SQLite's log reads them there.
+//!
+//! # Invariants
+//! 1. Slots are given when everything committed is in the redo log, and nobody else commits before the transaction ends:
+//!    nothing else is appended where they are.
+//! 2. Page 1 stays: something must be appended behind the slots that says that they count.
+//! 3. A page leaves for one place only. What was changed since it left for a slot is appended behind the slots.
+//! 4. A page in a slot that the transaction has given up (`ROLLBACK TO`) is appended as it was before.
+//! 5. Once a cleaning has failed, the transaction cannot be completed.
+
+use super::ahead::New;
+use super::frames::{Frames, Transaction};
+use super::store::{Away, FEWEST_PAGES};
+use crate::cleaning::policy::{Policy, Step};
+use crate::cleaning::{Job, Running, ToSlot, Written, colder_half};
+use crate::error::{Error, Result};
+use litefoot_engine::device::File;
+use litefoot_engine::log::redo;
+use litefoot_engine::log::redo::format::{Header, PageSum};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known of it.
+pub struct Large {
+    pub policy: Policy,
+    /// What may be written ahead, once that was asked for.
+    new: Option<New>,
+    /// The slots of pages that are not new.
+    homes: BTreeMap<u32, usize>,
+    slots: Vec<Slot>,
+    log: Option<(Arc<dyn File>, Header)>,
+    cleaning: Option<Cleaning>,
+    failed: bool,
+    /// Whether it is complete, and its slots are not in the redo log yet.
+    closing: bool,
+    /// Writes before which there is no use in looking for pages that could leave.
+    not_before: u64,
+}
+
+/// A page in the redo log.
+struct Slot {
+    page_number: u32,
+    offset: u64,
+    /// Once it was written.
+    sum: Option<PageSum>,
+}
+
+/// A cleaning that is under way.
+pub struct Cleaning {
+    pub running: Arc<Running>,
+    pub leaving: Vec<Leaving>,
+    /// The last write before it began.
+    pub until: u64,
+}
+
+/// A page that leaves memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leaving {
+    pub page_number: u32,
+    pub frame: usize,
+}
+
+impl Large {
+    /// Nothing yet.
+    pub fn new(policy: Policy) -> Large {
+        Large {
+            policy,
+            new: None,
+            homes: BTreeMap::new(),
+            slots: Vec::new(),
+            log: None,
+            cleaning: None,
+            failed: false,
+            closing: false,
+            not_before: 0,
+        }
+    }
+
+    fn is_new(&self, page_number: u32) -> bool {
+        self.new.as_ref().is_some_and(|new| new.contains(page_number))
+    }
+}
+
+impl Frames {
+    /// Whether SQLite is about to write a page of it, and whether that one ends it.
+    pub fn awaits(&self, buf: &[u8], offset: usize) -> Option<bool> {
+        let number = self.page_ending(buf, offset).filter(|number| *number >= self.committed)?;
+        Some(self.frames.get(number)?.database_pages != 0)
+    }
+
+    /// What is to be done before another page comes.
+    pub fn next_step(&self) -> Step {
+        let ended = self.large.cleaning.as_ref().map(|cleaning| cleaning.running.has_ended());
+        if ended == Some(true) {
+            return Step::Wait;
+        }
+        let (page_bytes, others) = (self.page_bytes(), self.store.closed_bytes());
+        let written = (self.frames.len() - self.committed) * page_bytes;
+        let held = written.min(self.store.memory_bytes() - others);
+        let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
+        let step = self.large.policy.step(held, most, ended.is_some());
+        match step {
+            Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
+            step => step,
+        }
+    }
+
+    /// Whether it is known what may be written ahead.
+    pub fn knows_new(&self) -> bool {
+        self.large.new.is_some()
+    }
+
+    /// What may be written ahead.
+    pub fn set_new(&mut self, new: New) {
+        self.large.new = Some(new);
+    }
+
+    /// The colder half of its pages in memory, by number; `None` where they are few.
+    pub fn leaving(&mut self) -> Option<Vec<Leaving>> {
+        let pages = (self.committed..self.frames.len()).map(|frame| (&self.frames[frame], frame));
+        let pages = pages.filter(|(_, frame)| self.is_in_memory(*frame));
+        let pages: Vec<(u64, Leaving)> = pages
+            .map(|(known, frame)| (known.changed, Leaving { page_number: known.page_number, frame }))
+            .filter(|(_, leaving)| leaving.page_number > 1)
+            .collect();
+        let in_memory = self.store.memory_bytes() / self.page_bytes();
+        if pages.len() < (in_memory / 8).max(2) {
+            // Most of what is there belongs to others.
+            self.large.not_before = self.writes + in_memory as u64 / 4;
+            return None;
+        }
+        Some(colder_half(pages))
+    }
+
+    /// Those of them that need slots, and the number of the first of these.
+    pub fn homeless(&self, leaving: &[Leaving]) -> (Vec<u32>, usize) {
+        let numbers = leaving.iter().map(|leaving| leaving.page_number);
+        let homeless =
+            numbers.filter(|number| !self.large.is_new(*number) && !self.large.homes.contains_key(number));
+        (homeless.collect(), self.large.slots.len())
+    }
+
+    /// Gives them slots.
+    pub fn give_slots(&mut self, homeless: &[u32], slots: redo::Slots) {
+        for (index, page_number) in homeless.iter().enumerate() {
+            let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
+            self.large.homes.insert(*page_number, self.large.slots.len());
+            self.large.slots.push(Slot { page_number: *page_number, offset, sum: None });
+        }
+        self.store.set_log(slots.file.clone());
+        self.store.set_known_bytes(self.large.slots.len() * (size_of::<Slot>() + size_of::<(u32, usize)>()));
+        self.large.log = Some((slots.file, slots.header));
+    }
+
+    /// What is to be done to write pages away, sorted by number.
+    pub fn job(&self, leaving: &[Leaving], start_writeback: bool) -> Job {
+        let (mut to_file, mut to_slots) = (Vec::new(), Vec::new());
+        for Leaving { page_number, frame } in leaving {
+            let Some(bytes) = self.store.page_in_memory(*frame).cloned() else { continue };
+            match self.large.homes.get(page_number) {
+                Some(index) => {
+                    let offset = self.large.slots[*index].offset;
+                    to_slots.push(ToSlot { index: *index, offset, bytes });
+                }
+                None => to_file.push((*page_number, bytes)),
+            }
+        }
+        to_slots.sort_unstable_by_key(|page| page.index);
+        let log = self.large.log.clone();
+        Job { page_bytes: self.page_bytes(), to_file, to_slots, log, start_writeback }
+    }
+
+    /// Whether pages of it are being written away.
+    pub fn is_being_cleaned(&self) -> bool {
+        self.large.cleaning.is_some()
+    }
+
+    /// A cleaning has begun.
+    pub fn begin_cleaning(&mut self, cleaning: Cleaning) {
+        self.large.policy.cleans(cleaning.leaving.len());
+        self.large.cleaning = Some(cleaning);
+    }
+
+    /// The cleaning that is under way, to be waited for.
+    pub fn take_cleaning(&mut self) -> Option<Cleaning> {
+        self.large.cleaning.take()
+    }
+
+    /// A cleaning has ended: what was not changed since has left.
+    pub fn end_cleaning(&mut self, cleaning: Cleaning, result: Result<Written>) -> Result<()> {
+        let written = match result {
+            Ok(written) => written,
+            Err(error) => {
+                self.large.failed = true;
+                self.send_away([]);
+                return Err(error);
+            }
+        };
+        for (index, sum) in written {
+            if let Some(slot) = self.large.slots.get_mut(index) {
+                slot.sum = Some(sum);
+            }
+        }
+        let gone = cleaning.leaving.into_iter().filter_map(|Leaving { page_number, frame }| {
+            let known = self.frames.get(frame)?;
+            let is_same = known.page_number == page_number && known.changed <= cleaning.until;
+            let home = self.large.homes.get(&page_number);
+            is_same.then(|| match home {
+                Some(index) => (frame, Away::Log(self.large.slots[*index].offset)),
+                None => (frame, Away::Database(page_number)),
+            })
+        });
+        let gone: Vec<(usize, Away)> = gone.collect();
+        self.send_away(gone);
+        Ok(())
+    }
+
+    /// Refuses to complete a transaction of which something could not be written.
+    pub fn check_complete(&self) -> Result<()> {
+        if self.large.failed || self.large.slots.iter().any(|slot| slot.sum.is_none()) {
+            return Err(Error::Io("pages of this transaction could not be written; roll it back".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// It is complete.
+    pub(super) fn close_large(&mut self) {
+        self.large.closing = !self.large.slots.is_empty();
+    }
+
+    /// It was taken back.
+    pub(super) fn reopen_large(&mut self) {
+        self.large.closing = false;
+    }
+
+    /// Whether slots were given that count for nothing now.
+    pub fn has_idle_slots(&self) -> bool {
+        !self.large.slots.is_empty() && !self.large.closing
+    }
+
+    /// The slots of a complete transaction that is not in the redo log, in their order: page and checksum.
+    pub fn slots(&self) -> Vec<(u32, PageSum)> {
+        if !self.large.closing {
+            return Vec::new();
+        }
+        self.large.slots.iter().filter_map(|slot| slot.sum.map(|sum| (slot.page_number, sum))).collect()
+    }
+
+    /// It is in the redo log.
+    pub fn slots_logged(&mut self) {
+        self.large.closing = false;
+        self.large.slots = Vec::new();
+        self.large.homes = BTreeMap::new();
+        self.store.set_known_bytes(0);
+    }
+
+    /// Frames that the commit does not append to the redo log, nor has to have room for.
+    pub fn frames_elsewhere(&self, transaction: Transaction) -> usize {
+        if !self.knows_new() {
+            return 0;
+        }
+        let numbers = transaction.first..transaction.end;
+        let new = numbers.clone().filter(|number| self.large.is_new(self.frames[*number].page_number));
+        // They are in a slot and are appended as well.
+        let twice = numbers.filter(|number| {
+            self.away(*number).is_none() && self.large.homes.contains_key(&self.frames[*number].page_number)
+        });
+        new.count().saturating_sub(twice.count())
+    }
+
+    /// Whether some of its frames were written ahead.
+    pub fn has_pages_away(&self, transaction: Transaction) -> bool {
+        self.knows_new() && (transaction.first..transaction.end).any(|number| self.away(number).is_some())
+    }
+}
