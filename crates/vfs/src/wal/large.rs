@@ -101,7 +101,11 @@ impl Frames {
         let written = (self.frames.len() - self.committed) * page_bytes;
         let held = written.min(self.store.memory_bytes() - others);
         let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
-        let step = self.large.policy.step(held, most, ended.is_some());
+        let step = match (self.store.has_room(), ended) {
+            (true, _) => self.large.policy.step(held, most, ended.is_some()),
+            (false, Some(_)) => Step::Wait,
+            (false, None) => Step::Clean { in_background: false, for_good: false },
+        };
         match step {
             Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
             step => step,

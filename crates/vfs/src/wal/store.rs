@@ -145,6 +145,15 @@ impl Store {
         }
     }
 
+    /// Whether there is memory for one page more of the transaction under way.
+    pub fn has_room(&self) -> bool {
+        self.has_memory() || self.in_memory - self.closed_in_memory < FEWEST_PAGES
+    }
+
+    fn has_memory(&self) -> bool {
+        self.memory_bytes() + self.page_bytes <= self.most_bytes()
+    }
+
     /// The header of the log.
     pub fn head(&self) -> &[u8; HEADER_BYTES] {
         &self.head
@@ -267,8 +276,7 @@ impl Store {
 
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
-        let has_room = self.memory_bytes() + self.page_bytes <= self.most_bytes()
-            || number >= self.closed && self.in_memory - self.closed_in_memory < FEWEST_PAGES;
+        let has_room = if number < self.closed { self.has_memory() } else { self.has_room() };
         match &mut self.slot(number).place {
             Place::Memory(bytes) => match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
