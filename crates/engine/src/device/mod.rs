@@ -24,6 +24,7 @@ mod latch;
 mod mapped;
 mod modelled;
 mod os;
+mod pass_on;
 pub mod sim;
 
 pub use counting::{CountingMedium, Counts, Snapshot};

@@ -4,7 +4,8 @@ use super::error::Result;
 use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::State;
-use crate::device::{self, File, FileId, Medium, RangeLock, SyncLatch};
+use crate::device::{self, File, Medium, RangeLock, SyncLatch};
+use crate::pass_on;
 use crate::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -194,6 +195,8 @@ impl TieredFile {
 
 /// It has no descriptor, and nothing past the system's cache: either would find flash alone.
 impl File for TieredFile {
+    pass_on!(flash: id, path, lock_range, lock_holder);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
         self.state.read().read(buf, offset)
     }
@@ -238,22 +241,6 @@ impl File for TieredFile {
 
     fn allocate(&self, len: u64) -> device::Result<()> {
         self.state.write().allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.flash.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.flash.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> device::Result<bool> {
-        self.flash.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.flash.lock_holder(offset, len)
     }
 }
 
