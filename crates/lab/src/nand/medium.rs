@@ -2,7 +2,7 @@
 
 use super::cache::CachedFile;
 use super::ftl::{Ftl, FtlCounts};
-use litefoot_engine::device::{File, FileId, FileKind, Medium, OpenMode, Result, SimMedium};
+use litefoot_engine::device::{File, FileId, FileKind, Medium, OpenMode, Result, SimMedium, total_bytes};
 use litefoot_engine::pass_on;
 use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
@@ -299,7 +299,7 @@ impl File for NandFile {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         let len = self.inner.len()?;
         self.inner.write_vectored_at(bufs, offset)?;
-        self.has_written(offset, bufs.iter().map(|buf| buf.len() as u64).sum(), len);
+        self.has_written(offset, total_bytes(bufs), len);
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 use crate::{MODES, TIERED, count, is_marked, killed, stock};
 use litefoot::rusqlite::{self, Connection, ErrorCode};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SimMedium};
+use litefoot_engine::device::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SimMedium, total_bytes,
+};
 use litefoot_engine::pass_on;
 use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
@@ -63,7 +65,7 @@ impl OnDevice {
     }
 
     fn write(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.grow(Operation::Write, offset + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>())
+        self.grow(Operation::Write, offset + total_bytes(bufs))
     }
 }
 

@@ -5,7 +5,7 @@
 //! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
 
 use super::{Page, Stats};
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
 use litefoot_engine::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
@@ -53,8 +53,7 @@ impl MeteredFile {
     }
 
     fn wrote(&self, bufs: &[IoSlice<'_>], offset: u64) {
-        let bytes = bufs.iter().map(|buf| buf.len() as u64).sum();
-        self.stats.add_write(self.kind, offset, bytes);
+        self.stats.add_write(self.kind, offset, total_bytes(bufs));
     }
 }
 

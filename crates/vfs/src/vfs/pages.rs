@@ -32,7 +32,7 @@ use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, Operation};
 use litefoot_engine::pass_on;
 use litefoot_engine::pool::{self, Advisor, Config, Pool};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -345,17 +345,5 @@ impl File for Newest {
                 Err(DeviceError::new(Operation::Read, self.file.path(), io::Error::other(other.to_string())))
             }
         }
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> device::Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let read = self.read_at(buf, offset + done as u64)?;
-            done += read;
-            if read < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
     }
 }

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -262,18 +262,6 @@ impl File for SimFile {
         let count = buf.len().min(bytes.len() - start);
         buf[..count].copy_from_slice(&bytes[start..start + count]);
         Ok(count)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let count = self.read_at(buf, offset + done as u64)?;
-            done += count;
-            if count < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {

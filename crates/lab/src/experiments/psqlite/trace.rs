@@ -1,6 +1,6 @@
 //! Which chunks the transactions of a database write, noted at the device.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
 use litefoot_engine::pass_on;
 use litefoot_engine::sync::Mutex;
 use litefoot_engine::tier::CHUNK_BYTES;
@@ -57,8 +57,8 @@ impl File for TracingFile {
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset)?;
-        let bytes: u64 = bufs.iter().map(|buf| buf.len() as u64).sum();
-        let chunks = offset / CHUNK_BYTES as u64..(offset + bytes).div_ceil(CHUNK_BYTES as u64);
+        let end = offset + total_bytes(bufs);
+        let chunks = offset / CHUNK_BYTES as u64..end.div_ceil(CHUNK_BYTES as u64);
         self.trace.lock().current.extend(chunks.map(|chunk| chunk as u32));
         Ok(())
     }

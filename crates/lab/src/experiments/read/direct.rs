@@ -2,7 +2,6 @@
 
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, OsMedium, Result};
 use litefoot_engine::pass_on;
-use std::io::IoSliceMut;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,18 +55,6 @@ impl File for DirectFile {
         let found = read.saturating_sub(before).min(buf.len());
         buf[..found].copy_from_slice(&memory[start + before..][..found]);
         Ok(found)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let read = self.read_at(buf, offset + done as u64)?;
-            done += read;
-            if read < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
     }
 }
 
