@@ -175,6 +175,11 @@ impl SimMedium {
         state.names.iter().map(file).collect()
     }
 
+    /// Bytes of all files together: what [`Faults::full_at`] is compared with.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// From now on the medium says, and keeps, that aligned writes up to so many bytes are atomic.
     pub fn set_atomic_write_bytes(&self, bytes: u32) {
         self.state().atomic_write_bytes = bytes;
@@ -201,10 +206,13 @@ impl State {
         }
     }
 
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum()
+    }
+
     fn fault(&mut self, operation: Operation, inode: Inode, path: &Path, growth: u64) -> Result<()> {
-        let used: u64 = self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum();
         let kind = self.files[inode].kind;
-        let fault = self.faults.strike(operation, kind, used + growth);
+        let fault = self.faults.strike(operation, kind, self.used_bytes() + growth);
         fault.map_or(Ok(()), |error| Err(DeviceError::new(operation, path, error)))
     }
 
