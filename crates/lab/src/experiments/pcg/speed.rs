@@ -4,7 +4,7 @@ use super::load::{self, Keys, ROW_BYTES, SCHEMA, Timing};
 use super::side::{BACKGROUND, CALLER, INF, LITEFOOT, MODES, STOCK, Side};
 use super::{Plan, Task};
 use crate::experiments::commit::remove_database;
-use crate::harness::{Latencies, Progress, interleave, median, median_ratio};
+use crate::harness::{Latencies, Progress, interleave, median, median_ratio, open_stock};
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::path::Path;
@@ -98,9 +98,11 @@ pub fn round(side: &Side, path: &Path, mode: &str, keys: Keys, plan: &Plan) -> R
 
 /// Plain SQLite must find what was committed.
 pub fn check(side: &Side, path: &Path, rows: u64) -> Result<()> {
-    let db = Side::stock(STOCK).open_plain(path)?;
-    match load::holds(&db, rows).map_err(|error| side.explain(error))? {
-        true => Ok(()),
-        false => Err(Error::Wrong(format!("side {}: rows are missing, or there are others", side.name))),
+    let holds =
+        open_stock(path).and_then(|db| load::holds(&db, rows)).map_err(|error| side.explain(error))?;
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Wrong(format!("side {}: rows are missing, or there are others", side.name)))
     }
 }
