@@ -80,9 +80,9 @@ pub fn cargo_command(arguments: &[&str]) -> Command {
 
 /// Where cargo puts what it builds.
 pub fn target_directory() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(directory)
+    own.parent().unwrap_or(own).join(directory)
 }
 
 /// The extension and the program that the step `build` has made.

@@ -6,7 +6,6 @@
 
 use crate::Result;
 use crate::process::{self, Tally};
-use std::path::PathBuf;
 
 /// Name of the build, and what it is compiled with besides.
 const BUILDS: [(&str, &str); 2] =
@@ -19,13 +18,11 @@ pub fn check() -> Result<Tally> {
         println!("{name}: {flags}");
         let tests = ["test", "--locked", "-p", "litefoot", "--test", "pool", "--test", "tier"];
         let mut command = process::cargo_command(&tests);
-        command.arg("--target-dir").arg(target_directory(name)).env("LIBSQLITE3_FLAGS", flags);
+        command
+            .arg("--target-dir")
+            .arg(process::target_directory().join(name))
+            .env("LIBSQLITE3_FLAGS", flags);
         total.add(process::tally(&mut command)?);
     }
     Ok(total)
-}
-
-fn target_directory(name: &str) -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    root.parent().unwrap_or(&root).join("target").join(name)
 }

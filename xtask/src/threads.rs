@@ -9,7 +9,6 @@
 
 use crate::Result;
 use crate::process::{self, Tally};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The standard library comes compiled, without the sanitizer: what its threads hand over at their end,
@@ -30,7 +29,7 @@ pub fn check() -> Result<Tally> {
         println!("         (rustup toolchain install nightly --profile minimal)");
         return Ok(Tally { passed: 1, failed: 0 });
     };
-    let directory = target_directory();
+    let directory = process::target_directory().join("thread-sanitizer");
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let suppressions = directory.join("suppressions");
     std::fs::write(&suppressions, SUPPRESSIONS)
@@ -91,9 +90,4 @@ fn host_of_nightly() -> Option<String> {
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
-}
-
-fn target_directory() -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    root.parent().unwrap_or(&root).join("target/thread-sanitizer")
 }

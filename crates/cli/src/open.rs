@@ -89,9 +89,9 @@ fn tiered_name(name: &str) -> String {
 /// The same database with a tier device.
 pub fn named_with_tier(name: &str, device: &Path) -> String {
     let device = percent_encoded(device.as_os_str().as_bytes());
-    let Some(_) = name.strip_prefix("file:") else {
+    if !name.starts_with("file:") {
         return format!("file:{}?tier={device}", percent_encoded(name.as_bytes()));
-    };
+    }
     let (uri, fragment) = name.split_at(name.find('#').unwrap_or(name.len()));
     let mark = if uri.contains('?') { '&' } else { '?' };
     format!("{uri}{mark}tier={device}{fragment}")

@@ -107,6 +107,7 @@ fn wrong_use_is_explained() {
         (&["bench", "--all"][..], 2, "--report"),
         (&["bench", "--report", "out"], 2, "--all"),
         (&["bench", "commit", "--all", "--report", "out"], 2, "cannot be used"),
+        (&["bench", "--all", "--report", "out", "--tier"], 2, "cannot be used"),
         (&["bench", "--all", "--report", "out", "--from", "no.json"], 2, "cannot be used"),
         (&["bench", "--report", "out", "--from", "no.json"], 1, "no.json: is no report"),
         (&["bench", "--report", "out", "--from", "gone.json"], 1, "gone.json: cannot be read"),

@@ -4,11 +4,10 @@
 
 use litefoot::task::{Config, Place, Workers};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{
-    File, FileId, FileKind, Medium, OpenMode, PathInfo, RangeLock, Result, SimMedium,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::path::{Path, PathBuf};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, SimMedium};
+use litefoot_engine::pass_on;
+use std::io::IoSliceMut;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -53,6 +52,8 @@ impl Gate {
 struct Slow(SimMedium, Arc<Gate>);
 
 impl Medium for Slow {
+    pass_on!(0: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let file = self.0.open(path, kind, mode)?;
         if kind != FileKind::Database {
@@ -60,35 +61,13 @@ impl Medium for Slow {
         }
         Ok(Arc::new(SlowFile(file, self.1.clone())))
     }
-
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.0.delete(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.0.info(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.0.list(directory)
-    }
-
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.0.absolute(path)
-    }
 }
 
 struct SlowFile(Arc<dyn File>, Arc<Gate>);
 
 impl File for SlowFile {
+    pass_on!(0: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.1.wait();
         self.0.read_at(buf, offset)
@@ -97,42 +76,6 @@ impl File for SlowFile {
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         self.1.wait();
         self.0.read_vectored_at(bufs, offset)
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.0.write_vectored_at(bufs, offset)
-    }
-
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.0.write_durable_at(bufs, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.0.sync()
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.0.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> Result<()> {
-        self.0.allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.0.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.0.lock_range(offset, len, lock)
     }
 }
 

@@ -213,10 +213,10 @@ fn meet_a_full_disk(mode: &str, cleaner: &str, locking: &str) {
     let Setup { medium, vfs, db } = prepared(mode, cleaner);
     let what = format!("{mode} {cleaner} {locking}");
     db.execute_batch(&format!("PRAGMA locking_mode={locking}; PRAGMA journal_mode={mode}")).unwrap();
-    let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+    let used = medium.used_bytes();
     let (mut failed, mut done) = (0, false);
     for more in (0..4_000_000).step_by(60_000) {
-        medium.set_faults(Faults::full_at((used + more) as u64));
+        medium.set_faults(Faults::full_at(used + more));
         match transact(&db) {
             Ok(()) => {
                 done = true;
@@ -381,8 +381,8 @@ fn meet_a_full_disk_in_both(mode: &str, locking: &str) {
             .unwrap();
         db.execute_batch(&format!("PRAGMA main.journal_mode={mode}; PRAGMA main.locking_mode={locking}; INSERT INTO t VALUES(1000, 1); DELETE FROM t WHERE id = 1000"))
             .unwrap();
-        let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
-        medium.set_faults(Faults::full_at((used + more) as u64));
+        let used = medium.used_bytes();
+        medium.set_faults(Faults::full_at(used + more));
         let both = |db: &Connection| {
             db.execute_batch("BEGIN; INSERT INTO other.u VALUES(NULL, 1)")?;
             insert(db, 20..40, 2)?;

@@ -3,11 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{
-    File, FileId, FileKind, Medium, OpenMode, PathInfo, RangeLock, Result, SimMedium,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::path::{Path, PathBuf};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, SimMedium};
+use litefoot_engine::pass_on;
+use std::io::IoSlice;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,65 +19,22 @@ struct SlowMedium(SimMedium);
 struct SlowFile(Arc<dyn File>);
 
 impl Medium for SlowMedium {
+    pass_on!(0: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         Ok(Arc::new(SlowFile(self.0.open(path, kind, mode)?)))
-    }
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.0.delete(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to)
-    }
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.0.info(path)
-    }
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.0.list(directory)
-    }
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.0.sync_directory(directory)
-    }
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.0.absolute(path)
     }
 }
 
 impl File for SlowFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.0.read_at(buf, offset)
-    }
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        self.0.read_vectored_at(bufs, offset)
-    }
+    pass_on!(0: read_at, read_vectored_at, write_durable_at, sync, len, set_len, allocate);
+    pass_on!(0: id, path, lock_range);
+
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         if std::thread::current().name() == Some("litefoot-log") {
             std::thread::sleep(DELAY);
         }
         self.0.write_vectored_at(bufs, offset)
-    }
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.0.write_durable_at(bufs, offset)
-    }
-    fn sync(&self) -> Result<()> {
-        self.0.sync()
-    }
-    fn len(&self) -> Result<u64> {
-        self.0.len()
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-    fn allocate(&self, len: u64) -> Result<()> {
-        self.0.allocate(len)
-    }
-    fn id(&self) -> FileId {
-        self.0.id()
-    }
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.0.lock_range(offset, len, lock)
     }
 }
 

@@ -111,6 +111,24 @@ struct Known {
     get: fn(&Options) -> String,
 }
 
+/// An option that takes one of a few words, each of which stands for one value.
+macro_rules! one_of {
+    ($name:ident, $help:literal, $mistake:literal, $($word:literal => $value:path),+ $(,)?) => {
+        Known {
+            name: stringify!($name),
+            help: $help,
+            set: |options, value| {
+                options.$name = match value {
+                    $($word => $value,)+
+                    _ => return Err($mistake),
+                };
+                Ok(())
+            },
+            get: |options| match options.$name { $($value => $word,)+ }.to_owned(),
+        }
+    };
+}
+
 const KNOWN: &[Known] = &[
     Known {
         name: "shared",
@@ -128,29 +146,16 @@ const KNOWN: &[Known] = &[
         },
         get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
-    Known {
-        name: "atomic",
-        help: "auto, off or assume4k: write a transaction of one page in place where the device guarantees \
-               that it is never torn; assume4k takes that for granted, and a device that does tear 4 KiB \
-               corrupts the database at a power cut",
-        set: |options, value| {
-            options.atomic = match value {
-                "auto" => AtomicWrites::Auto,
-                "assume4k" => AtomicWrites::Assume4k,
-                "off" => AtomicWrites::Off,
-                _ => return Err("takes auto, off or assume4k"),
-            };
-            Ok(())
-        },
-        get: |options| {
-            match options.atomic {
-                AtomicWrites::Auto => "auto",
-                AtomicWrites::Assume4k => "assume4k",
-                AtomicWrites::Off => "off",
-            }
-            .to_owned()
-        },
-    },
+    one_of!(
+        atomic,
+        "auto, off or assume4k: write a transaction of one page in place where the device guarantees \
+         that it is never torn; assume4k takes that for granted, and a device that does tear 4 KiB \
+         corrupts the database at a power cut",
+        "takes auto, off or assume4k",
+        "auto" => AtomicWrites::Auto,
+        "assume4k" => AtomicWrites::Assume4k,
+        "off" => AtomicWrites::Off,
+    ),
     Known {
         name: "log_bytes",
         help: "bytes (K, M, G) of the redo log at which a rollback-journal database begins it anew",
@@ -190,26 +195,14 @@ const KNOWN: &[Known] = &[
         set: |options, value| size(value).map(|value| options.tier_size = value),
         get: |options| options.tier_size.to_string(),
     },
-    Known {
-        name: "tier_policy",
-        help: "ewma or lru: which chunks live there, those written most over the last transactions, or those \
-               written last",
-        set: |options, value| {
-            options.tier_policy = match value {
-                "ewma" => Kind::Ewma,
-                "lru" => Kind::Lru,
-                _ => return Err("takes ewma or lru"),
-            };
-            Ok(())
-        },
-        get: |options| {
-            match options.tier_policy {
-                Kind::Ewma => "ewma",
-                Kind::Lru => "lru",
-            }
-            .to_owned()
-        },
-    },
+    one_of!(
+        tier_policy,
+        "ewma or lru: which chunks live there, those written most over the last transactions, or those \
+         written last",
+        "takes ewma or lru",
+        "ewma" => Kind::Ewma,
+        "lru" => Kind::Lru,
+    ),
     Known {
         name: "normal_window",
         help: "milliseconds until what was committed at synchronous=NORMAL is durable; a power cut loses no more",
@@ -232,50 +225,24 @@ const KNOWN: &[Known] = &[
         },
         get: |options| options.pool.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
-    Known {
-        name: "direct",
-        help: "auto, on or off: read pages past the system's cache, so that memory holds one copy of them; \
-               auto does where the database is larger than half of the memory that is free",
-        set: |options, value| {
-            options.direct = match value {
-                "auto" => Direct::Auto,
-                "on" => Direct::On,
-                "off" => Direct::Off,
-                _ => return Err("takes auto, on or off"),
-            };
-            Ok(())
-        },
-        get: |options| {
-            match options.direct {
-                Direct::Auto => "auto",
-                Direct::On => "on",
-                Direct::Off => "off",
-            }
-            .to_owned()
-        },
-    },
-    Known {
-        name: "cleaner",
-        help: "auto, background or caller: who writes pages away of a transaction that is too large for memory: a \
-               thread, the statement that finds too many changed, or what suits the transaction",
-        set: |options, value| {
-            options.cleaner = match value {
-                "auto" => Cleaner::Auto,
-                "background" => Cleaner::Background,
-                "caller" => Cleaner::Caller,
-                _ => return Err("takes auto, background or caller"),
-            };
-            Ok(())
-        },
-        get: |options| {
-            match options.cleaner {
-                Cleaner::Auto => "auto",
-                Cleaner::Background => "background",
-                Cleaner::Caller => "caller",
-            }
-            .to_owned()
-        },
-    },
+    one_of!(
+        direct,
+        "auto, on or off: read pages past the system's cache, so that memory holds one copy of them; \
+         auto does where the database is larger than half of the memory that is free",
+        "takes auto, on or off",
+        "auto" => Direct::Auto,
+        "on" => Direct::On,
+        "off" => Direct::Off,
+    ),
+    one_of!(
+        cleaner,
+        "auto, background or caller: who writes pages away of a transaction that is too large for memory: a \
+         thread, the statement that finds too many changed, or what suits the transaction",
+        "takes auto, background or caller",
+        "auto" => Cleaner::Auto,
+        "background" => Cleaner::Background,
+        "caller" => Cleaner::Caller,
+    ),
     Known {
         name: "clean_threshold",
         help: "0.1 to 1: the part of a transaction's memory that changed pages fill before they are written away, \

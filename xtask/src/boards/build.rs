@@ -30,13 +30,8 @@ pub fn build(board: &Board) -> Result<Built> {
     let mut arguments =
         vec!["build", "--release", "--locked", "-p", "litefoot-cli", "-p", "litefoot-extension"];
     arguments.extend(board.target.iter().flat_map(|target| ["--target", target]));
-    let linker = board.target.map(linker_variable).unwrap_or_default();
-    let environment = [(linker.as_str(), board.tool("gcc"))];
-    let environment: Vec<_> = environment
-        .iter()
-        .filter(|(name, _)| !name.is_empty())
-        .map(|(name, value)| (*name, &**value))
-        .collect();
+    let (linker, gcc) = (board.target.map(linker_variable), board.tool("gcc"));
+    let environment: Vec<(&str, &str)> = linker.iter().map(|name| (&**name, &*gcc)).collect();
     process::cargo_with(&arguments, &environment)?;
     let release = process::target_directory().join(board.target.unwrap_or_default()).join("release");
     let directory = release.join("board");

@@ -5,7 +5,6 @@
 //!    the end before a crash belongs to nobody ([`unused_bytes`]).
 //! 3. A write-ahead log or journal beside the database is one, and has the database's page size, or holds
 //!    the whole database in another: a VACUUM that was cut off.
-//!
 //! 4. Where parts live on a tier device, it is there.
 //!
 //! A write-ahead log beside a database in a rollback mode, or beside an empty one, is in order: it is

@@ -15,7 +15,8 @@
 //! Counters are relaxed: each is exact, but two of them read while others write may belong to slightly
 //! different moments.
 
-use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
+use super::{File, FileId, FileKind, Medium, OpenMode, PathInfo, Result, total_bytes};
+use crate::pass_on;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
@@ -221,6 +222,8 @@ impl CountingMedium {
 }
 
 impl Medium for CountingMedium {
+    pass_on!(inner: list, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let creates = match mode {
             OpenMode::ReadOnly | OpenMode::ReadWrite => false,
@@ -260,18 +263,10 @@ impl Medium for CountingMedium {
         self.inner.identity(path)
     }
 
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         add(&self.counters.directory_syncs, 1);
         Ok(())
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute(path)
     }
 }
 
@@ -307,6 +302,8 @@ impl Drop for CountingFile {
 }
 
 impl File for CountingFile {
+    pass_on!(inner: len, id, path, lock_range, lock_holder, guarantees);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
         self.counters().read(bytes);
@@ -351,10 +348,6 @@ impl File for CountingFile {
         Ok(())
     }
 
-    fn len(&self) -> Result<u64> {
-        self.inner.len()
-    }
-
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         add(&self.counters().length_changes, 1);
@@ -365,26 +358,6 @@ impl File for CountingFile {
         self.inner.allocate(len)?;
         add(&self.counters().length_changes, 1);
         Ok(())
-    }
-
-    fn id(&self) -> FileId {
-        self.inner.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.inner.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.inner.lock_holder(offset, len)
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
     }
 }
 

@@ -24,6 +24,7 @@ mod latch;
 mod mapped;
 mod modelled;
 mod os;
+mod pass_on;
 pub mod sim;
 
 pub use counting::{CountingMedium, Counts, Snapshot};
@@ -137,7 +138,17 @@ pub trait File: Send + Sync {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
     /// Reads consecutive bytes into several buffers; returns the bytes read.
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize>;
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        for buf in bufs {
+            let read = self.read_at(buf, offset + done as u64)?;
+            done += read;
+            if read < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
 
     /// Writes all of `buf` at `offset`, extending the file where needed.
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {

@@ -4,7 +4,8 @@ use super::error::Result;
 use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::State;
-use crate::device::{self, File, FileId, Medium, RangeLock, SyncLatch};
+use crate::device::{self, File, Medium, RangeLock, SyncLatch};
+use crate::pass_on;
 use crate::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -20,33 +21,8 @@ pub struct TieredFile {
     state: RwLock<State>,
 }
 
-/// What has happened since the file was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    pub flash_writes: u64,
-    pub flash_bytes: u64,
-    pub tier_writes: u64,
-    pub tier_bytes: u64,
-    pub moved_in: u64,
-    pub moved_home: u64,
-    pub changed_slot: u64,
-    pub drains: u64,
-}
-
-impl Counters {
-    pub fn flash_write(&mut self, bytes: usize) {
-        self.flash_writes += 1;
-        self.flash_bytes += bytes as u64;
-    }
-
-    pub fn tier_write(&mut self, bytes: usize) {
-        self.tier_writes += 1;
-        self.tier_bytes += bytes as u64;
-    }
-}
-
 /// What a tiered file has done since it was opened, and how worn its device is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Slots of the device.
     pub slots: u32,
@@ -76,6 +52,16 @@ impl Statistics {
     /// The least, the median and the most writes of a slot.
     pub fn wear(&self) -> (u64, u64, u64) {
         super::overview::wear(&self.slot_writes)
+    }
+
+    pub(super) fn flash_write(&mut self, bytes: usize) {
+        self.flash_writes += 1;
+        self.flash_bytes += bytes as u64;
+    }
+
+    pub(super) fn tier_write(&mut self, bytes: usize) {
+        self.tier_writes += 1;
+        self.tier_bytes += bytes as u64;
     }
 }
 
@@ -175,25 +161,19 @@ impl TieredFile {
 
     fn told(&self, slots: bool) -> Statistics {
         let state = self.state.read();
-        let counters = state.counters;
         Statistics {
             slots: state.slots.len(),
             away: state.map.len(),
-            flash_writes: counters.flash_writes,
-            flash_bytes: counters.flash_bytes,
-            tier_writes: counters.tier_writes,
-            tier_bytes: counters.tier_bytes,
-            moved_in: counters.moved_in,
-            moved_home: counters.moved_home,
-            changed_slot: counters.changed_slot,
-            drains: counters.drains,
             slot_writes: if slots { state.slots.all_writes().collect() } else { Vec::new() },
+            ..state.counters.clone()
         }
     }
 }
 
 /// It has no descriptor, and nothing past the system's cache: either would find flash alone.
 impl File for TieredFile {
+    pass_on!(flash: id, path, lock_range, lock_holder);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
         self.state.read().read(buf, offset)
     }
@@ -238,22 +218,6 @@ impl File for TieredFile {
 
     fn allocate(&self, len: u64) -> device::Result<()> {
         self.state.write().allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.flash.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.flash.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> device::Result<bool> {
-        self.flash.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.flash.lock_holder(offset, len)
     }
 }
 

@@ -154,7 +154,7 @@ impl Header {
 
     /// Whether this is the flash file that the header names.
     pub fn names(&self, flash: &Path) -> bool {
-        kept_part(HEADER_PATH_AT, flash) == self.flash_path.as_os_str().as_bytes()
+        is_named(&self.flash_path, flash)
     }
 }
 
@@ -215,6 +215,11 @@ impl Entry {
         let valid = le32(bytes, 28) == crc32c::crc32c(&bytes[..28]) && le32(bytes, 24) == slot;
         valid.then(|| Entry { chunk, generation: le64(bytes, 8), writes: le64(bytes, 16) })
     }
+
+    /// The entries of the slots from the first on; `None` for one that is damaged.
+    pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Option<Entry>> {
+        bytes.chunks_exact(ENTRY_BYTES).enumerate().map(|(slot, bytes)| Entry::decode(bytes, slot as u32))
+    }
 }
 
 /// Where the entry of a slot is.
@@ -266,6 +271,11 @@ fn seal(bytes: &mut [u8; HEADER_BYTES]) {
     put(bytes, CRC_AT, &crc.to_le_bytes());
 }
 
+/// Whether `kept`, the path in a header, is this flash file's: of a long path, its beginning.
+pub fn is_named(kept: &Path, flash: &Path) -> bool {
+    kept_part(HEADER_PATH_AT, flash) == kept.as_os_str().as_bytes()
+}
+
 /// The bytes of a path that there is room for.
 fn kept_part(at: usize, path: &Path) -> &[u8] {
     let bytes = path.as_os_str().as_bytes();
@@ -311,7 +321,8 @@ mod tests {
         for (index, header) in headers.iter().enumerate() {
             let bytes = header.encode();
             let Decoded::Valid(back) = Header::decode(&bytes) else { panic!("{header:?}") };
-            assert!(back.names(&header.flash_path) && !back.names(Path::new("/a/c.db")));
+            assert!(back.names(&header.flash_path));
+            assert!(["/a/c.db", "/a/b.db2", "/a"].iter().all(|other| !back.names(Path::new(other))));
             assert_eq!(Header { flash_path: header.flash_path.clone(), ..back }, *header, "{index}");
             for bit in (16 * 8..HEADER_BYTES * 8).step_by(13) {
                 let mut bytes = bytes;

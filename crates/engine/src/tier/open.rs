@@ -18,6 +18,7 @@
 
 use super::devices::{Devices, offset_of};
 use super::error::{Error, Result};
+use super::file::Statistics;
 use super::format::{
     CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
     device_bytes, entry_at, slot_at, slots_in,
@@ -84,11 +85,7 @@ pub(super) fn open(
     if let Some(mark) = &mark
         && medium.info(path)?.is_none_or(|info| info.len == 0)
     {
-        return Err(Error::Missing {
-            flash: flash.path().to_owned(),
-            path: path.to_owned(),
-            recorded: mark.tier_path.clone(),
-        });
+        return Err(missing(&*flash, path, mark));
     }
     let slots = slots_in(config.bytes);
     if mark.is_none() && slots < FEWEST_SLOTS {
@@ -121,12 +118,12 @@ pub(super) fn open(
             Err(stale(&devices, "the device has nothing of the file as it is now"))
         }
         (Some(_), Some(header)) => Err(foreign(&devices, &header)),
-        (Some(mark), None) => Err(Error::Missing {
-            flash: devices.flash.path().to_owned(),
-            path: path.to_owned(),
-            recorded: mark.tier_path,
-        }),
+        (Some(mark), None) => Err(missing(&*devices.flash, path, &mark)),
     }
+}
+
+fn missing(flash: &dyn File, path: &Path, mark: &Mark) -> Error {
+    Error::Missing { flash: flash.path().to_owned(), path: path.to_owned(), recorded: mark.tier_path.clone() }
 }
 
 fn foreign(devices: &Devices, header: &Header) -> Error {
@@ -254,7 +251,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         flash_dirty: true,
         tier_dirty: true,
         wrote: false,
-        counters: super::file::Counters::default(),
+        counters: Statistics::default(),
     })
 }
 
@@ -308,6 +305,5 @@ fn is_zeros(file: &dyn File) -> Result<bool> {
 fn read_entries(devices: &Devices, slots: u32) -> Result<Vec<Option<Entry>>> {
     let mut bytes = vec![0; slots as usize * ENTRY_BYTES];
     devices.read_tier(&mut bytes, entry_at(0))?;
-    let entries = bytes.chunks(ENTRY_BYTES).enumerate();
-    Ok(entries.map(|(slot, bytes)| Entry::decode(bytes, slot as u32)).collect())
+    Ok(Entry::decode_all(&bytes).collect())
 }

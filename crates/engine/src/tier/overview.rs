@@ -3,7 +3,7 @@
 //! Nothing is locked: while somebody uses the device, the figures are those of the last time it wrote its entries.
 
 use super::error::Result;
-use super::format::{ENTRY_BYTES, Entry, HeaderState, entry_at};
+use super::format::{ENTRY_BYTES, Entry, HeaderState, entry_at, is_named};
 use super::open::read_header;
 use crate::device::{FileKind, Medium, OpenMode};
 use std::path::{Path, PathBuf};
@@ -34,9 +34,9 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Whether it was used with this file last; long paths are cut, and then one that begins alike will do.
+    /// Whether it was used with this file last; of long paths the part counts that it keeps.
     pub fn names(&self, flash: &Path) -> bool {
-        flash.as_os_str().as_encoded_bytes().starts_with(self.flash_path.as_os_str().as_encoded_bytes())
+        is_named(&self.flash_path, flash)
     }
 
     /// Writes of all slots.
@@ -70,8 +70,7 @@ pub fn look(medium: &Arc<dyn Medium>, path: &Path) -> Result<Option<Overview>> {
     let Some(header) = read_header(&*tier)? else { return Ok(None) };
     let mut bytes = vec![0; header.slots as usize * ENTRY_BYTES];
     let read = tier.read_at(&mut bytes, entry_at(0))?;
-    let entries = bytes[..read].chunks_exact(ENTRY_BYTES).enumerate();
-    let entries: Vec<Entry> = entries.filter_map(|(slot, bytes)| Entry::decode(bytes, slot as u32)).collect();
+    let entries: Vec<Entry> = Entry::decode_all(&bytes[..read]).flatten().collect();
     let whereabouts = match header.state {
         HeaderState::Home => Whereabouts::Home,
         HeaderState::Crossing => Whereabouts::Crossing,

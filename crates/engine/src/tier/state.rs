@@ -1,7 +1,7 @@
 //! Reading, writing and cutting a file whose chunks are in two places.
 
 use super::devices::{Barrier, Devices, offset_of};
-use super::file::Counters;
+use super::file::Statistics;
 use super::format::{CHUNK_BYTES, slot_at};
 use super::policy::{Advice, Policy};
 use super::slots::Slots;
@@ -41,7 +41,8 @@ pub(super) struct State {
     pub tier_dirty: bool,
     /// Whether the current transaction has written.
     pub wrote: bool,
-    pub counters: Counters,
+    /// What has happened since the file was opened; what is as it is now is told when somebody asks.
+    pub counters: Statistics,
 }
 
 /// The pairing of a file that has chunks away.

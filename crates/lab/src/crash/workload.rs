@@ -3,11 +3,11 @@
 use super::large;
 use super::model::{Change, Rows, SCHEMA};
 use super::unusual;
+use crate::harness::vfs_name;
 use litefoot::Cleaner;
 use litefoot_engine::device::sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Transactions of one run.
 const TRANSACTIONS: usize = 60;
@@ -180,9 +180,7 @@ pub(super) fn vfs_over(
     pass_through: bool,
     options: litefoot::Options,
 ) -> Result<litefoot::Vfs, String> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("crash-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    litefoot::Vfs::builder(name)
+    litefoot::Vfs::builder(vfs_name())
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
         .options(options)

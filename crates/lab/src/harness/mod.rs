@@ -5,9 +5,11 @@ mod environment;
 mod latency;
 mod progress;
 mod rounds;
+mod sqlite;
 
 pub use cold::make_cold;
 pub use environment::Environment;
 pub use latency::Latencies;
 pub use progress::{Progress, Silent};
 pub use rounds::{MIN_ROUNDS, interleave, median, median_ratio};
+pub use sqlite::{open_stock, vfs_name};

@@ -5,7 +5,11 @@
 //! 2. `valid[b]` counts the valid pages of block `b`.
 //! 3. At least two blocks are free between two writes, so that garbage collection has one to copy to.
 
+use super::cache::PAGE_BYTES;
 use std::collections::VecDeque;
+
+/// Pages of a block of 128 KiB.
+const BLOCK_PAGES: u32 = 64;
 
 /// The size of a device, in pages and blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +26,9 @@ impl Geometry {
     /// A device on which the host may use so many bytes, with pages of 2 KiB, blocks of 128 KiB and 7 % of spare
     /// blocks.
     pub fn of(bytes: u64) -> Geometry {
-        let logical_pages = u32::try_from(bytes / 2048).unwrap_or(u32::MAX / 2);
-        let blocks = (u64::from(logical_pages) * 107).div_ceil(100 * 64) as u32;
-        Geometry { logical_pages, block_pages: 64, blocks }
+        let logical_pages = u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX / 2);
+        let blocks = (u64::from(logical_pages) * 107).div_ceil(100 * u64::from(BLOCK_PAGES)) as u32;
+        Geometry { logical_pages, block_pages: BLOCK_PAGES, blocks }
     }
 }
 
@@ -208,15 +212,19 @@ mod tests {
     fn writes_and_copies_add_up_and_nothing_is_lost() {
         let mut ftl = Ftl::new(small());
         let mut random = fastrand::Rng::with_seed(1);
+        let mut model = [false; 32];
         for number in 0..5000 {
             let page = random.u32(0..32);
-            if random.u32(0..10) == 0 {
-                ftl.trim(page)
-            } else {
+            let needed = random.u32(0..10) > 0;
+            if needed {
                 ftl.write(page)
+            } else {
+                ftl.trim(page)
             }
+            model[page as usize] = needed;
             consistent(&ftl);
-            assert_eq!(ftl.is_mapped(page), ftl.place[page as usize] != NONE, "{number}");
+            let mapped: Vec<bool> = (0..32).map(|page| ftl.is_mapped(page)).collect();
+            assert_eq!(mapped, model, "{number}");
         }
         let counts = ftl.counts();
         // Every page programmed was in a block that is erased, or is still there.

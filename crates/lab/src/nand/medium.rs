@@ -2,13 +2,12 @@
 
 use super::cache::CachedFile;
 use super::ftl::{Ftl, FtlCounts};
-use litefoot_engine::device::{
-    File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, SimMedium,
-};
+use litefoot_engine::device::{File, FileId, FileKind, Medium, OpenMode, Result, SimMedium, total_bytes};
+use litefoot_engine::pass_on;
 use litefoot_engine::sync::Mutex;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes that the file system writes for a change of a file or a directory where it writes to PRAM.
@@ -194,6 +193,8 @@ impl NandMedium {
 }
 
 impl Medium for NandMedium {
+    pass_on!(inner: info, list, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let before = self.inner.info(path)?.map(|info| info.id);
         let file = self.inner.open(path, kind, mode)?;
@@ -231,22 +232,10 @@ impl Medium for NandMedium {
         Ok(())
     }
 
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.inner.info(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         self.model.lock().sync_names(self.placement);
         Ok(())
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute(path)
     }
 }
 
@@ -293,6 +282,8 @@ impl NandFile {
 }
 
 impl File for NandFile {
+    pass_on!(inner: len, id, path, lock_range, guarantees);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
         self.has_read(offset, bytes);
@@ -308,7 +299,7 @@ impl File for NandFile {
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         let len = self.inner.len()?;
         self.inner.write_vectored_at(bufs, offset)?;
-        self.has_written(offset, bufs.iter().map(|buf| buf.len() as u64).sum(), len);
+        self.has_written(offset, total_bytes(bufs), len);
         Ok(())
     }
 
@@ -323,10 +314,6 @@ impl File for NandFile {
         Ok(())
     }
 
-    fn len(&self) -> Result<u64> {
-        self.inner.len()
-    }
-
     fn set_len(&self, len: u64) -> Result<()> {
         let before = self.inner.len()?;
         self.inner.set_len(len)?;
@@ -339,21 +326,5 @@ impl File for NandFile {
         self.inner.allocate(len)?;
         self.has_len(before, len.max(before));
         Ok(())
-    }
-
-    fn id(&self) -> FileId {
-        self.inner.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.inner.lock_range(offset, len, lock)
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
     }
 }

@@ -199,9 +199,9 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
             if child == 0 {
                 // SAFETY: the connection is the child's copy, and nothing of it is used afterwards.
                 unsafe {
-                    let failed = db.execute("UPDATE t SET version = 3", []).is_ok();
+                    let wrote = db.execute("UPDATE t SET version = 3", []).is_ok();
                     drop(std::ptr::read(&raw const db));
-                    libc::_exit(i32::from(failed))
+                    libc::_exit(i32::from(wrote))
                 }
             }
             let mut status = 0;

@@ -180,7 +180,7 @@ fn every_journal_mode_with_small_and_large_pages() {
     }
 }
 
-/// Short, for the thread sanitizer.
+/// Short, so that a failure is found soon.
 #[test]
 fn together_they_read_and_write_pages_in_turn() {
     for (mode, page_bytes) in [("wal", 1024), ("delete", 4096)] {

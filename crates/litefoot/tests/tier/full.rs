@@ -4,10 +4,11 @@ use crate::{MODES, TIERED, count, is_marked, killed, stock};
 use litefoot::rusqlite::{self, Connection, ErrorCode};
 use litefoot::{Options, Vfs};
 use litefoot_engine::device::{
-    DeviceError, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, RangeLock, Result, SimMedium,
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SimMedium, total_bytes,
 };
+use litefoot_engine::pass_on;
 use std::collections::HashMap;
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -64,17 +65,13 @@ impl OnDevice {
     }
 
     fn write(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.grow(Operation::Write, offset + bufs.iter().map(|buf| buf.len() as u64).sum::<u64>())
+        self.grow(Operation::Write, offset + total_bytes(bufs))
     }
 }
 
 impl File for OnDevice {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.file.read_at(buf, offset)
-    }
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        self.file.read_vectored_at(bufs, offset)
-    }
+    pass_on!(file: read_at, read_vectored_at, sync, len, id, path, lock_range);
+
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.write(bufs, offset)?;
         self.file.write_vectored_at(bufs, offset)
@@ -82,12 +79,6 @@ impl File for OnDevice {
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.write(bufs, offset)?;
         self.file.write_durable_at(bufs, offset)
-    }
-    fn sync(&self) -> Result<()> {
-        self.file.sync()
-    }
-    fn len(&self) -> Result<u64> {
-        self.file.len()
     }
     fn set_len(&self, len: u64) -> Result<()> {
         self.grow(Operation::SetLength, len)?;
@@ -97,38 +88,13 @@ impl File for OnDevice {
         self.grow(Operation::Allocate, len)?;
         self.file.allocate(len)
     }
-    fn id(&self) -> FileId {
-        self.file.id()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.file.lock_range(offset, len, lock)
-    }
 }
 
 impl Medium for Devices {
+    pass_on!(medium: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         Ok(Arc::new(OnDevice { file: self.medium.open(path, kind, mode)?, devices: self.clone() }))
-    }
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.medium.delete(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.medium.rename(from, to)
-    }
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.medium.info(path)
-    }
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.medium.list(directory)
-    }
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.medium.sync_directory(directory)
-    }
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.medium.absolute(path)
     }
 }
 

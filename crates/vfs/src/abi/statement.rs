@@ -159,6 +159,12 @@ impl Db {
         Ok(Statement { api: self.api, raw })
     }
 
+    /// Prepares a statement that selects its parameters, which are this many: bindings can be lent to it.
+    pub(crate) fn prepare_parameters(self, parameters: usize) -> Result<Statement, c_int> {
+        let list: Vec<String> = (1..=parameters).map(|number| format!("?{number}")).collect();
+        self.prepare(&format!("SELECT {}", list.join(",")))
+    }
+
     /// Runs one statement to its end.
     pub(crate) fn execute(self, sql: &str) -> Result<(), c_int> {
         let mut statement = self.prepare(sql)?;
@@ -267,8 +273,7 @@ impl Statement {
         if parameters == 0 {
             return false;
         }
-        let list: Vec<String> = (1..=parameters).map(|number| format!("?{number}")).collect();
-        let Ok(other) = db.prepare(&format!("SELECT {}", list.join(","))) else { return true };
+        let Ok(other) = db.prepare_parameters(parameters) else { return true };
         self.reset();
         // SAFETY: both are statements of one connection, and alive.
         unsafe { transfer(self.raw, other.raw) != SQLITE_OK || expired(self.raw) != 0 }
@@ -413,11 +418,6 @@ impl Running {
     pub(crate) fn parameters(self) -> usize {
         // SAFETY: by the contract of `new`.
         usize::try_from(unsafe { (self.api.bind_parameter_count)(self.raw) }).unwrap_or(0)
-    }
-
-    /// Whether this SQLite has a way to read bindings.
-    pub(crate) fn has_readable_bindings(self) -> bool {
-        self.api.transfer_bindings.is_some() && self.api.expired.is_some()
     }
 
     /// Lends its bindings to `helper`, which selects as many parameters, and takes them back. `read` gets the

@@ -576,7 +576,7 @@ impl Capture {
         };
         let parameters = statement.parameters();
         state.captured.begin_statement(text, parameters);
-        if parameters > 0 && !statement.has_readable_bindings() {
+        if parameters > 0 && !self.db.can_lend_bindings() {
             state.cause = Some(Cause::Bindings);
         } else if parameters > 0 && !self.add_values(state, statement, parameters) {
             state.cause = Some(Cause::Unavailable);
@@ -589,8 +589,7 @@ impl Capture {
     fn add_values(&self, state: &mut State, statement: Running, parameters: usize) -> bool {
         if state.helper.as_ref().is_none_or(|(count, _)| *count != parameters) {
             state.helper = None;
-            let list: Vec<String> = (1..=parameters).map(|number| format!("?{number}")).collect();
-            match self.db.prepare(&format!("SELECT {}", list.join(","))) {
+            match self.db.prepare_parameters(parameters) {
                 Ok(helper) => state.helper = Some((parameters, helper)),
                 Err(_) => return false,
             }

@@ -49,6 +49,8 @@ mod sights;
 mod stream;
 mod streams;
 
+pub(crate) use node::LEAF;
+
 use mind::Mind;
 use passed::Passed;
 

@@ -3,10 +3,12 @@
 
 use super::record::{be16, be32, last_integer, local_bytes, varint};
 
+/// The bit of a page's first byte that tells leaves.
+pub(crate) const LEAF: u8 = 0x08;
 pub(super) const INDEX_INTERIOR: u8 = 0x02;
 pub(super) const TABLE_INTERIOR: u8 = 0x05;
-pub(super) const INDEX_LEAF: u8 = 0x0a;
-pub(super) const TABLE_LEAF: u8 = 0x0d;
+pub(super) const INDEX_LEAF: u8 = INDEX_INTERIOR | LEAF;
+pub(super) const TABLE_LEAF: u8 = TABLE_INTERIOR | LEAF;
 
 /// The rowids of a table leaf: more than the first, up to the second; `None` where its parent does not say.
 pub(super) type Rowids = (Option<i64>, Option<i64>);

@@ -5,11 +5,10 @@
 //! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
 
 use super::{Page, Stats};
-use litefoot_engine::device::{
-    File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::path::{Path, PathBuf};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_engine::pass_on;
+use std::io::IoSlice;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The medium of one database, as its figures see it.
@@ -26,39 +25,17 @@ impl Meter {
 }
 
 impl Medium for Meter {
+    pass_on!(inner: delete, rename, info, identity, list, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let inner = self.inner.open(path, kind, mode)?;
         Ok(Arc::new(MeteredFile::new(inner, kind, self.stats.clone())))
-    }
-
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.inner.delete(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.inner.info(path)
-    }
-
-    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
-        self.inner.identity(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.inner.list(directory)
     }
 
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         Stats::add(&self.stats.directory_syncs, 1);
         Ok(())
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute(path)
     }
 }
 
@@ -76,19 +53,13 @@ impl MeteredFile {
     }
 
     fn wrote(&self, bufs: &[IoSlice<'_>], offset: u64) {
-        let bytes = bufs.iter().map(|buf| buf.len() as u64).sum();
-        self.stats.add_write(self.kind, offset, bytes);
+        self.stats.add_write(self.kind, offset, total_bytes(bufs));
     }
 }
 
 impl File for MeteredFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.inner.read_at(buf, offset)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        self.inner.read_vectored_at(bufs, offset)
-    }
+    pass_on!(inner: read_at, read_vectored_at, start_writeback, len, is_empty, set_len, allocate);
+    pass_on!(inner: id, path, lock_range, lock_holder, guarantees);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.inner.write_at(buf, offset)?;
@@ -116,50 +87,10 @@ impl File for MeteredFile {
         Ok(())
     }
 
-    fn start_writeback(&self, offset: u64, len: u64) {
-        self.inner.start_writeback(offset, len);
-    }
-
     fn sync(&self) -> Result<()> {
         self.inner.sync()?;
         self.stats.add_sync(self.kind);
         Ok(())
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.inner.len()
-    }
-
-    fn is_empty(&self) -> Result<bool> {
-        self.inner.is_empty()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> Result<()> {
-        self.inner.allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.inner.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.inner.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.inner.lock_holder(offset, len)
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
     }
 }
 

@@ -118,27 +118,17 @@ impl MainFile {
 
     /// Notes settings of SQLite's that matter here.
     fn note_pragma(&self, name: &str, value: Option<&str>) {
-        match (name, value) {
-            ("synchronous", Some(value)) => {
-                let off = value == "0" || value.eq_ignore_ascii_case("off");
-                self.session.unsafe_commits.store(off, Ordering::Relaxed);
-            }
-            ("cache_size", Some(_)) => {
-                if let Some(capture) = self.session.capture() {
-                    capture.keep_cache();
-                }
-            }
-            ("cache_spill", Some(_)) => {
-                if let Some(capture) = self.session.capture() {
-                    capture.keep_spill();
-                }
-            }
+        let Some(value) = value else { return };
+        if name == "synchronous" {
+            let off = value == "0" || value.eq_ignore_ascii_case("off");
+            self.session.unsafe_commits.store(off, Ordering::Relaxed);
+        }
+        let Some(capture) = self.session.capture() else { return };
+        match name {
+            "cache_size" => capture.keep_cache(),
+            "cache_spill" => capture.keep_spill(),
             // A full disk that only this connection knows.
-            ("max_page_count", Some(_)) => {
-                if let Some(capture) = self.session.capture() {
-                    capture.bar();
-                }
-            }
+            "max_page_count" => capture.bar(),
             _ => {}
         }
     }

@@ -301,11 +301,12 @@ impl Vfs {
     }
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        match self.databases.companion_at(path) {
+        let companion = self.databases.companion_at(path);
+        match &companion {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {
                     // The next log begins from nothing; until then the database is not in WAL mode.
-                    wal.delete(&database)?;
+                    wal.delete(database)?;
                     database.forget_wal();
                     return Ok(());
                 }
@@ -319,13 +320,13 @@ impl Vfs {
             }
             _ => {}
         }
-        let actual = self.actual(path);
+        let actual = actual(path, companion.as_ref());
         self.medium.delete(&actual)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
         // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(&actual))?;
-            if let Some((database, companion)) = self.databases.companion_at(path) {
+            if let Some((database, companion)) = companion {
                 database.set_alone(companion, true);
             }
         }
@@ -333,31 +334,23 @@ impl Vfs {
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        if let Some((database, companion)) = self.databases.companion_at(path) {
+        let companion = self.databases.companion_at(path);
+        if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
                 return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
             }
-            let hidden = companion == Companion::Wal && database.atomic().is_live();
-            if hidden || database.is_alone(companion) {
+            let hidden = *companion == Companion::Wal && database.atomic().is_live();
+            if hidden || database.is_alone(*companion) {
                 return Ok(false);
             }
         }
-        let path = &self.actual(path);
-        let Some(info) = self.medium.info(path)? else { return Ok(false) };
+        let Some(info) = self.medium.info(&actual(path, companion.as_ref()))? else { return Ok(false) };
         Ok(match flags {
             // SQLite takes an empty file for none: a journal of zero bytes is not hot.
             SQLITE_ACCESS_EXISTS => !info.is_file || info.len > 0,
             SQLITE_ACCESS_READWRITE => info.readable && info.writable,
             _ => info.readable,
         })
-    }
-
-    /// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
-    fn actual(&self, path: &Path) -> PathBuf {
-        match self.databases.companion_at(path) {
-            Some((database, companion)) => database.companion_path(companion),
-            None => path.to_owned(),
-        }
     }
 
     pub(crate) fn full_pathname(&self, path: &Path) -> Result<PathBuf> {
@@ -368,6 +361,11 @@ impl Vfs {
 struct OpenedFile {
     file: Arc<dyn File>,
     created: bool,
+}
+
+/// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
+fn actual(path: &Path, companion: Option<&(Arc<Database>, Companion)>) -> PathBuf {
+    companion.map_or_else(|| path.to_owned(), |(database, companion)| database.companion_path(*companion))
 }
 
 /// Adds to the error of an open what can be done about it.

@@ -29,10 +29,10 @@ use crate::journal::AtomicLog;
 use crate::options::Direct;
 use crate::readahead::{self, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
-use litefoot_engine::device::{self, DeviceError, File, FileId, Operation, RangeLock};
+use litefoot_engine::device::{self, DeviceError, File, Operation};
+use litefoot_engine::pass_on;
 use litefoot_engine::pool::{self, Advisor, Config, Pool};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::path::Path;
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -334,6 +334,8 @@ struct Newest {
 }
 
 impl File for Newest {
+    pass_on!(file: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
         match self.log.read(buf, offset) {
             Ok(true) => Ok(buf.len()),
@@ -343,53 +345,5 @@ impl File for Newest {
                 Err(DeviceError::new(Operation::Read, self.file.path(), io::Error::other(other.to_string())))
             }
         }
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> device::Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let read = self.read_at(buf, offset + done as u64)?;
-            done += read;
-            if read < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
-        self.file.write_vectored_at(bufs, offset)
-    }
-
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> device::Result<()> {
-        self.file.write_durable_at(bufs, offset)
-    }
-
-    fn sync(&self) -> device::Result<()> {
-        self.file.sync()
-    }
-
-    fn len(&self) -> device::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> device::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> device::Result<()> {
-        self.file.allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.file.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> device::Result<bool> {
-        self.file.lock_range(offset, len, lock)
     }
 }

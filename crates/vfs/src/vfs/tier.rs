@@ -80,7 +80,7 @@ impl Tier {
 
 /// Where the logs of a tiered database lie: the redo log and the statement log.
 pub fn logs_beside(device: &Path) -> [PathBuf; 2] {
-    [redo_log_beside(device), beside(device, Companion::StatementLog.suffix())]
+    [redo_log_beside(device), Companion::StatementLog.of(device)]
 }
 
 /// Where the redo log lies. SQLite knows no such name.
@@ -257,11 +257,11 @@ impl Database {
 
     /// Whether a log is there that would have to move.
     fn has_logs(&self) -> Result<bool> {
-        let there = |path: &Path| Ok::<_, Error>(self.medium().info(path)?.is_some());
-        if self.options().nvram.is_some() {
-            return Ok(there(&self.companion_path(Companion::Wal))? || self.statements_wait()?);
+        let there = |path: &Path| Ok(self.medium().info(path)?.is_some());
+        if there(&self.companion_path(Companion::Wal))? {
+            return Ok(true);
         }
-        Ok(there(&self.companion_path(Companion::Wal))? || there(&self.statement_path())?)
+        if self.options().nvram.is_some() { self.statements_wait() } else { there(&self.statement_path()) }
     }
 
     /// Whether transactions wait in the statement log that the option `nvram` names, which may be another database's.

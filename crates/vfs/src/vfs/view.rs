@@ -6,7 +6,7 @@
 use super::database::Database;
 use super::pages::{Ahead, Pages};
 use super::warm;
-use crate::readahead::ReadAhead;
+use crate::readahead::{LEAF, ReadAhead};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -28,9 +28,6 @@ pub(super) struct View {
     /// The address that the processor was asked for in advance.
     asked: usize,
 }
-
-/// The bit of a page's first byte that tells leaves of b-trees (file format, section 1.6).
-const LEAF: u8 = 8;
 
 impl View {
     /// The pages of the database as they are now; `None` while pages are mapped that are another pool's.

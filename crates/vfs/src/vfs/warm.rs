@@ -9,6 +9,7 @@
 //! # What it does not do
 //! Change anything but time. The head is read without trust: an address that is wrong is not looked at.
 
+use crate::readahead::LEAF;
 use std::ptr::NonNull;
 
 /// Bytes that the processor fetches together.
@@ -29,7 +30,7 @@ pub unsafe fn for_search(page: NonNull<u8>, bytes: usize) {
         let head = page.as_ptr();
         let two = |at: usize| u16::from_be_bytes([*head.add(at), *head.add(at + 1)]) as usize;
         // File format, section 1.6: interior pages have four bytes more in front of their cells' pointers.
-        let (pointers, most) = if *head & 8 == 0 { (12, (bytes - 12) / 2) } else { (8, (bytes - 8) / 2) };
+        let (pointers, most) = if *head & LEAF == 0 { (12, (bytes - 12) / 2) } else { (8, (bytes - 8) / 2) };
         let cells = two(3).min(most);
         if cells < FEWEST_CELLS {
             return;

@@ -15,7 +15,7 @@ use crate::output::{Output, left, table as aligned};
 use litefoot_lab::Error;
 use litefoot_lab::experiments::{self, Experiment, Flag, Journals, Options};
 use report::Job;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use watch::Watcher;
 use whole::WholeFile;
@@ -48,7 +48,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -57,7 +57,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -150,7 +150,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// All experiments, or none, and the page.
-fn page(directory: &std::path::Path, args: &Args, output: &mut Output) -> Result<ExitCode, Failure> {
+fn page(directory: &Path, args: &Args, output: &mut Output) -> Result<ExitCode, Failure> {
     if !args.all {
         return report::from(directory, &args.from, output);
     }

@@ -1,7 +1,7 @@
 //! `litefoot tier stat`: what lives on a device, and how worn it is.
 
 use crate::failure::Failure;
-use crate::inspect::Away;
+use crate::inspect::{Away, Header};
 use crate::output::{Output, grouped};
 use litefoot_engine::device::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
 use litefoot_engine::tier::{self, Overview, Whereabouts};
@@ -100,9 +100,7 @@ fn find(medium: &Arc<dyn Medium>, args: &Args) -> Result<(PathBuf, Overview), Fa
         let overview = away.overview.map_err(fail)?;
         return Ok((away.device, overview));
     }
-    let mut magic = [0; 16];
-    let read = file.read_at(&mut magic, 0).map_err(|error| fail(error.to_string()))?;
-    if read == magic.len() && &magic == b"SQLite format 3\0" {
+    if Header::read(&*file).map_err(|error| fail(error.to_string()))?.is_some() {
         return Err(fail(format!("{}: a plain database: nothing of it is away", path.display())));
     }
     match tier::look(medium, path) {

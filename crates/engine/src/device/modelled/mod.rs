@@ -30,14 +30,15 @@ mod table;
 
 pub use table::{DEVICES, Device, DeviceModel, Parameter, Source};
 
-use super::{File, FileId, FileKind, Guarantees, Medium, OpenMode, PathInfo, RangeLock, Result, total_bytes};
+use super::{File, FileId, FileKind, Medium, OpenMode, Result, total_bytes};
+use crate::pass_on;
 use crate::sync::{Mutex, MutexGuard};
 use cache::{CachedFile, Writeback};
 use clock::Clock;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use table::PAGE_BYTES;
 
@@ -196,6 +197,8 @@ impl ModelledMedium {
 }
 
 impl Medium for ModelledMedium {
+    pass_on!(inner: info, identity, list, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let created = match mode {
             OpenMode::ReadOnly | OpenMode::ReadWrite => false,
@@ -221,26 +224,10 @@ impl Medium for ModelledMedium {
         Ok(())
     }
 
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.inner.info(path)
-    }
-
-    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
-        self.inner.identity(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         self.model().sync_directory();
         Ok(())
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute(path)
     }
 }
 
@@ -257,6 +244,8 @@ impl ModelledFile {
 }
 
 impl File for ModelledFile {
+    pass_on!(inner: len, id, path, lock_range, lock_holder, guarantees);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
         self.model().read(&self.state, offset..offset + bytes as u64);
@@ -296,10 +285,6 @@ impl File for ModelledFile {
         Ok(())
     }
 
-    fn len(&self) -> Result<u64> {
-        self.inner.len()
-    }
-
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         self.state.cached().set_len(len);
@@ -310,26 +295,6 @@ impl File for ModelledFile {
         self.inner.allocate(len)?;
         self.state.cached().allocate(len);
         Ok(())
-    }
-
-    fn id(&self) -> FileId {
-        self.inner.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.inner.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.inner.lock_holder(offset, len)
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
     }
 }
 

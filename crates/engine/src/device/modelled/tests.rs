@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::OsMedium;
+use std::path::PathBuf;
 
 /// A medium over a fresh directory.
 struct Bench {

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -175,6 +175,11 @@ impl SimMedium {
         state.names.iter().map(file).collect()
     }
 
+    /// Bytes of all files together: what [`Faults::full_at`] is compared with.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// From now on the medium says, and keeps, that aligned writes up to so many bytes are atomic.
     pub fn set_atomic_write_bytes(&self, bytes: u32) {
         self.state().atomic_write_bytes = bytes;
@@ -201,10 +206,13 @@ impl State {
         }
     }
 
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum()
+    }
+
     fn fault(&mut self, operation: Operation, inode: Inode, path: &Path, growth: u64) -> Result<()> {
-        let used: u64 = self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum();
         let kind = self.files[inode].kind;
-        let fault = self.faults.strike(operation, kind, used + growth);
+        let fault = self.faults.strike(operation, kind, self.used_bytes() + growth);
         fault.map_or(Ok(()), |error| Err(DeviceError::new(operation, path, error)))
     }
 
@@ -262,18 +270,6 @@ impl File for SimFile {
         let count = buf.len().min(bytes.len() - start);
         buf[..count].copy_from_slice(&bytes[start..start + count]);
         Ok(count)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let count = self.read_at(buf, offset + done as u64)?;
-            done += count;
-            if count < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
     }
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {

@@ -54,8 +54,7 @@ fn a_group_that_finds_no_room_is_not_begun() {
     fill(&mut database.unit().unwrap().pin_mut(page).unwrap(), 3);
     let before = database.statistics();
     // All that a checkpoint needs is there, and not a byte more.
-    let used = sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum();
-    sim.set_faults(Faults::full_at(used));
+    sim.set_faults(Faults::full_at(sim.used_bytes()));
     assert!(database.unit().unwrap().alloc().is_err());
     assert!(database.unit().unwrap().reserve(10).is_err());
     let after = database.statistics();
@@ -109,7 +108,6 @@ fn random_faults(random: &mut Random, used: u64) -> Faults {
 
 #[test]
 fn whatever_fails_leaves_what_a_checkpoint_has_left() {
-    let used = |sim: &SimMedium| sim.files().iter().map(|(_, _, bytes)| bytes.len() as u64).sum::<u64>();
     let (mut failures, mut cuts) = (0, 0);
     let runs = std::env::var("LITEFOOT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     for seed in 0..runs {
@@ -131,7 +129,7 @@ fn whatever_fails_leaves_what_a_checkpoint_has_left() {
                 continue;
             }
             if random.one_in(2) {
-                sim.set_faults(random_faults(&mut random, used(&sim)));
+                sim.set_faults(random_faults(&mut random, sim.used_bytes()));
             }
             let done = database.checkpoint();
             if done.is_ok() {
@@ -157,7 +155,7 @@ fn whatever_fails_leaves_what_a_checkpoint_has_left() {
             }
             sim.set_faults(Faults::default());
             for _ in 0..random.below(3) {
-                sim.set_faults(random_faults(&mut random, used(&sim)));
+                sim.set_faults(random_faults(&mut random, sim.used_bytes()));
                 drop(open_with(&medium, &options));
                 sim.set_faults(Faults::default());
                 if random.one_in(2) {

@@ -115,8 +115,7 @@ fn a_full_flash_does_not_keep_chunks_from_coming_home() {
     let (sim, file, _) = away();
     file.write_at(&[1; 3000], 40 * CHUNK_BYTES as u64 - 100).unwrap();
     file.sync().unwrap();
-    let used: usize = sim.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
-    sim.set_faults(Faults::full_at(used as u64));
+    sim.set_faults(Faults::full_at(sim.used_bytes()));
     assert_eq!(file.write_at(&[1; 3000], file.len().unwrap()).unwrap_err().kind(), ErrorKind::Full);
     let expected = all_of(&*file);
     file.write_at(&[2; 3000], 100).unwrap();

@@ -42,8 +42,4 @@ impl Store for Fjall {
         }
         Ok(())
     }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(())
-    }
 }

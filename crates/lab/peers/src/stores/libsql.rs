@@ -1,15 +1,10 @@
 //! libSQL, a local file: `journal_mode = wal`, `synchronous = full`.
 
-use crate::round::{Found, Outcome, Row, Store};
+use crate::round::{Found, GET, Outcome, Row, SCAN, Store};
+use crate::values::{INSERT, SCHEMA};
 use futures_executor::block_on;
 use libsql::{Builder, Connection, Database, Statement, params};
 use std::path::Path;
-
-const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS item(id INTEGER PRIMARY KEY, body TEXT NOT NULL, number INTEGER NOT NULL, value REAL NOT NULL); \
-     CREATE INDEX IF NOT EXISTS item_number ON item(number);";
-const INSERT: &str = "INSERT INTO item(body, number, value) VALUES (?1, ?2, ?3)";
-const GET: &str = "SELECT id, body, number, value FROM item WHERE id = ?1";
-const SCAN: &str = "SELECT id, body, number, value FROM item ORDER BY id";
 
 struct Libsql {
     insert: Statement,
@@ -78,9 +73,5 @@ impl Store for Libsql {
 
     fn scan(&mut self, show: &mut dyn FnMut(Found<'_>)) -> Outcome<()> {
         show_all(&block_on(self.connection.prepare(SCAN))?, (), show)
-    }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(())
     }
 }

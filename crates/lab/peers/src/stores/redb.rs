@@ -44,8 +44,4 @@ impl Store for Redb {
         }
         Ok(())
     }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(())
-    }
 }

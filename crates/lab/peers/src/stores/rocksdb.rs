@@ -49,8 +49,4 @@ impl Store for Rocks {
         }
         Ok(())
     }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(())
-    }
 }

@@ -5,12 +5,11 @@ use super::side::Side;
 use super::workload::Workload;
 use super::{Task, remove_database};
 use crate::Result;
-use crate::harness::Progress;
+use crate::harness::{Progress, vfs_name};
 use litefoot_engine::device::{CountingMedium, Device, ModelledMedium, OsMedium, Snapshot};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the transactions of one side cost.
 pub struct Cost {
@@ -88,12 +87,6 @@ fn count(task: &Task<'_>, side: &Side, workload: Workload, transactions: u64, pa
     let stock = Connection::open(path).map_err(|error| side.explain(error))?;
     workload.verify(side, &stock, task.seed, transactions)?;
     Ok(part)
-}
-
-/// A name that no other run in this process has: SQLite finds a VFS by nothing else.
-fn vfs_name() -> String {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    format!("litefoot-lab-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The media, one on top of the other: counting, modelling, the operating system's files.

@@ -39,7 +39,7 @@ mod floor;
 pub(super) mod side;
 mod timed;
 pub(super) mod values;
-pub(super) mod workload;
+mod workload;
 
 use super::Options;
 use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};

@@ -1,8 +1,9 @@
 //! The sides, and how a database of each is opened.
 
 use super::workload::Workload;
+use crate::harness::open_stock;
 use crate::{Error, Result};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::path::Path;
 
 pub const DELETE_FULL: &str = "delete_full";
@@ -76,8 +77,7 @@ impl Side {
         let connection = if self.is_litefoot() {
             litefoot::Connection::open(path)?.into_inner()
         } else {
-            Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")
-                .map_err(|error| self.explain(error))?
+            open_stock(path).map_err(|error| self.explain(error))?
         };
         self.apply(connection)
     }

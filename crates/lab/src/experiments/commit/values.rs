@@ -1,4 +1,10 @@
-//! The values of the rows, by a seed: the same for every side, and for the stores that are measured beside them.
+//! The rows: their table, and their values by a seed. The same for every side, and for the stores that are measured
+//! beside them.
+
+/// The table, where it is not there yet.
+pub const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS item(id INTEGER PRIMARY KEY, body TEXT NOT NULL, number INTEGER NOT NULL, value REAL NOT NULL); \
+     CREATE INDEX IF NOT EXISTS item_number ON item(number);";
+pub const INSERT: &str = "INSERT INTO item(body, number, value) VALUES (?1, ?2, ?3)";
 
 /// Rows that the updates find.
 pub const ROWS: i64 = 20_000;

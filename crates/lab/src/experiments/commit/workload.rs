@@ -1,13 +1,10 @@
 //! The transactions, the same for every side.
 
 use super::side::Side;
-use super::values::{ROWS, Values};
+use super::values::{INSERT, ROWS, SCHEMA, Values};
 use crate::{Error, Result};
 use rusqlite::Connection;
 
-pub const SCHEMA: &str = "CREATE TABLE item(id INTEGER PRIMARY KEY, body TEXT NOT NULL, number INTEGER NOT NULL, value REAL NOT NULL); \
-     CREATE INDEX item_number ON item(number);";
-pub const INSERT: &str = "INSERT INTO item(body, number, value) VALUES (?1, ?2, ?3)";
 const UPDATE: &str = "UPDATE item SET body = ?1, value = ?2 WHERE id = ?3";
 
 /// A kind of transaction.

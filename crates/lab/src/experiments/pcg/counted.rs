@@ -9,13 +9,12 @@ use super::speed::check;
 use super::{Plan, Task};
 use crate::Result;
 use crate::experiments::commit::remove_database;
-use crate::harness::{Latencies, Progress};
+use crate::harness::Progress;
 use crate::report::Figures;
 use litefoot_engine::device::{CountingMedium, FileKind, OsMedium};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Bytes of a page and of its frame.
 const PAGE_BYTES: f64 = 4096.0;
@@ -111,6 +110,6 @@ fn transact(side: &Side, db: &Connection, plan: &Plan, work: Work) -> Result<()>
 }
 
 fn fill(side: &Side, db: &Connection, plan: &Plan) -> Result<()> {
-    let mut timing = Timing { inserts: Latencies::new()?, commit: Duration::ZERO, elapsed: Duration::ZERO };
+    let mut timing = Timing::new()?;
     insert(db, Keys::Random, 0, plan.rows(), &mut timing).map_err(|error| side.explain(error))
 }

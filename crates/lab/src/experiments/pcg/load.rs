@@ -1,5 +1,6 @@
 //! The transactions, and what they leave behind.
 
+use crate::Result;
 use crate::harness::Latencies;
 use rusqlite::Connection;
 use std::time::{Duration, Instant};
@@ -56,13 +57,17 @@ fn scatter(n: u64) -> u64 {
     ((first >> 16) | ((first & 0xffff) << 16)).wrapping_mul(SECOND) & WORD
 }
 
-/// What a transaction took.
+/// What transactions took.
 pub struct Timing {
     pub inserts: Latencies,
     /// The last commit.
     pub commit: Duration,
-    /// From the first BEGIN to the last COMMIT.
-    pub elapsed: Duration,
+}
+
+impl Timing {
+    pub fn new() -> Result<Timing> {
+        Ok(Timing { inserts: Latencies::new()?, commit: Duration::ZERO })
+    }
 }
 
 /// So many rows from row `first` on, one statement for each, in one transaction.
@@ -74,7 +79,6 @@ pub fn insert(
     timing: &mut Timing,
 ) -> rusqlite::Result<()> {
     let text = "x".repeat(100);
-    let begun = Instant::now();
     db.execute_batch("BEGIN")?;
     {
         let mut statement = db.prepare_cached("INSERT INTO t VALUES(?1, ?2, ?3)")?;
@@ -89,7 +93,6 @@ pub fn insert(
     let committing = Instant::now();
     db.execute_batch("COMMIT")?;
     timing.commit = committing.elapsed();
-    timing.elapsed += begun.elapsed();
     Ok(())
 }
 
@@ -106,13 +109,11 @@ pub fn select(
          SELECT printf('%08x', {}), ?3, n FROM c",
         keys.sql()
     );
-    let begun = Instant::now();
     db.execute_batch("BEGIN")?;
     db.execute(&sql, (first as i64, (first + rows - 1) as i64, "x".repeat(100)))?;
     let committing = Instant::now();
     db.execute_batch("COMMIT")?;
     timing.commit = committing.elapsed();
-    timing.elapsed += begun.elapsed();
     Ok(())
 }
 

@@ -26,7 +26,7 @@
 //! | `ratio.insert_p999_over_inf.C` | litefoot's over that of `inf`: below 1 litefoot is faster |
 //! | `commit_us.C`, `ratio.commit_over_stock.C` | the (last) commit; below 1 litefoot is faster |
 //! | `threshold_mb_per_s.N`, `threshold_p50_us.N`, `…_p90_us`, `…_p99_us`, `…_p999_us`, `…_max_us` | `wal_100m` (random) with `clean_threshold` at N percent: speed, and an insert's latency |
-//! | `read_p99_us.MODE.idle`, `….cleaning` | another connection's reads of single rows, while nobody writes and during a transaction of 10m |
+//! | `read_p99_us.MODE.idle`, `….cleaning` | another connection's reads of single rows, while nobody writes and during a transaction of a third of `100m`, with a fifth of the memory |
 //! | `ratio.read_p99.MODE` | the second over the first |
 //! | `write_amplification.MODE` | bytes written for a byte of pages that a bulk insert of 10m changed, closing included |
 //! | `write_amplification_100m.MODE` | the same of 100m, which do not fit into memory |

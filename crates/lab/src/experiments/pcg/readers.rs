@@ -43,14 +43,13 @@ fn round(task: &Task<'_>, side: &Side, mode: &str) -> Result<(f64, f64)> {
     let (writer, reader) = (side.open(&path, mode)?, side.open(&path, mode)?);
     reader.busy_timeout(BUSY_TIMEOUT).map_err(explain)?;
     writer.execute_batch(SCHEMA).map_err(explain)?;
-    let mut timing = Timing { inserts: Latencies::new()?, commit: Duration::ZERO, elapsed: Duration::ZERO };
+    let mut timing = Timing::new()?;
     let rows = task.plan("1m").rows();
     insert(&writer, Keys::Random, 0, rows, &mut timing).map_err(explain)?;
     let plan = task.plan("100m");
     let more = (plan.rows() / 3).max(rows);
     let stop = AtomicBool::new(false);
     let mut idle = Latencies::new()?;
-    // The writer's thread is as busy as it will be, only not with this.
     for n in 0..task.sizes.reads {
         read(&reader, rows, n, &mut idle).map_err(explain)?;
     }

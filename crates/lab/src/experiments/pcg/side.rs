@@ -1,12 +1,12 @@
 //! The sides, and how a database of each is opened.
 
+use crate::harness::{open_stock, vfs_name};
 use crate::{Error, Result};
 use litefoot::Vfs;
 use litefoot_engine::device::{Medium, OsMedium};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const STOCK: &str = "stock";
 pub const INF: &str = "inf";
@@ -56,8 +56,7 @@ impl Side {
     pub fn open(&self, path: &Path, mode: &str) -> Result<Connection> {
         let db = match &self.vfs {
             Some(vfs) => vfs.open(path)?,
-            None => Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")
-                .map_err(|error| self.explain(error))?,
+            None => open_stock(path).map_err(|error| self.explain(error))?,
         };
         let set = || -> rusqlite::Result<(String, i64)> {
             let mode = db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |row| row.get(0))?;
@@ -77,12 +76,6 @@ impl Side {
         }
     }
 
-    /// Opens a database as it is.
-    pub fn open_plain(&self, path: &Path) -> Result<Connection> {
-        Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix")
-            .map_err(|error| self.explain(error))
-    }
-
     /// Closes a connection, so that an error does not go unnoticed.
     pub fn close(&self, db: Connection) -> Result<()> {
         db.close().map_err(|(_, error)| self.explain(error))
@@ -92,10 +85,4 @@ impl Side {
     pub fn explain(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { what: format!("side {}", self.name), source }
     }
-}
-
-/// A name that no other run in this process has: SQLite finds a VFS by nothing else.
-fn vfs_name() -> String {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    format!("litefoot-lab-pcg-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }

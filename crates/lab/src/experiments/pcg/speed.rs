@@ -4,7 +4,7 @@ use super::load::{self, Keys, ROW_BYTES, SCHEMA, Timing};
 use super::side::{BACKGROUND, CALLER, INF, LITEFOOT, MODES, STOCK, Side};
 use super::{Plan, Task};
 use crate::experiments::commit::remove_database;
-use crate::harness::{Latencies, Progress, interleave, median, median_ratio};
+use crate::harness::{Progress, interleave, median, median_ratio, open_stock};
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::path::Path;
@@ -80,7 +80,7 @@ fn set(figures: &mut Figures, case: &str, plan: &Plan, sides: &[Side], rounds: &
 /// A fresh database, the transactions, closing; then plain SQLite counts the rows.
 pub fn round(side: &Side, path: &Path, mode: &str, keys: Keys, plan: &Plan) -> Result<Round> {
     let db = side.open(path, mode)?;
-    let mut timing = Timing { inserts: Latencies::new()?, commit: Duration::ZERO, elapsed: Duration::ZERO };
+    let mut timing = Timing::new()?;
     let explain = |error| side.explain(error);
     db.execute_batch(SCHEMA).map_err(explain)?;
     let begun = Instant::now();
@@ -98,9 +98,11 @@ pub fn round(side: &Side, path: &Path, mode: &str, keys: Keys, plan: &Plan) -> R
 
 /// Plain SQLite must find what was committed.
 pub fn check(side: &Side, path: &Path, rows: u64) -> Result<()> {
-    let db = Side::stock(STOCK).open_plain(path)?;
-    match load::holds(&db, rows).map_err(|error| side.explain(error))? {
-        true => Ok(()),
-        false => Err(Error::Wrong(format!("side {}: rows are missing, or there are others", side.name))),
+    let holds =
+        open_stock(path).and_then(|db| load::holds(&db, rows)).map_err(|error| side.explain(error))?;
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Wrong(format!("side {}: rows are missing, or there are others", side.name)))
     }
 }

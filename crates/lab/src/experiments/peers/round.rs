@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
 
+/// A row by its id, for stores that are asked in SQL.
+pub const GET: &str = "SELECT id, body, number, value FROM item WHERE id = ?1";
+/// All rows in the order of their ids.
+pub const SCAN: &str = "SELECT id, body, number, value FROM item ORDER BY id";
+
 /// Why a round has no result.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Result of a part of a round.
@@ -70,8 +75,10 @@ pub trait Store {
     fn get(&mut self, id: i64, show: &mut dyn FnMut(Found<'_>)) -> Outcome<()>;
     /// Shows all rows, in the order of their ids.
     fn scan(&mut self, show: &mut dyn FnMut(Found<'_>)) -> Outcome<()>;
-    /// Closes it.
-    fn close(self: Box<Self>) -> Outcome<()>;
+    /// Closes it: mostly by letting go of it.
+    fn close(self: Box<Self>) -> Outcome<()> {
+        Ok(())
+    }
 }
 
 /// What has been spent up to a moment.

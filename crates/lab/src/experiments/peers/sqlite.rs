@@ -1,20 +1,15 @@
 //! SQLite and litefoot as stores of the rounds.
 
-use super::round::{Failure, Found, Outcome, Row, Store};
-use crate::experiments::commit::workload::{INSERT, SCHEMA};
+use super::round::{Failure, Found, GET, Outcome, Row, SCAN, Store};
+use super::values::{INSERT, SCHEMA};
 use rusqlite::{Connection, Params};
-
-const GET: &str = "SELECT id, body, number, value FROM item WHERE id = ?1";
-const SCAN: &str = "SELECT id, body, number, value FROM item ORDER BY id";
 
 /// A connection whose settings are made.
 pub struct Sqlite(Connection);
 
 impl Sqlite {
     pub fn new(connection: Connection) -> Outcome<Sqlite> {
-        if !connection.table_exists(None, "item")? {
-            connection.execute_batch(SCHEMA)?;
-        }
+        connection.execute_batch(SCHEMA)?;
         Ok(Sqlite(connection))
     }
 

@@ -3,6 +3,7 @@
 use super::apps::{App, Values};
 use super::tiering::TieringMedium;
 use super::trace::{Trace, TracingMedium};
+use crate::harness::vfs_name;
 use crate::nand::{Costs, Ftl, NandMedium, Placement};
 use crate::{Error, Result};
 use litefoot_engine::device::Medium;
@@ -11,7 +12,6 @@ use rusqlite::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const DATABASE: &str = "/data/data/app.db";
 /// Of the flash, this much belongs to other files.
@@ -114,14 +114,12 @@ impl Scheme {
     }
 
     fn vfs(&self, medium: Arc<dyn Medium>) -> Result<litefoot::Vfs> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("psqlite-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut options = litefoot::Options::default();
         if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
             options.nvram = Some(PathBuf::from(STATEMENT_LOG));
             options.sla_size = STATEMENT_LOG_BYTES;
         }
-        let builder = litefoot::Vfs::builder(name).medium(medium).options(options);
+        let builder = litefoot::Vfs::builder(vfs_name()).medium(medium).options(options);
         Ok(builder.pass_through(self.stack == Stack::Stock).register()?)
     }
 

@@ -42,7 +42,7 @@ fn everything_on_pram_leaves_the_flash_alone_but_for_the_cold_chunks() {
     let (nand, all) = (of("nand"), of("all_k64"));
     assert!(nand.nand.host_writes > 300 * 5);
     assert!(all.nand.host_writes < 60, "{all:?}");
-    assert_eq!(of("nand").pram_bytes_written, 0);
+    assert_eq!(nand.pram_bytes_written, 0);
 }
 
 /// What SQLite makes of a database whose chunks are away, and of the same once they are home.

@@ -1,6 +1,7 @@
 //! A medium whose databases are tiered, each with a device of its own on PRAM.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, PathInfo, Result, beside};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, beside};
+use litefoot_engine::pass_on;
 use litefoot_engine::sync::Mutex;
 use litefoot_engine::tier::{Config, Statistics, TieredFile};
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ impl TieringMedium {
 }
 
 impl Medium for TieringMedium {
+    pass_on!(inner: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         if kind != FileKind::Database {
             return self.inner.open(path, kind, mode);
@@ -44,29 +47,5 @@ impl Medium for TieringMedium {
         })?;
         open.insert(path.to_owned(), file.clone());
         Ok(file)
-    }
-
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.inner.delete(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.inner.info(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.inner.sync_directory(directory)
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute(path)
     }
 }

@@ -1,10 +1,8 @@
 //! The system's files, read past the system's cache: whoever reads has only the memory that it was given.
 
-use litefoot_engine::device::{
-    File, FileId, FileKind, Guarantees, Medium, OpenMode, OsMedium, PathInfo, RangeLock, Result,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::path::{Path, PathBuf};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+use litefoot_engine::pass_on;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What addresses, offsets and lengths must be multiples of.
@@ -21,6 +19,8 @@ impl DirectReads {
 }
 
 impl Medium for DirectReads {
+    pass_on!(0: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let file = self.0.open(path, kind, mode)?;
         match (kind, mode, file.raw_descriptor()) {
@@ -36,36 +36,15 @@ impl Medium for DirectReads {
             _ => Ok(file),
         }
     }
-
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.0.delete(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.0.info(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.0.list(directory)
-    }
-
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.0.absolute(path)
-    }
 }
 
 /// A database that is only read: writes pass as they are.
 struct DirectFile(Arc<dyn File>);
 
 impl File for DirectFile {
+    pass_on!(0: write_vectored_at, write_durable_at, sync, len, set_len, allocate);
+    pass_on!(0: id, path, lock_range, lock_holder, guarantees);
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let before = offset as usize % ALIGNMENT;
         let aligned = (before + buf.len()).next_multiple_of(ALIGNMENT);
@@ -76,62 +55,6 @@ impl File for DirectFile {
         let found = read.saturating_sub(before).min(buf.len());
         buf[..found].copy_from_slice(&memory[start + before..][..found]);
         Ok(found)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        for buf in bufs {
-            let read = self.read_at(buf, offset + done as u64)?;
-            done += read;
-            if read < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.0.write_vectored_at(bufs, offset)
-    }
-
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.0.write_durable_at(bufs, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.0.sync()
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.0.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> Result<()> {
-        self.0.allocate(len)
-    }
-
-    fn id(&self) -> FileId {
-        self.0.id()
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        self.0.lock_range(offset, len, lock)
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        self.0.lock_holder(offset, len)
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.0.guarantees()
     }
 }
 

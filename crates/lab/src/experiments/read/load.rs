@@ -1,9 +1,9 @@
 //! The database files, loaded in one of two orders.
 
 use super::data::{Data, FILE_BYTES_PER_ROW};
-use crate::harness::{Progress, make_cold};
+use crate::harness::{Progress, make_cold, open_stock};
 use crate::{Error, Result};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
 /// In which order rows are inserted.
@@ -55,8 +55,7 @@ const REPORT_EVERY: u64 = 4096;
 pub fn load(data: &Data, order: Order, path: PathBuf, progress: &mut dyn Progress) -> Result<Database> {
     progress.begin("loading", data.rows().unsigned_abs());
     let explain = |source| Error::Sqlite { what: format!("loading {}", path.display()), source };
-    let open = || Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), "unix");
-    let db = open().map_err(explain)?;
+    let db = open_stock(&path).map_err(explain)?;
     begin(&db, data, order).map_err(explain)?;
     let mut ids: Vec<i64> = (1..=data.rows()).collect();
     if order == Order::Random {
@@ -133,8 +132,7 @@ impl Database {
             Journal::Delete => "delete",
             Journal::Wal => "wal",
         };
-        let db = Connection::open_with_flags_and_vfs(&self.path, OpenFlags::default(), "unix");
-        let db = db.map_err(explain)?;
+        let db = open_stock(&self.path).map_err(explain)?;
         let sql = format!("PRAGMA journal_mode={mode}");
         let set: String = db.query_row(&sql, [], |row| row.get(0)).map_err(explain)?;
         db.close().map_err(|(_, error)| explain(error))?;

@@ -1,12 +1,12 @@
 //! The sides, and how each opens a database.
 
+use crate::harness::{open_stock, vfs_name};
 use crate::{Error, Result};
 use litefoot::Vfs;
 use litefoot_engine::device::{Medium, OsMedium};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const STOCK: &str = "stock";
 pub const MMAP: &str = "mmap";
@@ -94,8 +94,7 @@ impl Source {
     fn connection(&self) -> Result<Connection> {
         let connection = match &self.vfs {
             Some(vfs) => vfs.open(&self.path)?,
-            None => Connection::open_with_flags_and_vfs(&self.path, OpenFlags::default(), "unix")
-                .map_err(|error| self.explain(error))?,
+            None => open_stock(&self.path).map_err(|error| self.explain(error))?,
         };
         self.set(&connection).map_err(|error| self.explain(error))?;
         Ok(connection)
@@ -126,12 +125,6 @@ impl Source {
     pub fn explain(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { what: format!("side {}", self.name), source }
     }
-}
-
-/// A name that no other run in this process has: SQLite finds a VFS by nothing else.
-fn vfs_name() -> String {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    format!("litefoot-lab-read-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]

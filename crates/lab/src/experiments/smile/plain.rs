@@ -1,7 +1,8 @@
 //! The system's files without the system's own reading ahead: what a medium is by itself.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, OsMedium, PathInfo, Result};
-use std::path::{Path, PathBuf};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+use litefoot_engine::pass_on;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Files of the operating system that it does not read ahead. The files themselves are its own.
@@ -14,6 +15,8 @@ impl WithoutReadahead {
 }
 
 impl Medium for WithoutReadahead {
+    pass_on!(0: delete, rename, info, list, sync_directory, absolute);
+
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let file = self.0.open(path, kind, mode)?;
         if let Some(descriptor) = file.raw_descriptor() {
@@ -22,29 +25,5 @@ impl Medium for WithoutReadahead {
             let _ = unsafe { libc::posix_fadvise(descriptor, 0, 0, libc::POSIX_FADV_RANDOM) };
         }
         Ok(file)
-    }
-
-    fn delete(&self, path: &Path) -> Result<()> {
-        self.0.delete(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        self.0.info(path)
-    }
-
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        self.0.list(directory)
-    }
-
-    fn sync_directory(&self, directory: &Path) -> Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        self.0.absolute(path)
     }
 }

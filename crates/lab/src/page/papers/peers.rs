@@ -3,37 +3,34 @@
 use crate::experiments::peers::stores::{Known, OTHERS, OURS};
 use crate::page::chart::{Chart, PLAIN, Point, Printed, Section, Shape, point, printed, run};
 
-const fn of(known: Known) -> Point {
-    point(known.name, known.label)
+/// All stores, in the order of the page.
+const ORDER: [Known; 9] =
+    [OURS[0], OURS[1], OTHERS[4], OTHERS[0], OTHERS[1], OTHERS[2], OTHERS[3], OURS[2], OURS[3]];
+/// Those before litefoot.
+const COMPARED: usize = 7;
+
+const fn points() -> [Point; ORDER.len()] {
+    let mut points = [point("", ""); ORDER.len()];
+    let mut index = 0;
+    while index < points.len() {
+        points[index] = point(ORDER[index].name, ORDER[index].label);
+        index += 1;
+    }
+    points
 }
 
-const STORES: &[Point] = &[
-    of(OURS[0]),
-    of(OURS[1]),
-    of(OTHERS[4]),
-    of(OTHERS[0]),
-    of(OTHERS[1]),
-    of(OTHERS[2]),
-    of(OTHERS[3]),
-    of(OURS[2]),
-    of(OURS[3]),
-];
-
-const fn settings(known: Known) -> Printed {
-    printed(known.label, known.settings)
+const fn settings() -> [Printed; ORDER.len()] {
+    let mut settings = [printed("", ""); ORDER.len()];
+    let mut index = 0;
+    while index < settings.len() {
+        settings[index] = printed(ORDER[index].label, ORDER[index].settings);
+        index += 1;
+    }
+    settings
 }
 
-const SETTINGS: &[Printed] = &[
-    settings(OURS[0]),
-    settings(OURS[1]),
-    settings(OTHERS[4]),
-    settings(OTHERS[0]),
-    settings(OTHERS[1]),
-    settings(OTHERS[2]),
-    settings(OTHERS[3]),
-    settings(OURS[2]),
-    settings(OURS[3]),
-];
+const STORES: &[Point] = &points();
+const SETTINGS: &[Printed] = &settings();
 
 const PEERS: Chart = Chart { experiment: "peers", points: STORES, ..PLAIN };
 
@@ -75,15 +72,7 @@ pub const SECTION: Section = Section {
             even: true,
             title: "Durable commits: litefoot over each",
             unit: "litefoot (WAL, FULL) over the store",
-            points: &[
-                of(OURS[0]),
-                of(OURS[1]),
-                of(OTHERS[4]),
-                of(OTHERS[0]),
-                of(OTHERS[1]),
-                of(OTHERS[2]),
-                of(OTHERS[3]),
-            ],
+            points: STORES.split_at(COMPARED).0,
             series: &[run("", "ratio.litefoot_over_{}")],
             ..PEERS
         },

@@ -552,16 +552,10 @@ impl Database {
 
     /// Where a companion lies, if it is there.
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
-        match (&self.options.tier, companion) {
-            (Some(device), Companion::Wal | Companion::StatementLog)
-                if self.tier.get().is_some_and(Tier::is_marked) =>
-            {
-                if companion == Companion::Wal {
-                    redo_log_beside(device)
-                } else {
-                    companion.of(device)
-                }
-            }
+        let marked = self.tier.get().is_some_and(Tier::is_marked);
+        match (companion, self.options.tier.as_ref().filter(|_| marked)) {
+            (Companion::Wal, Some(device)) => redo_log_beside(device),
+            (Companion::StatementLog, Some(device)) => companion.of(device),
             _ => companion.of(&self.path),
         }
     }
