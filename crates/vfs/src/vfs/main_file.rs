@@ -360,7 +360,13 @@ impl Handle for MainFile {
         }
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
-        if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
+        let mut is_locked = self.database.shm().lock(&mut self.slots, first, count, exclusive);
+        if !is_locked && first == WRITE_SLOT && exclusive && !self.session.internal {
+            // Our own checkpoint may have been faster: since the writer was admitted.
+            self.database.await_background();
+            is_locked = self.database.shm().lock(&mut self.slots, first, count, exclusive);
+        }
+        if !is_locked {
             // That a mark of readers cannot be moved is common, and SQLite uses another.
             if first == WRITE_SLOT || !exclusive {
                 self.session.disturb();
