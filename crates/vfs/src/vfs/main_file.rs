@@ -388,7 +388,8 @@ impl Handle for MainFile {
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         if first == WRITE_SLOT && !self.session.internal {
-            if let Some(wal) = self.wal() {
+            // In a forked child the transaction is the parent's, and so is what it has written ahead.
+            if let Some(wal) = self.wal().filter(|_| self.database.is_of_this_process()) {
                 self.queue_unsynced(&wal);
                 wal.end_transaction(&self.database);
             }
