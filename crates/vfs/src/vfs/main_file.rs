@@ -343,7 +343,10 @@ impl Handle for MainFile {
     }
 
     fn characteristics(&self) -> c_int {
-        if self.powersafe_overwrite { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
+        // SQLite asks when it has opened its log. It would fill sectors there with frames that count for nothing, and ask
+        // for a sync in the middle of one: but what it writes is memory, and the log on the medium is not made like that.
+        let powersafe = self.powersafe_overwrite || self.database.wal().is_some();
+        if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
     fn session(&self) -> Option<&Arc<Session>> {
