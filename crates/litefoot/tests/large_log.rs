@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::rusqlite::{Connection, OpenFlags};
+use litefoot::rusqlite::{Connection, ErrorCode, OpenFlags};
 use litefoot::{Options, Vfs};
 use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::sim::{Faults, Random};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -79,6 +79,82 @@ fn a_sector_may_end_in_the_header_of_a_frame() {
                 let cut = vfs(&medium.cut(&mut Random::new(1)), "");
                 assert_eq!(rows(&open(&cut, "/app.db")), id, "{page_bytes}");
             }
+        }
+    }
+}
+
+fn insert(db: &Connection, ids: std::ops::Range<i64>, version: u8) -> litefoot::rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("INSERT OR REPLACE INTO t VALUES(?1, ?2)")?;
+    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
+}
+
+fn transact(
+    db: &Connection,
+    act: impl Fn(&Connection) -> litefoot::rusqlite::Result<()>,
+) -> litefoot::rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    act(db)?;
+    db.execute_batch("COMMIT")
+}
+
+/// A commit that nobody asked to be durable meets a full disk before it is published, wherever its pages go.
+#[test]
+fn a_full_disk_never_closes_the_database() {
+    type Act = fn(&Connection) -> litefoot::rusqlite::Result<()>;
+    let few_new: Act = |db| {
+        insert(db, 0..230, 2)?;
+        insert(db, 230..250, 2)
+    };
+    let many_new: Act = |db| insert(db, 230..800, 2);
+    let new_and_old: Act = |db| {
+        insert(db, 230..500, 2)?;
+        insert(db, 0..230, 2)?;
+        insert(db, 500..600, 2)
+    };
+    let grows_and_shrinks: Act = |db| {
+        insert(db, 230..800, 2)?;
+        db.execute_batch("DELETE FROM t WHERE id > 250")
+    };
+    for (number, act) in [few_new, many_new, new_and_old, grows_and_shrinks].into_iter().enumerate() {
+        for synchronous in ["normal", "off", "full"] {
+            let medium = SimMedium::new();
+            let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller&sla_size=0");
+            let db = open(&litefoot, "/app.db");
+            db.execute_batch(
+                "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
+            )
+            .unwrap();
+            insert(&db, 0..230, 1).unwrap();
+            drop(db);
+            let db = open(&litefoot, "/app.db");
+            db.execute_batch(&format!(
+                "PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous={synchronous}; SELECT * FROM t"
+            ))
+            .unwrap();
+            let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+            let mut done = false;
+            for more in (0..8_000_000).step_by(10_000) {
+                medium.set_faults(Faults::full_at((used + more) as u64));
+                match transact(&db, act) {
+                    Ok(()) => {
+                        done = true;
+                        break;
+                    }
+                    Err(error) => {
+                        let code = error.sqlite_error_code();
+                        assert_eq!(code, Some(ErrorCode::DiskFull), "{number} {synchronous} {more}: {error}");
+                        let _ = db.execute_batch("ROLLBACK");
+                    }
+                }
+                if more % 200_000 == 0 {
+                    assert_eq!(rows(&db), 230, "{number} {synchronous} {more}");
+                }
+            }
+            assert!(done);
+            medium.set_faults(Faults::default());
+            let found = rows(&db);
+            drop(db);
+            assert_eq!(rows(&open(&litefoot, "/app.db")), found);
         }
     }
 }

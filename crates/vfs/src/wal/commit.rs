@@ -409,6 +409,8 @@ impl Commits {
     pub fn revoke(&self, frames: &RwLock<Frames>, transaction: Transaction) {
         let media = self.media.lock();
         if media.logged <= transaction.first {
+            // Its frames will be others, of which more may go to the redo log.
+            self.queue.lock().claimed = 0;
             frames.write().revoke(transaction);
         }
     }
@@ -422,13 +424,6 @@ impl Commits {
         let claimed = media.claim(page_bytes, end, elsewhere)?;
         self.queue.lock().claimed = claimed;
         Ok(())
-    }
-
-    /// What is new to the transaction that is under way.
-    pub fn find_new(&self, frames: &RwLock<Frames>, database: &Database) -> Result<Option<New>> {
-        let media = self.media.lock();
-        let frames = frames.read();
-        Ok(New::find(&frames, frames.committed(), media.logged, &media.redo, database.file_len()?))
     }
 
     /// A transaction had to be written as pages.
@@ -589,8 +584,8 @@ impl Media {
             .collect();
         newest.retain(|_, frame| !frames.is_in_database(*frame));
         let late = match commit {
-            Some(transaction) => self.late(frames, database, transaction, !there.is_empty(), &newest)?,
-            None => Vec::new(),
+            Some(transaction) if there.is_empty() => self.late(frames, database, transaction, &newest)?,
+            _ => Vec::new(),
         };
         if !late.is_empty() {
             frames.job(&late, false).run(database)?;
@@ -610,24 +605,23 @@ impl Media {
         Ok((end, late))
     }
 
-    /// The pages of a transaction that are still to be written ahead: frame and page, by page. They are many, or `others`
-    /// were before.
+    /// The pages that a transaction of which none was written ahead can still write so: frame and page, by page. They are
+    /// many.
     fn late(
         &self,
         frames: &Frames,
         database: &Database,
         transaction: Transaction,
-        others: bool,
         newest: &BTreeMap<u32, usize>,
     ) -> Result<Vec<(usize, u32)>> {
         let (page_bytes, many) = (frames.page_bytes(), database.many_new_bytes());
         // Something must be left that says that the transaction counts, and page 1 always is.
-        let is_many = |pages: usize| others || pages * page_bytes > many;
+        let is_many = |pages: usize| pages * page_bytes > many;
         if !is_many(newest.len()) || !newest.contains_key(&1) {
             return Ok(Vec::new());
         }
         let file_bytes = database.file_len()?;
-        let Some(new) = New::find(frames, transaction.first, self.logged, &self.redo, file_bytes) else {
+        let Some(new) = New::find(frames, transaction.first, file_bytes) else {
             return Ok(Vec::new());
         };
         let last = frames.database_pages();

@@ -314,20 +314,17 @@ impl Frames {
         self.large.new.is_some()
     }
 
-    /// What may be written ahead.
-    pub fn set_new(&mut self, new: Option<New>) {
+    /// Finds out what may be written ahead into a database file of so many bytes.
+    pub fn find_new(&mut self, file_bytes: u64) {
+        let new = New::find(self, self.committed, file_bytes);
         // Where nothing may be, there is no use in asking again.
         self.large.not_before = if new.is_none() { u64::MAX } else { 0 };
         self.large.new = new;
     }
 
-    /// How many of its frames go into the database file, ahead of its commit.
-    pub fn new_frames(&self, transaction: Transaction) -> usize {
-        if !self.knows_new() {
-            return 0;
-        }
-        let frames = &self.frames[transaction.first..transaction.end];
-        frames.iter().filter(|frame| self.is_new(frame.page_number)).count()
+    /// How many of its frames have their page in the database file.
+    pub fn frames_there(&self, transaction: Transaction) -> usize {
+        (transaction.first..transaction.end).filter(|number| self.is_in_database(*number)).count()
     }
 
     /// Whether a page may be written ahead, or was.
@@ -359,6 +356,26 @@ impl Frames {
         let job = self.job(&frames, for_good);
         self.large.policy.cleans(job.pages());
         Some(Batch { job, frames, until: self.writes })
+    }
+
+    /// What is left of its new pages in memory, once SQLite has begun its last frame; `None` where none of them was written
+    /// away, and for the page of that frame.
+    pub fn rest(&self) -> Option<Batch> {
+        let (last, before) = self.frames.get(self.committed..)?.split_last()?;
+        let numbers = self.committed..self.committed + before.len();
+        if !self.knows_new() || !numbers.clone().any(|number| self.is_in_database(number)) {
+            return None;
+        }
+        let stays = |number: &usize| {
+            let page_number = self.frames[*number].page_number;
+            page_number <= last.database_pages
+                && self.is_new(page_number)
+                && self.store.page_in_memory(*number).is_some()
+        };
+        let mut frames: Vec<(usize, u32)> =
+            numbers.filter(stays).map(|number| (number, self.frames[number].page_number)).collect();
+        frames.sort_unstable_by_key(|(_, page_number)| *page_number);
+        (!frames.is_empty()).then(|| Batch { job: self.job(&frames, false), frames, until: self.writes })
     }
 
     /// What is to be done to write the pages of frames, sorted by page, into the database file.
@@ -456,6 +473,18 @@ mod tests {
         header[4..8].copy_from_slice(&size.to_be_bytes());
         assert_eq!(frames.write(&header, offset(number), &*data()).unwrap(), Written::Part);
         frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
+    }
+
+    /// A checkpoint that knows of the second transaction only would write the page of the first.
+    #[test]
+    fn a_page_that_was_cut_off_and_belongs_to_the_database_again_is_not_new() {
+        let mut frames = frames();
+        frames.write(&header(), 0, &*data()).unwrap();
+        write_frame(&mut frames, 0, 9, 0);
+        write_frame(&mut frames, 1, 1, 5);
+        write_frame(&mut frames, 2, 1, 20);
+        frames.find_new(5 * PAGE as u64);
+        assert_eq!([5, 6, 9, 10].map(|number| frames.is_new(number)), [false, true, false, true]);
     }
 
     fn page(frames: &Frames, number: usize) -> [u8; PAGE] {

@@ -27,8 +27,8 @@
 //!
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
-//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to transactions in the statement log or
-//!    in the queue.
+//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to
+//!    transactions in the statement log or in the queue.
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
@@ -158,9 +158,10 @@ impl Wal {
         let offset = position(offset, buf.len())?;
         let mut frames = self.frames.write();
         match frames.awaits(buf, offset) {
-            Some(true) if frames.is_being_cleaned() => {
+            Some(true) if self.cleans.load(Ordering::Acquire) => {
                 drop(frames);
                 self.settle(database)?;
+                self.write_rest(database)?;
                 frames = self.frames.write();
             }
             Some(false) if frames.next_step() != Step::GoOn => {
@@ -202,8 +203,8 @@ impl Wal {
                 continue;
             };
             if !self.frames.read().knows_new() {
-                let new = self.commits.find_new(&self.frames, database)?;
-                self.frames.write().set_new(new);
+                let file_bytes = database.file_len()?;
+                self.frames.write().find_new(file_bytes);
             }
             let batch = self.frames.write().batch(for_good);
             let Some(Batch { job, frames, until }) = batch else { return Ok(()) };
@@ -212,6 +213,16 @@ impl Wal {
             let running = Running::begin(job, database, in_background);
             self.frames.write().begin_cleaning(Cleaning { running, frames, until });
         }
+    }
+
+    /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
+    /// full disk is met while SQLite can still take it back.
+    fn write_rest(&self, database: &Arc<Database>) -> Result<()> {
+        let rest = self.frames.read().rest();
+        let Some(Batch { job, frames, until }) = rest else { return Ok(()) };
+        let running = Running::begin(job, database, false);
+        self.frames.write().begin_cleaning(Cleaning { running, frames, until });
+        self.settle(database)
     }
 
     /// Waits for the cleaning that is under way, if one is.
@@ -301,7 +312,7 @@ impl Wal {
         }
         let (page_bytes, elsewhere) = {
             let frames = self.frames.read();
-            (frames.page_bytes(), frames.new_frames(transaction))
+            (frames.page_bytes(), frames.frames_there(transaction))
         };
         let claimed = self.commits.claim(page_bytes, transaction.end, elsewhere);
         claimed.inspect_err(|_| self.revoke(database, transaction))
