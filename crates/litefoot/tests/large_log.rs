@@ -158,3 +158,34 @@ fn a_full_disk_never_closes_the_database() {
         }
     }
 }
+
+/// A connection in exclusive mode reads the log from its beginning, and pages that a large transaction has written into the
+/// database file are not as they were when SQLite made their checksums.
+#[test]
+fn a_log_that_is_read_anew_is_read_to_its_end() {
+    let medium = SimMedium::new();
+    let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller&sla_size=0");
+    drop(prepared(&litefoot, "/app.db", 4096));
+    let first = open(&litefoot, "/app.db");
+    let second = open(&litefoot, "/app.db");
+    first
+        .execute_batch("PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t")
+        .unwrap();
+    transact(&first, |db| insert(db, 0..800, 1)).unwrap();
+    transact(&first, |db| insert(db, 300..310, 2)).unwrap();
+    // As long as it reads, the log is not begun anew.
+    let reader = open(&litefoot, "/app.db");
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    first.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+    transact(&first, |db| insert(db, 800..810, 2)).unwrap();
+    // Their end is not the log's.
+    for db in [reader, first] {
+        db.set_db_config(litefoot::rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        let _ = db.execute_batch("COMMIT");
+    }
+    second.execute_batch("PRAGMA locking_mode=EXCLUSIVE").unwrap();
+    assert_eq!(rows(&second), 810);
+    transact(&second, |db| insert(db, 0..10, 3)).unwrap();
+    drop(second);
+    assert_eq!(rows(&open(&litefoot, "/app.db")), 810);
+}
