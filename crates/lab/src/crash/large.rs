@@ -1,22 +1,118 @@
 //! Transactions many times larger than the page cache, some of which change their mind.
 
-use super::model::{Change, Rows};
+use super::model::{self, Change, Rows};
+use super::workload::DATABASE;
 use litefoot_engine::device::sim::Random;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags, ffi};
+use std::time::Duration;
 
 /// Ids that only these transactions use, so that each adds pages: apart from the others by that much.
 const IDS: std::ops::Range<i64> = 200..260;
 
-/// One such transaction; `rows` is what the database holds once it returns.
-pub(super) fn transaction(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+/// One such transaction; `rows` is what the database holds once it returns. With a log, `vfs` is where another connection
+/// comes from that reads and checkpoints meanwhile; and then it may be one that nobody asks to be durable.
+pub(super) fn transaction(
+    db: &Connection,
+    vfs: Option<&str>,
+    random: &mut Random,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
+    let Some(vfs) = vfs else { return alone(db, &mut |_| Ok(()), random, rows) };
+    let synchronous = ["off", "normal", "full"][random.below(3) as usize];
+    db.execute_batch(&format!("PRAGMA synchronous={synchronous}"))?;
+    let mut other = Other::new(db, vfs, rows.clone())?;
+    let mut meanwhile = |random: &mut Random| other.as_mut().map_or(Ok(()), |other| other.act(random));
+    alone(db, &mut meanwhile, random, rows)?;
+    if let Some(other) = other {
+        other.end(rows)?;
+    }
+    // From here on it is acknowledged.
+    db.execute_batch(&format!("PRAGMA synchronous=FULL; PRAGMA user_version={}", random.below(1 << 30)))
+}
+
+/// Another connection that looks on.
+struct Other {
+    db: Connection,
+    /// What it must see until the transaction is over.
+    before: Rows,
+    reads: bool,
+}
+
+impl Other {
+    /// `None` where `db` has the database to itself.
+    fn new(db: &Connection, vfs: &str, before: Rows) -> rusqlite::Result<Option<Other>> {
+        let mode: String = db.query_row("PRAGMA locking_mode", [], |row| row.get(0))?;
+        if mode == "exclusive" {
+            return Ok(None);
+        }
+        let db = Connection::open_with_flags_and_vfs(DATABASE, OpenFlags::default(), vfs)?;
+        db.busy_timeout(Duration::ZERO)?;
+        Ok(Some(Other { db, before, reads: false }))
+    }
+
+    fn act(&mut self, random: &mut Random) -> rusqlite::Result<()> {
+        match random.below(6) {
+            0 => {
+                if !self.reads {
+                    self.db.execute_batch("BEGIN")?;
+                    self.reads = true;
+                }
+                must_be(&self.db, &self.before)
+            }
+            1 => must_be(&self.db, &self.before),
+            number @ 2..=4 => {
+                let mode = ["PASSIVE", "FULL", "TRUNCATE"][number as usize - 2];
+                // SQLite takes a checkpoint before the first read for done.
+                must_be(&self.db, &self.before)?;
+                match self.db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())) {
+                    Err(error) if is_locked(&error) => Ok(()),
+                    done => done,
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end(self, after: &Rows) -> rusqlite::Result<()> {
+        if self.reads {
+            must_be(&self.db, &self.before)?;
+            self.db.execute_batch("COMMIT")?;
+        }
+        must_be(&self.db, after)
+    }
+}
+
+fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseLocked | rusqlite::ErrorCode::DatabaseBusy)
+    )
+}
+
+fn must_be(db: &Connection, rows: &Rows) -> rusqlite::Result<()> {
+    if model::read(db)? == *rows {
+        return Ok(());
+    }
+    let what = "another connection reads something else than what was committed";
+    Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what.to_owned())))
+}
+
+fn alone(
+    db: &Connection,
+    meanwhile: &mut dyn FnMut(&mut Random) -> rusqlite::Result<()>,
+    random: &mut Random,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     let before = rows.clone();
     db.execute_batch("BEGIN")?;
     let count = 10 + random.below(30);
     put(db, random, rows, count)?;
+    meanwhile(random)?;
     db.execute_batch("SAVEPOINT large")?;
     let saved = rows.clone();
     // What was written away before the savepoint is changed after it, and written away once more.
     put(db, random, rows, 30)?;
+    meanwhile(random)?;
     if random.one_in(2) {
         Change::UpdateAll(1).execute(db)?;
         Change::UpdateAll(1).apply(rows);
@@ -27,6 +123,7 @@ pub(super) fn transaction(db: &Connection, random: &mut Random, rows: &mut Rows)
         let count = random.below(20);
         put(db, random, rows, count)?;
     }
+    meanwhile(random)?;
     match random.below(6) {
         0 => {
             *rows = before;

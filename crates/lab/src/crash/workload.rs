@@ -131,7 +131,7 @@ impl RunSetup {
             options.sla_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
-            options.wal_memory = Some(0);
+            options.wal_memory = Some([0, 64 << 10][self.seed as usize / 24 % 2]);
             options.cleaner =
                 [Cleaner::Auto, Cleaner::Caller, Cleaner::Background][self.seed as usize / 8 % 3];
             options.sla_size = SMALL_LOG_BYTES / 4;
@@ -318,6 +318,10 @@ fn transaction(
             _ => {}
         }
     }
+    let log_of = (!rollback && !setup.pass_through).then_some(vfs);
+    if log_of.is_some() && setup.has_small_memory() && random.one_in(4) {
+        return large::transaction(db, log_of, random, rows);
+    }
     match kind {
         0..=21 => change(db, random, rows),
         22..=28 => {
@@ -349,7 +353,7 @@ fn transaction(
         }
         35 => db.execute_batch("VACUUM"),
         36 => fill(db, random, rows),
-        44 | 45 => large::transaction(db, random, rows),
+        44 | 45 => large::transaction(db, log_of, random, rows),
         37 => failed_statement(db, rows),
         38 if rollback => other_page_size(db, random),
         39 if rollback && !setup.pass_through => without_journal(db, random, rows),

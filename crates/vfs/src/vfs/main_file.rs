@@ -333,7 +333,10 @@ impl Handle for MainFile {
     }
 
     fn characteristics(&self) -> c_int {
-        if self.powersafe_overwrite { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
+        // SQLite asks when it has opened its log. It would fill sectors there with frames that count for nothing, and ask
+        // for a sync in the middle of one: but what it writes is memory, and the log on the medium is not made like that.
+        let powersafe = self.powersafe_overwrite || self.database.wal().is_some();
+        if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
     fn session(&self) -> Option<&Arc<Session>> {
@@ -384,7 +387,8 @@ impl Handle for MainFile {
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         if first == WRITE_SLOT && !self.session.internal {
-            if let Some(wal) = self.wal() {
+            // In a forked child the transaction is the parent's, and so is what it has written ahead.
+            if let Some(wal) = self.wal().filter(|_| self.database.is_of_this_process()) {
                 self.queue_unsynced(&wal);
                 wal.end_transaction(&self.database);
             }

@@ -44,6 +44,7 @@ use database::{Database, DatabaseSetup, Host};
 use handle::Handle;
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
 use litefoot_engine::tier::tier_of;
+use lock::Level;
 use main_file::MainFile;
 use plain_file::PlainFile;
 use refused_file::RefusedFile;
@@ -132,6 +133,10 @@ impl Vfs {
                 && let Some(session) = &request.session
                 && let Some(wal) = self.wal_of(&session.database)?
             {
+                // With the lock that it has, the connection will make an index of its own from the log.
+                if session.database.level(session.id) == Level::Exclusive {
+                    wal.mend(&session.database)?;
+                }
                 return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
             }
             if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE)

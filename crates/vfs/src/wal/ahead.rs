@@ -10,16 +10,16 @@
 //! back is cut off when it is over, or written over.
 //!
 //! # Why nothing undoes it
-//! 1. The redo log has no version of such a page, which would hide it from whoever recovers.
-//! 2. No transaction before this one has a version in SQLite's log that the redo log does not have: a checkpoint that knows
-//!    of that one only could still write it to the file, over ours.
+//! 1. SQLite's log has no version of such a page from a transaction before this one: a checkpoint that knows of that one
+//!    only could still write it to the file, over ours. What was cut off the database, and then belongs to it again, may
+//!    have one.
+//! 2. So the redo log has none either, which would hide it from whoever recovers.
 //! 3. A checkpoint that does not know of this transaction yet cannot cut the file
 //!    ([`Database::note_needed`](crate::vfs::database::Database::note_needed)).
 //!
 //! While a transaction is under way nobody else commits, so what is [`New`] once stays so until it ends.
 
 use super::frames::Frames;
-use litefoot_engine::log::RedoLog;
 use std::collections::BTreeSet;
 
 /// The pages that are behind the end of the database, and that nothing in a log would hide there.
@@ -29,17 +29,15 @@ pub struct New {
 }
 
 impl New {
-    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`. The redo log has the frames
-    /// before `logged`.
-    pub fn find(frames: &Frames, first: usize, logged: usize, redo: &RedoLog, file_bytes: u64) -> New {
+    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`.
+    pub fn find(frames: &Frames, first: usize, file_bytes: u64) -> New {
         let page_bytes = frames.page_bytes() as u64;
         if file_bytes == 0 || page_bytes == 0 {
             return New { first: u32::MAX, taken: BTreeSet::new() };
         }
         let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
-        let before = frames.page_numbers(logged..first.max(logged));
-        let taken = before.into_iter().chain(redo.page_numbers()).filter(|number| *number >= first_page);
-        New { first: first_page, taken: taken.collect() }
+        let mut taken = frames.page_numbers(0..first);
+        New { first: first_page, taken: taken.split_off(&first_page) }
     }
 
     /// Whether a page is one of them.

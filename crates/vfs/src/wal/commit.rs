@@ -422,6 +422,8 @@ impl Commits {
     pub fn revoke(&self, frames: &RwLock<Frames>, transaction: Transaction) {
         let media = self.media.lock();
         if media.logged <= transaction.first {
+            // Its frames will be others, of which more may go to the redo log.
+            self.queue.lock().claimed = 0;
             frames.write().revoke(transaction);
         }
     }
@@ -435,13 +437,6 @@ impl Commits {
         let claimed = media.claim(page_bytes, end, elsewhere)?;
         self.queue.lock().claimed = claimed;
         Ok(())
-    }
-
-    /// What is new to the transaction that is under way.
-    pub fn find_new(&self, frames: &RwLock<Frames>, database: &Database) -> Result<New> {
-        let media = self.media.lock();
-        let frames = frames.read();
-        Ok(New::find(&frames, frames.committed(), media.logged, &media.redo, database.file_len()?))
     }
 
     /// Room in the redo log for `count` pages of the transaction that is under way, from the slot `first`.
@@ -621,11 +616,13 @@ impl Media {
             newest.iter().filter(|(_, frame)| is_there(frame)).map(|(number, _)| *number).collect();
         newest.retain(|_, frame| frames.away(*frame).is_none());
         let late = match commit {
-            Some(transaction) => {
-                let has_others = !there.is_empty();
-                self.late(frames, database, transaction, durability, has_others, &newest)?
+            // Where nothing else is to be synced, a sync of the file would be one more.
+            Some(transaction)
+                if slots.is_empty() && there.is_empty() && durability == Durability::Durable =>
+            {
+                self.late(frames, database, transaction, &newest)?
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         };
         if !late.is_empty() {
             frames.job(&late, false).run(database)?;
@@ -670,25 +667,21 @@ impl Media {
         given_up.map(read).collect()
     }
 
-    /// The pages of a transaction that are still to be written ahead, by number: they are many, or others were before.
+    /// The pages that a transaction of which none was written ahead can still write so, by number. They are many.
     fn late(
         &self,
         frames: &Frames,
         database: &Database,
         transaction: Transaction,
-        durability: Durability,
-        has_others: bool,
         newest: &BTreeMap<u32, usize>,
     ) -> Result<Vec<Leaving>> {
-        // Where nothing else is to be synced, a sync of the file would be one more.
-        let may_be = has_others || durability == Durability::Durable;
         let many = database.many_new_bytes();
-        let is_many = |pages: usize| has_others || pages * frames.page_bytes() > many;
+        let is_many = |pages: usize| pages * frames.page_bytes() > many;
         // Something must be left that says that the transaction counts, and page 1 always is.
-        if !may_be || !is_many(newest.len()) || !newest.contains_key(&1) {
+        if !is_many(newest.len()) || !newest.contains_key(&1) {
             return Ok(Vec::new());
         }
-        let new = New::find(frames, transaction.first, self.logged, &self.redo, database.file_len()?);
+        let new = New::find(frames, transaction.first, database.file_len()?);
         let pages = newest.range(..=frames.database_pages()).filter(|(number, frame)| {
             new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
         });

@@ -355,6 +355,18 @@ mod tests {
         frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
     }
 
+    /// A checkpoint that knows of the second transaction only would write the page of the first.
+    #[test]
+    fn a_page_that_was_cut_off_and_belongs_to_the_database_again_is_not_new() {
+        let mut frames = frames();
+        frames.write(&header(), 0, &*data()).unwrap();
+        write_frame(&mut frames, 0, 9, 0);
+        write_frame(&mut frames, 1, 1, 5);
+        write_frame(&mut frames, 2, 1, 20);
+        frames.find_new(5 * PAGE as u64);
+        assert_eq!([5, 6, 9, 10].map(|number| frames.large.is_new(number)), [false, true, false, true]);
+    }
+
     fn page(frames: &Frames, number: usize) -> [u8; PAGE] {
         let mut page = [0; PAGE];
         frames.copy_page(number, &mut page, &*data()).unwrap();

@@ -79,7 +79,7 @@ impl Large {
         }
     }
 
-    fn is_new(&self, page_number: u32) -> bool {
+    pub(super) fn is_new(&self, page_number: u32) -> bool {
         self.new.as_ref().is_some_and(|new| new.contains(page_number))
     }
 }
@@ -117,9 +117,9 @@ impl Frames {
         self.large.new.is_some()
     }
 
-    /// What may be written ahead.
-    pub fn set_new(&mut self, new: New) {
-        self.large.new = Some(new);
+    /// Finds out what may be written ahead into a database file of so many bytes.
+    pub fn find_new(&mut self, file_bytes: u64) {
+        self.large.new = Some(New::find(self, self.committed, file_bytes));
     }
 
     /// The colder half of its pages in memory, by number; `None` where they are few.
@@ -139,7 +139,29 @@ impl Frames {
         Some(colder_half(pages))
     }
 
-    /// Those of them that need slots, and the number of the first of these.
+    /// What is left of its new pages in memory, by number, once SQLite has begun its last frame; nothing where none of them
+    /// was written away. The page of that frame is not among them.
+    pub fn rest(&self) -> Vec<Leaving> {
+        let Some((last, before)) = self.frames.get(self.committed..).and_then(<[_]>::split_last) else {
+            return Vec::new();
+        };
+        let numbers = self.committed..self.committed + before.len();
+        let is_there = |number: usize| matches!(self.away(number), Some(Away::Database(_)));
+        if !numbers.clone().any(is_there) {
+            return Vec::new();
+        }
+        let rest = numbers.zip(before).filter(|(frame, known)| {
+            known.page_number <= last.database_pages
+                && self.large.is_new(known.page_number)
+                && self.is_in_memory(*frame)
+        });
+        let mut rest: Vec<Leaving> =
+            rest.map(|(frame, known)| Leaving { page_number: known.page_number, frame }).collect();
+        rest.sort_unstable();
+        rest
+    }
+
+    /// Those of the pages leaving that need slots, and the number of the first of these.
     pub fn homeless(&self, leaving: &[Leaving]) -> (Vec<u32>, usize) {
         let numbers = leaving.iter().map(|leaving| leaving.page_number);
         let homeless =
@@ -261,18 +283,10 @@ impl Frames {
         self.store.set_known_bytes(0);
     }
 
-    /// Frames that the commit does not append to the redo log, nor has to have room for.
-    pub fn frames_elsewhere(&self, transaction: Transaction) -> usize {
-        if !self.knows_new() {
-            return 0;
-        }
+    /// How many of its frames have their page in the database file.
+    pub fn frames_there(&self, transaction: Transaction) -> usize {
         let numbers = transaction.first..transaction.end;
-        let new = numbers.clone().filter(|number| self.large.is_new(self.frames[*number].page_number));
-        // They are in a slot and are appended as well.
-        let twice = numbers.filter(|number| {
-            self.away(*number).is_none() && self.large.homes.contains_key(&self.frames[*number].page_number)
-        });
-        new.count().saturating_sub(twice.count())
+        numbers.filter(|number| matches!(self.away(*number), Some(Away::Database(_)))).count()
     }
 
     /// Whether some of its frames were written ahead.

@@ -28,8 +28,8 @@
 //!
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
-//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to transactions in the statement log or
-//!    in the queue.
+//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to
+//!    transactions in the statement log or in the queue.
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
@@ -58,7 +58,7 @@ use commit::Commits;
 use flush::Flush;
 pub use frames::Transaction;
 use frames::{Frames, Written};
-use large::Cleaning;
+use large::{Cleaning, Leaving};
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::RwLock;
@@ -163,9 +163,10 @@ impl Wal {
         let mut frames = self.frames.write();
         match frames.awaits(buf, offset) {
             Some(true) => {
-                if frames.is_being_cleaned() {
+                if self.cleans.load(Ordering::Acquire) {
                     drop(frames);
                     self.settle(database)?;
+                    self.write_rest(database)?;
                     frames = self.frames.write();
                 }
                 frames.check_complete()?;
@@ -209,8 +210,8 @@ impl Wal {
                 continue;
             };
             if !self.frames.read().knows_new() {
-                let new = self.commits.find_new(&self.frames, database)?;
-                self.frames.write().set_new(new);
+                let file_bytes = database.file_len()?;
+                self.frames.write().find_new(file_bytes);
             }
             let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
             self.cleans.store(true, Ordering::Release);
@@ -219,14 +220,35 @@ impl Wal {
                 let slots = self.commits.reserve_slots(&self.frames, database, first, homeless.len())?;
                 self.frames.write().give_slots(&homeless, slots);
             }
-            let (job, until) = {
-                let frames = self.frames.read();
-                (frames.job(&leaving, for_good), frames.writes)
-            };
-            // Others read the log meanwhile.
-            let running = Running::begin(job, database, in_background);
-            self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
+            self.begin_cleaning(database, leaving, in_background, for_good);
         }
+    }
+
+    fn begin_cleaning(
+        &self,
+        database: &Arc<Database>,
+        leaving: Vec<Leaving>,
+        in_background: bool,
+        for_good: bool,
+    ) {
+        let (job, until) = {
+            let frames = self.frames.read();
+            (frames.job(&leaving, for_good), frames.writes)
+        };
+        // Others read the log meanwhile.
+        let running = Running::begin(job, database, in_background);
+        self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
+    }
+
+    /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
+    /// full disk is met while SQLite can still take it back.
+    fn write_rest(&self, database: &Arc<Database>) -> Result<()> {
+        let rest = self.frames.read().rest();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.begin_cleaning(database, rest, false, false);
+        self.settle(database)
     }
 
     /// Waits for the cleaning that is under way, if one is.
@@ -315,7 +337,7 @@ impl Wal {
         }
         let (page_bytes, elsewhere) = {
             let frames = self.frames.read();
-            (frames.page_bytes(), frames.frames_elsewhere(transaction))
+            (frames.page_bytes(), frames.frames_there(transaction))
         };
         let claimed = self.commits.claim(page_bytes, transaction.end, elsewhere);
         claimed.inspect_err(|_| self.revoke(database, transaction))

@@ -133,15 +133,18 @@ impl Store {
         let range = self.closed.min(to)..self.closed.max(to).min(self.slots.len());
         let is_in_memory = |number: &usize| matches!(self.slots[*number].place, Place::Memory(_));
         let count = range.clone().filter(is_in_memory).count();
-        if to > self.closed {
+        let grows = to > self.closed;
+        if grows {
             self.closed_in_memory += count;
         } else {
             self.closed_in_memory -= count;
         }
         self.closed = to;
-        if self.memory_bytes() > self.most_bytes() {
+        for number in range {
             // Where that fails, they stay.
-            let _ = range.into_iter().try_for_each(|number| self.spill_page(number));
+            if !grows || self.memory_bytes() <= self.most_bytes() || self.spill_page(number).is_err() {
+                break;
+            }
         }
     }
 

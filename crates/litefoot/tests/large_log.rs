@@ -1,0 +1,194 @@
+//! Large transactions with a log: what SQLite does with its frames besides writing them once.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::{Connection, ErrorCode, OpenFlags};
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::SimMedium;
+use litefoot_engine::device::sim::{Faults, Random};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn vfs(medium: &SimMedium, options: &str) -> Vfs {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut list = Options::default();
+    list.set_list(options).unwrap();
+    let name = format!("large-log-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap()
+}
+
+fn open(vfs: &Vfs, name: &str) -> Connection {
+    Connection::open_with_flags_and_vfs(name, OpenFlags::default(), vfs.name()).unwrap()
+}
+
+/// How many rows there are; sound otherwise.
+fn rows(db: &Connection) -> i64 {
+    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+    db.query_row("SELECT count(*) FROM t WHERE length(v) > 100", [], |row| row.get(0)).unwrap()
+}
+
+/// A database in WAL mode with a table, all in its file.
+fn prepared(vfs: &Vfs, name: &str, page_bytes: u32) -> Connection {
+    let db = open(vfs, name);
+    db.execute_batch(&format!(
+        "PRAGMA page_size={page_bytes}; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"
+    ))
+    .unwrap();
+    drop(db);
+    let db = open(vfs, name);
+    db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t").unwrap();
+    db
+}
+
+/// Without `psow` SQLite writes the last frame of a commit once more, to fill the sector.
+#[test]
+fn frames_that_fill_the_sector_are_part_of_the_commit() {
+    for page_bytes in [512, 4096, 65536] {
+        let medium = SimMedium::new();
+        let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller");
+        let db = prepared(&litefoot, "file:/app.db?psow=0", page_bytes);
+        let mut expected = 0;
+        for round in 0..4 {
+            let sql = format!(
+                "WITH n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 3000)
+                 INSERT INTO t SELECT {round} * 3000 + v, zeroblob(900 + v % 150) FROM n"
+            );
+            db.execute_batch(&sql).unwrap();
+            expected += 3000;
+            assert_eq!(rows(&db), expected, "{page_bytes}");
+            for seed in 0..3 {
+                let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
+                assert_eq!(rows(&open(&cut, "/app.db")), expected, "{page_bytes}: cut {seed}");
+            }
+        }
+    }
+}
+
+/// The same for small commits, wherever the end of a sector is in a frame.
+#[test]
+fn a_sector_may_end_in_the_header_of_a_frame() {
+    for page_bytes in [512, 1024, 4096] {
+        let medium = SimMedium::new();
+        let litefoot = vfs(&medium, "wal_memory=16M&sla_size=0");
+        let db = prepared(&litefoot, "file:/app.db?psow=0", page_bytes);
+        db.execute_batch("PRAGMA wal_autocheckpoint=0").unwrap();
+        for id in 1..=400 {
+            db.execute("INSERT INTO t VALUES(?1, zeroblob(200))", [id]).unwrap();
+            if id % 20 == 0 {
+                let cut = vfs(&medium.cut(&mut Random::new(1)), "");
+                assert_eq!(rows(&open(&cut, "/app.db")), id, "{page_bytes}");
+            }
+        }
+    }
+}
+
+fn insert(db: &Connection, ids: std::ops::Range<i64>, version: u8) -> litefoot::rusqlite::Result<()> {
+    let mut statement = db.prepare_cached("INSERT OR REPLACE INTO t VALUES(?1, ?2)")?;
+    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
+}
+
+fn transact(
+    db: &Connection,
+    act: impl Fn(&Connection) -> litefoot::rusqlite::Result<()>,
+) -> litefoot::rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    act(db)?;
+    db.execute_batch("COMMIT")
+}
+
+/// A commit that nobody asked to be durable meets a full disk before it is published, wherever its pages go.
+#[test]
+fn a_full_disk_never_closes_the_database() {
+    type Act = fn(&Connection) -> litefoot::rusqlite::Result<()>;
+    let few_new: Act = |db| {
+        insert(db, 0..230, 2)?;
+        insert(db, 230..250, 2)
+    };
+    let many_new: Act = |db| insert(db, 230..800, 2);
+    let new_and_old: Act = |db| {
+        insert(db, 230..500, 2)?;
+        insert(db, 0..230, 2)?;
+        insert(db, 500..600, 2)
+    };
+    let grows_and_shrinks: Act = |db| {
+        insert(db, 230..800, 2)?;
+        db.execute_batch("DELETE FROM t WHERE id > 250")
+    };
+    for (number, act) in [few_new, many_new, new_and_old, grows_and_shrinks].into_iter().enumerate() {
+        for synchronous in ["normal", "off", "full"] {
+            let medium = SimMedium::new();
+            let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller&sla_size=0");
+            let db = open(&litefoot, "/app.db");
+            db.execute_batch(
+                "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
+            )
+            .unwrap();
+            insert(&db, 0..230, 1).unwrap();
+            drop(db);
+            let db = open(&litefoot, "/app.db");
+            db.execute_batch(&format!(
+                "PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous={synchronous}; SELECT * FROM t"
+            ))
+            .unwrap();
+            let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+            let mut done = false;
+            for more in (0..8_000_000).step_by(10_000) {
+                medium.set_faults(Faults::full_at((used + more) as u64));
+                match transact(&db, act) {
+                    Ok(()) => {
+                        done = true;
+                        break;
+                    }
+                    Err(error) => {
+                        let code = error.sqlite_error_code();
+                        assert_eq!(code, Some(ErrorCode::DiskFull), "{number} {synchronous} {more}: {error}");
+                        let _ = db.execute_batch("ROLLBACK");
+                    }
+                }
+                if more % 200_000 == 0 {
+                    assert_eq!(rows(&db), 230, "{number} {synchronous} {more}");
+                }
+            }
+            assert!(done);
+            medium.set_faults(Faults::default());
+            let found = rows(&db);
+            drop(db);
+            assert_eq!(rows(&open(&litefoot, "/app.db")), found);
+        }
+    }
+}
+
+/// A connection in exclusive mode reads the log from its beginning, and pages that a large transaction has written into the
+/// database file are not as they were when SQLite made their checksums.
+#[test]
+fn a_log_that_is_read_anew_is_read_to_its_end() {
+    let medium = SimMedium::new();
+    let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller&sla_size=0");
+    drop(prepared(&litefoot, "/app.db", 4096));
+    let first = open(&litefoot, "/app.db");
+    let second = open(&litefoot, "/app.db");
+    first
+        .execute_batch(
+            "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t",
+        )
+        .unwrap();
+    transact(&first, |db| insert(db, 0..800, 1)).unwrap();
+    transact(&first, |db| insert(db, 300..310, 2)).unwrap();
+    // As long as it reads, the log is not begun anew.
+    let reader = open(&litefoot, "/app.db");
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    first.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+    transact(&first, |db| insert(db, 800..810, 2)).unwrap();
+    // Their end is not the log's.
+    for db in [reader, first] {
+        db.set_db_config(litefoot::rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .unwrap();
+        let _ = db.execute_batch("COMMIT");
+    }
+    second.execute_batch("PRAGMA locking_mode=EXCLUSIVE").unwrap();
+    assert_eq!(rows(&second), 810);
+    transact(&second, |db| insert(db, 0..10, 3)).unwrap();
+    drop(second);
+    assert_eq!(rows(&open(&litefoot, "/app.db")), 810);
+}
