@@ -37,7 +37,7 @@ use litefoot_engine::sync::Mutex;
 use record::{Captured, Checks, Settings, Text, put_value};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
@@ -58,6 +58,12 @@ const FEW_RESTING: u32 = 16;
 const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
 /// Statements that may be in the way of that.
 const CACHE_ATTEMPTS: u32 = 3;
+
+/// What SQLite was told of how many changed pages to keep: as many as it should without a log, or with one, or nothing,
+/// because the application says that.
+const WITHOUT_LOG: u8 = 0;
+const WITH_LOG: u8 = 1;
+const BY_APPLICATION: u8 = 2;
 
 /// What SQLite is to tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +94,10 @@ pub(crate) struct Capture {
     barred: AtomicBool,
     /// How often the connection's page cache may still be tried to be made small.
     cache_attempts: AtomicU32,
-    /// Whether SQLite was told to keep changed pages as it should with a log; unknown where the application says how many.
-    spill: Mutex<Option<bool>>,
+    /// What SQLite was told of how many changed pages to keep.
+    spill: AtomicU8,
     /// Statements that started since there is nothing to capture: the database has no write-ahead log.
     resting: AtomicU32,
-    /// One more than the generation of the log in which there was none.
-    without_log: AtomicU64,
     /// Whether SQLite does not tell of the ends of statements.
     no_ends: AtomicBool,
 }
@@ -185,9 +189,8 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
-            spill: Mutex::new(database.is_pooled().then_some(false)),
+            spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
             resting: AtomicU32::new(0),
-            without_log: AtomicU64::new(0),
             no_ends: AtomicBool::new(false),
             database,
         }
@@ -235,30 +238,40 @@ impl Capture {
 
     /// Makes the connection's page cache small, once: pages are in the pool. Not when the connection is opened,
     /// where SQLite would have to read the schema for it.
+    #[inline]
     fn settle_cache(&self) {
         let attempts = self.cache_attempts.load(Ordering::Relaxed);
         if attempts > 0 {
-            let settled = self.db.execute(SMALL_CACHE).is_ok();
-            self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
+            self.make_cache_small(attempts);
         }
+    }
+
+    #[cold]
+    fn make_cache_small(&self, attempts: u32) {
+        let settled = self.db.execute(SMALL_CACHE).is_ok();
+        self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
     }
 
     /// The application says itself how much of a transaction SQLite keeps.
     pub fn keep_spill(&self) {
         if !self.is_busy() {
-            *self.spill.lock() = None;
+            self.spill.store(BY_APPLICATION, Ordering::Relaxed);
         }
     }
 
     /// Tells SQLite how much of a transaction it should keep, where that has changed.
-    fn settle_spill(&self) {
-        let has_log = !self.is_without_log();
-        let mut spill = self.spill.lock();
-        if *spill == Some(!has_log) {
-            *spill = Some(has_log);
-            drop(spill);
-            self.db.set_spill(self.database.share().spill_bytes(has_log));
+    #[inline]
+    fn settle_spill(&self, has_log: bool) {
+        let (told, wanted) = (self.spill.load(Ordering::Relaxed), if has_log { WITH_LOG } else { WITHOUT_LOG });
+        if told != BY_APPLICATION && told != wanted {
+            self.tell_spill(has_log, wanted);
         }
+    }
+
+    #[cold]
+    fn tell_spill(&self, has_log: bool, told: u8) {
+        self.spill.store(told, Ordering::Relaxed);
+        self.db.set_spill(self.database.share().spill_bytes(has_log));
     }
 
     /// Begins a callback. It is the connection's thread that finds one at work, if any does.
@@ -268,26 +281,13 @@ impl Capture {
         free
     }
 
-    /// Whether the database has no write-ahead log, which others may change at any time between transactions.
-    fn is_without_log(&self) -> bool {
-        let generation = self.database.wal_generation();
-        if self.without_log.load(Ordering::Relaxed) == generation + 1 {
-            return true;
-        }
-        let without = self.database.wal().is_none();
-        if without {
-            self.without_log.store(generation + 1, Ordering::Relaxed);
-        }
-        without
-    }
-
     /// What SQLite should tell of from now on, where that changes. What it is asked for costs each statement some time,
     /// and without a log is of no use. The statement that finds a log again is not captured, and it must not be the
     /// trigger of one, which begins with a comment: its end would never be told.
     pub fn hears(&self, sql: &[u8]) -> Option<Hears> {
         let resting = self.resting.load(Ordering::Relaxed);
         let no_ends = self.no_ends.load(Ordering::Relaxed);
-        if no_ends && !sql.starts_with(b"--") && !self.is_without_log() {
+        if no_ends && !sql.starts_with(b"--") && self.database.has_wal() {
             self.no_ends.store(false, Ordering::Relaxed);
             self.resting.store(0, Ordering::Relaxed);
             return Some(Hears::All);
@@ -299,15 +299,21 @@ impl Capture {
         None
     }
 
-    /// A statement starts: whether there is nothing to capture, and nothing was left over.
-    fn rests(&self) -> bool {
+    /// A statement starts: whether there is nothing to capture, and nothing was left over. Others may make a
+    /// write-ahead log, or remove it, at any time between transactions.
+    #[inline]
+    fn rests(&self, has_log: bool) -> bool {
         if self.no_ends.load(Ordering::Relaxed) {
             return true;
         }
-        if !self.is_without_log() {
+        if has_log {
             self.resting.store(0, Ordering::Relaxed);
             return false;
         }
+        self.rest()
+    }
+
+    fn rest(&self) -> bool {
         if self.resting.load(Ordering::Relaxed) == 0 {
             let mut state = self.state.lock();
             if !state.open.is_empty() {
@@ -328,8 +334,10 @@ impl Capture {
             return;
         }
         self.settle_cache();
-        self.settle_spill();
-        if self.rests() {
+        // Looked at once: the two must not see different modes.
+        let has_log = self.database.has_wal();
+        self.settle_spill(has_log);
+        if self.rests(has_log) {
             self.busy.store(false, Ordering::Relaxed);
             return;
         }

@@ -75,7 +75,7 @@ pub struct Database {
     written: AtomicBool,
     /// The log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
-    /// Changes whenever `wal` does.
+    /// Changes whenever `wal` does, under its lock, and is odd while there is one.
     wal_generation: AtomicU64,
     /// The redo log of its rollback-journal transactions.
     atomic: Arc<AtomicLog>,
@@ -472,8 +472,12 @@ impl Database {
 
     /// Forgets the log in memory; what is on the medium stays.
     pub(super) fn forget_wal(&self) {
-        *self.wal.lock() = None;
-        self.wal_generation.fetch_add(1, Ordering::Release);
+        let mut wal = self.wal.lock();
+        if wal.is_some() {
+            *wal = None;
+            self.wal_generation.fetch_add(1, Ordering::Release);
+        }
+        drop(wal);
         self.note_needed(0);
     }
 
@@ -576,6 +580,12 @@ impl Database {
     #[inline]
     pub fn wal_generation(&self) -> u64 {
         self.wal_generation.load(Ordering::Acquire)
+    }
+
+    /// Whether a connection has used the log.
+    #[inline]
+    pub fn has_wal(&self) -> bool {
+        self.wal_generation() & 1 == 1
     }
 
     /// The log, if a connection has used it.
