@@ -373,7 +373,8 @@ fn a_log_that_comes_and_goes_is_noticed() {
     let mode = |db: &Connection, sql| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
     let commits = |db: &Connection| (stat(db, "commits_statements"), stat(db, "commits_pages"));
     let insert = |round: i64| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (round, "w")).unwrap();
-    let read = || db.query_row("SELECT count(*) FROM t WHERE id > 0", [], |row| row.get::<_, i64>(0)).unwrap();
+    let read =
+        || db.query_row("SELECT count(*) FROM t WHERE id > 0", [], |row| row.get::<_, i64>(0)).unwrap();
     for round in 0..3 {
         // As often that SQLite is asked for less.
         for _ in 0..40 {

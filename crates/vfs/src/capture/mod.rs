@@ -262,7 +262,8 @@ impl Capture {
     /// Tells SQLite how much of a transaction it should keep, where that has changed.
     #[inline]
     fn settle_spill(&self, has_log: bool) {
-        let (told, wanted) = (self.spill.load(Ordering::Relaxed), if has_log { WITH_LOG } else { WITHOUT_LOG });
+        let (told, wanted) =
+            (self.spill.load(Ordering::Relaxed), if has_log { WITH_LOG } else { WITHOUT_LOG });
         if told != BY_APPLICATION && told != wanted {
             self.tell_spill(has_log, wanted);
         }

@@ -280,7 +280,7 @@ impl Handle for MainFile {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
         self.database.writers().leave(self.id);
-        self.database.unlock(self.id, Level::None);
+        self.database.give_up_seat(&self.session.seat);
         self.database.leave(self.session.internal)
     }
 
@@ -295,7 +295,7 @@ impl Handle for MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        self.database.lock(self.id, to)?;
+        self.database.lock(&self.session.seat, to)?;
         if to == Level::Reserved {
             self.session.begin_writing();
         }
@@ -307,7 +307,7 @@ impl Handle for MainFile {
             self.batcher.end(&self.session);
         }
         self.view.count();
-        self.database.unlock(self.id, to);
+        self.database.unlock(&self.session.seat, to);
         Ok(())
     }
 
@@ -317,7 +317,7 @@ impl Handle for MainFile {
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
         match control {
-            Control::LockState(state) => *state = self.database.level(self.id) as c_int,
+            Control::LockState(state) => *state = self.session.seat.level() as c_int,
             Control::LastErrno(errno) => *errno = last_errno(),
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),

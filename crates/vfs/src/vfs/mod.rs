@@ -8,9 +8,10 @@
 //! - `refused_file`: an open that failed, until the connection hook reports why.
 //!
 //! `database` is what the handles on one file share; `registry` finds it by file identity. `pages` are its pages in
-//! memory, `process` is what all databases share.
+//! memory, `process` is what all databases share; `beside` is what is known of the files beside it.
 
 pub(crate) mod background;
+mod beside;
 pub mod database;
 pub(crate) mod handle;
 pub(crate) mod lock;
@@ -334,6 +335,9 @@ impl Vfs {
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        if self.databases.lacks(path) {
+            return Ok(false);
+        }
         let companion = self.databases.companion_at(path);
         if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
