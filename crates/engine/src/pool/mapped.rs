@@ -17,6 +17,7 @@ use super::{Error, Pool, Result};
 use crate::task::Patience;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 /// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
 pub trait Advisor {
@@ -62,6 +63,19 @@ impl Pool {
         }
     }
 
+    /// Whether nobody is changing a page that the caller holds, and which the file still has. If so, what the last change
+    /// has made is seen.
+    #[inline]
+    pub fn is_steady(&self, page: u64) -> bool {
+        page < self.pages() && self.shared.table.of(page).is_some_and(State::is_steady)
+    }
+
+    /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
+    /// zeros in the place of what was cut off count as such.
+    pub fn is_stale(&self) -> bool {
+        self.shared.stale.load(Ordering::Acquire)
+    }
+
     /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
     /// write all of its new bytes. Where `fill` says `false`, or `change` failed, the page is taken out of memory
     /// unless somebody holds it.
@@ -101,12 +115,15 @@ impl Pool {
     pub fn truncate(&self, pages: u64) -> Result<()> {
         let before = self.pages();
         // First of all: no read behind the end begins from now on.
-        self.shared.pages.store(pages, std::sync::atomic::Ordering::Release);
+        self.shared.pages.store(pages, Ordering::Release);
         for page in pages..before {
             let Some(state) = self.shared.table.of(page) else { break };
             let latch = self.latch(page, state)?;
             match latch.frame {
-                Some((frame, holds)) if holds > 0 => self.put(frame, &vec![0; self.shared.page_bytes]),
+                Some((frame, holds)) if holds > 0 => {
+                    self.put(frame, &vec![0; self.shared.page_bytes]);
+                    self.shared.stale.store(true, Ordering::Release);
+                }
                 Some(_) => self.forget_latched(latch),
                 None => {}
             }
@@ -161,6 +178,9 @@ impl Pool {
 
     fn forget_latched(&self, latch: Latches<'_>) {
         let frame = latch.state.forget_latched();
+        if frame.is_none() {
+            self.shared.stale.store(true, Ordering::Release);
+        }
         drop(latch);
         if let Some(frame) = frame {
             self.shared.give_back(frame);

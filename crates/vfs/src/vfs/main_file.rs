@@ -55,19 +55,20 @@ impl MainFile {
     pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
+        let session = Arc::new(Session::new(database.clone(), id, internal));
         MainFile {
-            session: Arc::new(Session::new(database.clone(), id, internal)),
+            view: View::new(&database, session.seat.clone()),
+            slots: HeldSlots::default(),
+            session,
             database,
             id,
             read_only,
             batcher: Batcher::default(),
-            slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,
             powersafe_overwrite,
             unlogged: false,
             checkpoint: Checkpoint::None,
-            view: View::default(),
             wal: (0, Weak::new()),
         }
     }
@@ -280,6 +281,7 @@ impl Handle for MainFile {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
         self.database.writers().leave(self.id);
+        self.view.close(&self.database);
         self.database.give_up_seat(&self.session.seat);
         self.database.leave(self.session.internal)
     }
@@ -306,7 +308,7 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.batcher.end(&self.session);
         }
-        self.view.count();
+        self.view.rest(&self.database);
         self.database.unlock(&self.session.seat, to);
         Ok(())
     }
@@ -395,7 +397,7 @@ impl Handle for MainFile {
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
         }
-        self.view.count();
+        self.view.rest(&self.database);
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
         Ok(())

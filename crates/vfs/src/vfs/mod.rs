@@ -14,6 +14,7 @@ pub(crate) mod background;
 mod beside;
 pub mod database;
 pub(crate) mod handle;
+mod kept;
 pub(crate) mod lock;
 mod main_file;
 pub(crate) mod ownership;

@@ -18,6 +18,7 @@ pub use content::page_bytes_in;
 
 use super::background::Background;
 use super::beside::Beside;
+use super::kept::Views;
 use super::lock::{HandleId, Level, LockTable, Seat};
 use super::ownership;
 use super::pages::Pages;
@@ -80,6 +81,8 @@ pub struct Database {
     atomic: Arc<AtomicLog>,
     /// Whether there may be a pool at all.
     pooled: bool,
+    /// What the connections keep of them.
+    views: Views,
     /// The pages in memory, once there are any.
     pages: RwLock<Option<Arc<Pages>>>,
     /// Changes whenever `pages` does.
@@ -174,6 +177,7 @@ impl Database {
             pooled: setup.pooled && setup.options.pool != Some(0),
             options: setup.options,
             pages: RwLock::default(),
+            views: Views::default(),
             pages_generation: AtomicU64::new(0),
             owned: AtomicBool::new(false),
             owning: Mutex::default(),
@@ -307,7 +311,13 @@ impl Database {
                 self.replay_waits.store(false, Ordering::Release);
             }
         }
-        if self.locks.lock(seat, wanted) { Ok(()) } else { Err(Error::Busy) }
+        if !self.locks.lock(seat, wanted) {
+            return Err(Error::Busy);
+        }
+        if wanted == Level::Exclusive {
+            self.views.let_go();
+        }
+        Ok(())
     }
 
     /// Makes this process the owner.
@@ -376,6 +386,7 @@ impl Database {
         if let Some(wal) = &wal {
             wal.note_fill(&self.stats);
         }
+        self.views.count(&self.stats);
         if let Some(pages) = self.known_pages() {
             pages.note();
         }
@@ -408,6 +419,11 @@ impl Database {
     pub(crate) fn writer(&self) -> Writer {
         let build = self.host.as_ref().map(|host| host.api.build()).unwrap_or_default();
         Writer { version: build.version, hash: build.hash }
+    }
+
+    /// What its connections keep of the pages in memory.
+    pub(super) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// The queue of its writers.
