@@ -31,6 +31,8 @@ pub struct MainFile {
     unlogged: bool,
     checkpoint: Checkpoint,
     view: View,
+    /// How many commits had been promised to be durable when the last look found all of them so.
+    settled: u64,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
     wal: (u64, Weak<Wal>),
 }
@@ -58,7 +60,7 @@ impl MainFile {
         let session = Arc::new(Session::new(database.clone(), id, internal));
         MainFile {
             view: View::new(&database, session.seat.clone()),
-            slots: HeldSlots::default(),
+            slots: database.shm().sit(),
             session,
             database,
             id,
@@ -69,6 +71,7 @@ impl MainFile {
             powersafe_overwrite,
             unlogged: false,
             checkpoint: Checkpoint::None,
+            settled: 0,
             wal: (0, Weak::new()),
         }
     }
@@ -215,9 +218,20 @@ impl MainFile {
 
     /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
     /// shows nothing of them before its own commit.
+    #[inline]
     fn await_durable(&mut self) -> Result<()> {
+        // First of all: what is promised later is looked at the next time.
+        let promises = self.database.promises();
+        if self.settled == promises { Ok(()) } else { self.await_promises(promises) }
+    }
+
+    fn await_promises(&mut self, promises: u64) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
         match wal.owed() {
+            None => {
+                self.settled = promises;
+                Ok(())
+            }
             Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
                 wal.wait(number)
             }
@@ -281,6 +295,7 @@ impl Handle for MainFile {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
         self.database.writers().leave(self.id);
+        self.database.shm().give_up(&mut self.slots);
         self.view.close(&self.database);
         self.database.give_up_seat(&self.session.seat);
         self.database.leave(self.session.internal)

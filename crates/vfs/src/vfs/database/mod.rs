@@ -77,6 +77,8 @@ pub struct Database {
     written: AtomicBool,
     /// The log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
+    /// How many commits of the log were promised to be durable.
+    promises: AtomicU64,
     /// The redo log of its rollback-journal transactions.
     atomic: Arc<AtomicLog>,
     /// Whether there may be a pool at all.
@@ -183,6 +185,7 @@ impl Database {
             owning: Mutex::default(),
             share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
+            promises: AtomicU64::new(0),
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
             handles: AtomicU64::new(0),
@@ -595,6 +598,18 @@ impl Database {
         let mut first = [0];
         self.medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
         Ok(first != [0])
+    }
+
+    /// A commit was promised to be durable, and readers must wait for that: the log says so already, and nobody sees the
+    /// commit yet.
+    pub fn note_promise(&self) {
+        self.promises.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many commits of the log were promised to be durable.
+    #[inline]
+    pub fn promises(&self) -> u64 {
+        self.promises.load(Ordering::Acquire)
     }
 
     /// Changes whenever another log, or none, has to be asked for.
