@@ -33,11 +33,11 @@ use crate::abi::statement::{Db, Running, Statement, TransactionState, Value};
 use crate::vfs::database::Database;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{Mutex, MutexGuard};
 use record::{Captured, Checks, Settings, Text, put_value};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
@@ -100,6 +100,10 @@ pub(crate) struct Capture {
     resting: AtomicU32,
     /// Whether SQLite does not tell of the ends of statements.
     no_ends: AtomicBool,
+    /// Whether the state is such that a query need not be noted in it.
+    ready: AtomicBool,
+    /// The query that runs without being noted there; 0 for none. Whoever looks at the state notes it first.
+    quick: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -139,6 +143,21 @@ struct State {
     query: Vec<u8>,
     /// The query that runs outside of any transaction, while no other statement has started.
     alone: Option<usize>,
+}
+
+impl State {
+    /// Whether no statement runs, and nothing of the transaction was captured.
+    fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.captured.statements.is_empty()
+    }
+
+    /// A query runs of which nothing else has to be noted.
+    fn run_alone(&mut self, statement: usize) {
+        self.open.push(statement);
+        self.alone = Some(statement);
+        self.idle = None;
+        self.accesses = None;
+    }
 }
 
 /// What was found out about texts.
@@ -192,6 +211,8 @@ impl Capture {
             spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
             resting: AtomicU32::new(0),
             no_ends: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            quick: AtomicUsize::new(0),
             database,
         }
     }
@@ -316,7 +337,7 @@ impl Capture {
 
     fn rest(&self) -> bool {
         if self.resting.load(Ordering::Relaxed) == 0 {
-            let mut state = self.state.lock();
+            let mut state = self.state();
             if !state.open.is_empty() {
                 return false;
             }
@@ -324,9 +345,69 @@ impl Capture {
             state.cause = Some(Cause::Opening);
             state.accesses = None;
             self.shows_nothing.store(false, Ordering::Relaxed);
+            self.note_ready(&state);
         }
         self.resting.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    /// A statement starts: `true` where that is all there is to be known of it. This is the way of every point query.
+    ///
+    /// # Safety
+    /// `sql` is a text that ends with a zero.
+    #[inline]
+    pub unsafe fn started_quickly(&self, statement: Running, sql: *const u8) -> bool {
+        let has_log = self.database.has_wal();
+        let told = if has_log { WITHOUT_LOG } else { WITH_LOG };
+        if self.cache_attempts.load(Ordering::Relaxed) > 0 || self.spill.load(Ordering::Relaxed) == told {
+            return false;
+        }
+        if self.no_ends.load(Ordering::Relaxed) {
+            return !has_log;
+        }
+        let is_ready = has_log
+            && self.ready.load(Ordering::Relaxed)
+            && self.resting.load(Ordering::Relaxed) == 0
+            && self.quick.load(Ordering::Relaxed) == 0
+            && self.owes.load(Ordering::Relaxed) == 0;
+        // SAFETY: by contract.
+        let alone = is_ready && unsafe { begins_with_select(sql) } && statement.is_read_only();
+        if alone {
+            self.quick.store(statement.id(), Ordering::Relaxed);
+        }
+        alone
+    }
+
+    /// A statement has ended: `true` where that is all.
+    #[inline]
+    pub fn ended_quickly(&self, statement: Running) -> bool {
+        let alone =
+            self.quick.load(Ordering::Relaxed) == statement.id() && self.owes.load(Ordering::Relaxed) == 0;
+        if alone {
+            self.quick.store(0, Ordering::Relaxed);
+        }
+        alone
+    }
+
+    /// The state, with the query that runs.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        self.note_quick(&mut state);
+        state
+    }
+
+    fn note_quick(&self, state: &mut State) {
+        let quick = self.quick.load(Ordering::Relaxed);
+        if quick != 0 {
+            self.quick.store(0, Ordering::Relaxed);
+            state.run_alone(quick);
+        }
+    }
+
+    /// The state was looked at, and perhaps changed.
+    fn note_ready(&self, state: &State) {
+        let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
+        self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// A statement starts.
@@ -342,7 +423,10 @@ impl Capture {
             self.busy.store(false, Ordering::Relaxed);
             return;
         }
-        self.start(statement, sql);
+        let mut state = self.state();
+        self.start(&mut state, statement, sql);
+        self.note_ready(&state);
+        drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
 
@@ -351,14 +435,23 @@ impl Capture {
         if self.resting.load(Ordering::Relaxed) > 0 || !self.enter() {
             return;
         }
-        self.end(statement);
+        let mut state = self.state();
+        self.end(&mut state, statement);
+        self.note_ready(&state);
+        drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
 
     /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
     pub fn take(&self, number: u64) -> Result<Captured, Cause> {
         let Some(mut state) = self.state.try_lock() else { return Err(Cause::NotSeen) };
-        let state = &mut *state;
+        self.note_quick(&mut state);
+        let taken = self.take_from(&mut state, number);
+        self.note_ready(&state);
+        taken
+    }
+
+    fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, Cause> {
         // The hook was taken by the application; then nothing of ours may be left in its connection.
         if state.open.is_empty() {
             state.helper = None;
@@ -389,19 +482,15 @@ impl Capture {
     }
 
     /// A query of a transaction that has written nothing, known from the last time: nothing has to be noted of
-    /// it but that it runs. This is the way of every point query.
+    /// it but that it runs.
     fn start_alone(&self, state: &mut State, statement: Running, sql: &[u8]) -> bool {
         let alone = state.query == sql
-            && state.open.is_empty()
-            && state.captured.statements.is_empty()
+            && state.is_idle()
             && !self.shows_nothing.load(Ordering::Relaxed)
             && self.nothing_is_written(state)
             && statement.is_read_only();
         if alone {
-            state.open.push(statement.id());
-            state.alone = Some(statement.id());
-            state.idle = None;
-            state.accesses = None;
+            state.run_alone(statement.id());
             self.settle();
         }
         alone
@@ -432,9 +521,7 @@ impl Capture {
         }
     }
 
-    fn start(&self, statement: Running, sql: &[u8]) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+    fn start(&self, state: &mut State, statement: Running, sql: &[u8]) {
         if self.start_alone(state, statement, sql) {
             return;
         }
@@ -505,9 +592,7 @@ impl Capture {
         }
     }
 
-    fn end(&self, statement: Running) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+    fn end(&self, state: &mut State, statement: Running) {
         if state.alone.take_if(|alone| *alone == statement.id()).is_some() {
             state.open.clear();
             self.settle();
@@ -708,6 +793,19 @@ fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts
     if read_only { Kind::Read } else { Kind::Write }
 }
 
+/// Whether it is a `SELECT`, as most are written: with nothing in front of it, and what mostly follows.
+///
+/// # Safety
+/// `sql` is a text that ends with a zero.
+#[inline]
+unsafe fn begins_with_select(sql: *const u8) -> bool {
+    // SAFETY: by contract; all before was a letter, and not the end.
+    let is = |place: usize, letter: u8| unsafe { *sql.add(place) | 0x20 == letter };
+    let word = is(0, b's') && is(1, b'e') && is(2, b'l') && is(3, b'e') && is(4, b'c') && is(5, b't');
+    // SAFETY: as above. What else may follow is rare, and looked at more closely.
+    word && unsafe { matches!(*sql.add(6), b' ' | b'\n' | b'*' | b'\0') }
+}
+
 fn is_query(sql: &str) -> bool {
     let word = first_word(sql);
     ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
@@ -758,6 +856,28 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queries_are_known_by_their_first_word() {
+        for (sql, is_one) in [
+            (c"SELECT 1", true),
+            (c"select*from t", true),
+            (c"Select", true),
+            (c"SELECT(1)", false),
+            (c"SELECT_1", false),
+            (c"SELECTs", false),
+            (c"SELECT\u{e9}", false),
+            (c"SELEC", false),
+            (c"", false),
+            (c" SELECT 1", false),
+            (c"-- SELECT", false),
+            (c"WITH a AS (SELECT 1) DELETE FROM t", false),
+        ] {
+            // SAFETY: it ends with a zero.
+            assert_eq!(unsafe { begins_with_select(sql.as_ptr().cast()) }, is_one, "{sql:?}");
+            assert!(!is_one || is_query(sql.to_str().unwrap()), "{sql:?}");
+        }
+    }
 
     #[test]
     fn statements_are_told_apart_by_their_words() {
