@@ -59,7 +59,7 @@ pub use budget::{Budget, Taken};
 pub use frames::show_read_only;
 pub(crate) use guard::Cleaning;
 pub use guard::{Held, HeldMut};
-pub use mapped::Advisor;
+pub use mapped::{Advisor, Place};
 
 use crate::device::File;
 use crate::prefetch::{self, Detector};

@@ -17,9 +17,10 @@
 //! 1. A slot that has a page holds it once, in the pool that is set, however often SQLite looks at it.
 //! 2. A slot whose page SQLite looks at is changed by nobody but its own connection.
 
-use super::lock::{Level, Seat};
+use super::lock::Seat;
 use super::pages::Pages;
 use crate::stats::Stats;
+use litefoot_engine::pool::Place;
 use litefoot_engine::sync::Mutex;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct Kept {
 struct Slot {
     /// The page, counted from 1; 0 for none.
     page: AtomicU64,
+    /// Where its state lies, and its bytes.
+    place: AtomicPtr<()>,
     address: AtomicPtr<u8>,
     /// How often SQLite looks at it.
     users: AtomicU32,
@@ -65,10 +68,11 @@ impl Slot {
     }
 
     /// Lets go of its page for another, counted from 1, or for none; answers whether it had one.
-    fn replace(&self, pages: &Pages, page: u64, address: *mut u8, users: u32) -> bool {
+    fn replace(&self, pages: &Pages, page: u64, at: (*mut u8, *mut ()), users: u32) -> bool {
         let before = self.page.load(Ordering::Relaxed);
         self.page.store(page, Ordering::Relaxed);
-        self.address.store(address, Ordering::Relaxed);
+        self.address.store(at.0, Ordering::Relaxed);
+        self.place.store(at.1, Ordering::Relaxed);
         self.users.store(users, Ordering::Relaxed);
         if before > 0 {
             // SAFETY: invariant 1; nobody looks at it by this slot any more.
@@ -84,14 +88,18 @@ impl Kept {
         &self.slots[page as usize % SLOTS]
     }
 
-    /// The address of a page that is kept. It stays while the lock on the database does.
+    /// The address of a page that is kept. It stays while the lock on the database does. `pages` is the pool that is set.
     #[inline]
     pub fn look(&self, seat: &Seat, pages: &Pages, page: u64) -> Option<NonNull<u8>> {
         let slot = self.slot(page);
-        if !slot.has(page) || seat.level() < Level::Shared || !pages.is_steady(page) {
+        if !slot.has(page) || !seat.reads() {
             return None;
         }
-        NonNull::new(slot.address.load(Ordering::Relaxed))
+        let place = NonNull::new(slot.place.load(Ordering::Relaxed))?;
+        let address = NonNull::new(slot.address.load(Ordering::Relaxed))?;
+        // SAFETY: the slot has the page, of this pool, and came by its place in `keep`.
+        let is_steady = unsafe { pages.is_steady(page, Place::from_raw(place)) };
+        is_steady.then_some(address)
     }
 
     /// The same for SQLite, until [`Kept::give_back`].
@@ -120,12 +128,13 @@ impl Kept {
     pub fn may_keep(&self, seat: &Seat, pages: &Pages, page: u64) -> bool {
         let slot = self.slot(page);
         // Who writes may cut the page off.
-        seat.level() == Level::Shared && slot.users() == 0 && !slot.has(page) && pages.may_keep()
+        seat.only_reads() && slot.users() == 0 && !slot.has(page) && pages.may_keep()
     }
 
     /// Keeps a page that may be, and that the connection holds; SQLite looks at it `users` times.
-    pub fn keep(&self, pages: &Pages, page: u64, address: NonNull<u8>, users: u32) {
-        if !self.slot(page).replace(pages, page + 1, address.as_ptr(), users) {
+    pub fn keep(&self, pages: &Pages, page: u64, at: (NonNull<u8>, Place), users: u32) {
+        let at = (at.0.as_ptr(), at.1.into_raw().as_ptr());
+        if !self.slot(page).replace(pages, page + 1, at, users) {
             pages.kept(1);
         }
     }
@@ -141,7 +150,7 @@ impl Kept {
     fn clear(&self, pages: Option<&Pages>) {
         let Some(pages) = pages else { return };
         for slot in self.slots.iter().filter(|slot| slot.users() == 0) {
-            if slot.replace(pages, 0, ptr::null_mut(), 0) {
+            if slot.replace(pages, 0, (ptr::null_mut(), ptr::null_mut()), 0) {
                 pages.kept(-1);
             }
         }

@@ -54,6 +54,18 @@ impl Seat {
         Level::ALL[usize::from(self.0.load(Ordering::SeqCst)) % Level::ALL.len()]
     }
 
+    /// Whether its handle may read.
+    #[inline]
+    pub fn reads(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= Level::Shared as u8
+    }
+
+    /// Whether its handle may read, and has not begun to write.
+    #[inline]
+    pub fn only_reads(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Level::Shared as u8
+    }
+
     #[inline]
     fn set(&self, level: Level) {
         self.0.store(level as u8, Ordering::SeqCst);
@@ -124,8 +136,8 @@ impl LockTable {
     pub fn unlock(&self, seat: &Seat, to: Level) {
         match seat.level() {
             level if level <= to => {}
-            // Whoever finds it given up finds everything read.
-            Level::Shared => seat.set(to),
+            // Whoever finds it given up finds everything read. It may be found late, and somebody told to wait.
+            Level::Shared => seat.0.store(to as u8, Ordering::Release),
             _ => self.unlock_slowly(seat, to),
         }
     }

@@ -31,7 +31,7 @@ use crate::readahead::{self, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, Operation};
 use litefoot_engine::pass_on;
-use litefoot_engine::pool::{self, Advisor, Config, Pool};
+use litefoot_engine::pool::{self, Advisor, Config, Place, Pool};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -221,8 +221,8 @@ impl Pages {
 
     /// The address of a page that is in memory. It stays until [`Pages::let_go`].
     #[inline]
-    pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
-        self.pool.try_map(page)
+    pub fn try_map(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
+        self.pool.try_map_at(page)
     }
 
     /// The address of a page; `None` where it cannot be had.
@@ -255,9 +255,13 @@ impl Pages {
     }
 
     /// Whether nobody is changing a page that the caller holds; whoever looks then sees what the last change has made.
+    ///
+    /// # Safety
+    /// The place is the page's, and this pool's.
     #[inline]
-    pub fn is_steady(&self, page: u64) -> bool {
-        self.pool.is_steady(page)
+    pub unsafe fn is_steady(&self, page: u64, place: Place) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.pool.is_steady(page, place) }
     }
 
     /// Whether a page in memory is not what it should be: the pool must be dropped.
@@ -273,6 +277,16 @@ impl Pages {
     pub unsafe fn let_go(&self, page: u64) {
         // SAFETY: by contract.
         unsafe { self.pool.let_go(page) }
+    }
+
+    /// The same where the state of the page is known.
+    ///
+    /// # Safety
+    /// As for [`Pages::let_go`]; the place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn let_go_at(&self, place: Place) {
+        // SAFETY: by contract.
+        unsafe { self.pool.let_go_at(place) }
     }
 
     /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.

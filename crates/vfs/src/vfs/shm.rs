@@ -215,8 +215,9 @@ impl SharedMemory {
         if held.exclusive & mask != 0 {
             self.unlock_exclusively(held, mask);
         }
+        // Whoever finds it given up finds everything read. It may be found late, and a slot taken for shared still.
         if held.shared() & mask != 0 {
-            held.share(held.shared() & !mask);
+            held.shared.0.store(held.shared() & !mask, Ordering::Release);
         }
     }
 

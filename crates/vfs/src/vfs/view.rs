@@ -9,6 +9,7 @@ use super::lock::Seat;
 use super::pages::{Ahead, Pages};
 use super::warm;
 use crate::readahead::{LEAF, ReadAhead};
+use litefoot_engine::pool::Place;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub(super) struct View {
     at_leaf: bool,
     /// The address that the processor was asked for in advance.
     asked: usize,
+    /// The page that was held last, and where its state lies.
+    last: Option<(u64, Place)>,
     /// What it holds although SQLite has done with it.
     kept: Arc<Kept>,
     /// What it has of the locks on the database.
@@ -46,6 +49,7 @@ impl View {
             ahead: None,
             at_leaf: false,
             asked: 0,
+            last: None,
             kept: database.views().join(),
             seat,
         }
@@ -71,6 +75,7 @@ impl View {
         self.generation = database.pages_generation();
         self.pages = database.pages().ok().flatten();
         self.kept.renew(self.pages.clone());
+        self.last = None;
         self.ahead = self.pages.as_ref().map(|pages| pages.read_ahead());
         Some(())
     }
@@ -94,8 +99,8 @@ impl View {
         }
         if page == 0 && self.kept.may_keep(&self.seat, pages, page) {
             // SQLite looks at it whenever a transaction begins.
-            if let Some(address) = pages.try_map(page) {
-                self.kept.keep(pages, page, address, 0);
+            if let Some(at) = pages.try_map(page) {
+                self.kept.keep(pages, page, at, 0);
             }
         }
         if hit {
@@ -120,9 +125,10 @@ impl View {
         }
         let found = pages.try_map(page);
         let address = match found {
-            Some(address) => address,
+            Some((address, _)) => address,
             None => pages.map(page, &mut Ahead(ahead))?,
         };
+        self.last = found.map(|(_, place)| (page, place));
         // SAFETY: as above.
         let first = unsafe { *address.as_ptr() };
         ahead.passed(page as u32 + 1, first);
@@ -138,8 +144,11 @@ impl View {
         } else if is_leaf {
             // SAFETY: as above; it has as many bytes. Interior pages are few, and mostly near the processor.
             unsafe { warm::for_search(address, bytes) };
-        } else if INTERIOR.contains(&first) && self.kept.may_keep(&self.seat, pages, page) {
-            self.kept.keep(pages, page, address, 1);
+        } else if INTERIOR.contains(&first)
+            && let Some(at) = found
+            && self.kept.may_keep(&self.seat, pages, page)
+        {
+            self.kept.keep(pages, page, at, 1);
         }
         self.at_leaf = is_leaf;
         self.mapped += 1;
@@ -158,7 +167,12 @@ impl View {
         if !self.kept.give_back(page) {
             // SAFETY: SQLite has the page's address, from this pool: while it has one, the pool is not changed. No slot
             // has lent it, so it is held for SQLite.
-            unsafe { pages.let_go(page) };
+            unsafe {
+                match self.last {
+                    Some((last, place)) if last == page => pages.let_go_at(place),
+                    _ => pages.let_go(page),
+                }
+            }
         }
         self.mapped -= 1;
     }
@@ -198,6 +212,6 @@ impl View {
     pub fn close(&mut self, database: &Database) {
         self.count();
         database.views().leave(&self.kept, database.counters());
-        self.pages = None;
+        (self.pages, self.last) = (None, None);
     }
 }
