@@ -317,6 +317,12 @@ impl Pool {
         self.shared.count
     }
 
+    /// Frames that have memory.
+    #[inline]
+    pub fn populated(&self) -> usize {
+        self.shared.populated.load(Ordering::Relaxed)
+    }
+
     /// Pages that are newer than on the medium.
     pub fn dirty(&self) -> usize {
         self.shared.dirty.load(Ordering::Relaxed)

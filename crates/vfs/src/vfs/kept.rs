@@ -139,7 +139,7 @@ impl Kept {
         }
     }
 
-    /// The connection uses this pool from now on; SQLite has no page.
+    /// The connection uses this pool from now on, and keeps nothing so far. Where SQLite has pages, it is the same pool.
     pub fn renew(&self, pages: Option<Arc<Pages>>) {
         let mut mine = self.pages.lock();
         self.clear(mine.as_deref());

@@ -8,7 +8,8 @@
 //! - `refused_file`: an open that failed, until the connection hook reports why.
 //!
 //! `database` is what the handles on one file share; `registry` finds it by file identity. `pages` are its pages in
-//! memory, `process` is what all databases share; `beside` is what is known of the files beside it.
+//! memory, `view` and `kept` what one connection has of them, `process` is what all databases share; `beside` is what is
+//! known of the files beside a database.
 
 pub(crate) mod background;
 mod beside;

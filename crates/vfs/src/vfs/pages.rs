@@ -18,6 +18,8 @@
 //!   before its lock is dropped. Until then nobody may read, so nobody sees the old pages; a read ahead that was
 //!   under way is waited for and overtaken.
 //! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
+//! - A page that is held when it should be changed or taken out of memory, and cannot be, makes the pool be dropped:
+//!   connections hold pages for themselves ([`super::kept`]) while they read nothing.
 //! - The pool lives only while this process owns the database, and pages of another size need another pool.
 //!
 //! # Locks
@@ -240,7 +242,12 @@ impl Pages {
     /// Whether a page more may be held that nobody looks at.
     #[inline]
     pub fn may_keep(&self) -> bool {
-        self.kept.load(Ordering::Relaxed) < (self.pool.frames() / KEPT_SHARE) as u64
+        self.kept_pages() < (self.pool.populated() / KEPT_SHARE) as u64
+    }
+
+    /// Whether too many are: there is less memory than there was.
+    pub fn keeps_too_much(&self) -> bool {
+        self.kept_pages() > (self.pool.populated() / KEPT_SHARE * 2) as u64
     }
 
     /// So many pages more are held that nobody looks at, or that SQLite was lent although it does not hold them.
@@ -250,6 +257,7 @@ impl Pages {
 
     /// Pages that connections hold for themselves.
     #[doc(hidden)]
+    #[inline]
     pub fn kept_pages(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
     }

@@ -188,7 +188,15 @@ impl View {
     pub fn rest(&mut self, database: &Database) {
         self.count();
         if self.kept.wants_count() {
-            database.views().count(database.counters());
+            self.rest_longer(database);
+        }
+    }
+
+    #[cold]
+    fn rest_longer(&self, database: &Database) {
+        database.views().count(database.counters());
+        if self.pages.as_ref().is_some_and(|pages| pages.keeps_too_much()) && self.seat.reads() {
+            self.kept.renew(self.pages.clone());
         }
     }
 
