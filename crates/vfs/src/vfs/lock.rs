@@ -283,7 +283,7 @@ mod tests {
                 scope.spawn(write);
             }
         });
-        assert_eq!((one.into_inner(), other.into_inner()), (1000, 1000));
+        assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
         assert!(table.seats.lock().is_empty() && !table.closed.load(Ordering::SeqCst));
     }
 }

@@ -419,7 +419,7 @@ impl Handle for MainFile {
     }
 
     fn shm_barrier(&mut self) {
-        self.database.shm().barrier();
+        self.database.shm().barrier(&self.slots);
     }
 
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {

@@ -17,7 +17,7 @@ use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
 const REGIONS: usize = 4096;
@@ -67,6 +67,8 @@ pub struct SharedMemory {
     exclusive: AtomicU8,
     /// Slots that somebody has ever shared.
     sharable: AtomicU8,
+    /// Barriers of those who had a slot exclusively.
+    barriers: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -227,10 +229,16 @@ impl SharedMemory {
         held.exclusive &= !mask;
     }
 
-    /// Orders all memory accesses before it against all after it.
+    /// Orders all memory accesses before it against all after it. Whoever has a slot exclusively says so to all others:
+    /// they find what was done before, where a fence alone would be enough only if SQLite's accesses were atomic.
     #[inline]
-    pub fn barrier(&self) {
-        std::sync::atomic::fence(Ordering::SeqCst);
+    pub fn barrier(&self, held: &HeldSlots) {
+        fence(Ordering::SeqCst);
+        if held.exclusive == 0 {
+            self.barriers.load(Ordering::Acquire);
+        } else {
+            self.barriers.fetch_add(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -241,7 +249,6 @@ fn mask(first: usize, count: usize) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn slots_are_shared_or_exclusive() {
@@ -323,7 +330,7 @@ mod tests {
                 scope.spawn(change);
             }
         });
-        assert_eq!((one.into_inner(), other.into_inner()), (1000, 1000));
-        assert!(memory.state().sharers.is_empty() && memory.exclusive.into_inner() == 0);
+        assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
+        assert!(memory.state().sharers.is_empty() && memory.exclusive.load(Ordering::Relaxed) == 0);
     }
 }
