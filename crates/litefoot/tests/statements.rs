@@ -362,3 +362,47 @@ fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
     assert_eq!(after_cut("sla-before-2", &medium), rows(&db));
     assert_eq!(stat(&db, "fallback.not_seen"), 1);
 }
+
+/// Other connections change the journal mode; whoever has rested notices, and every commit survives a power cut.
+#[test]
+fn a_log_that_comes_and_goes_is_noticed() {
+    let medium = SimMedium::new();
+    let vfs = vfs("sla-modes", &medium);
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE INDEX i ON t(v);").unwrap();
+    let mode = |db: &Connection, sql| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+    let commits = |db: &Connection| (stat(db, "commits_statements"), stat(db, "commits_pages"));
+    let insert = |round: i64| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (round, "w")).unwrap();
+    let read =
+        || db.query_row("SELECT count(*) FROM t WHERE id > 0", [], |row| row.get::<_, i64>(0)).unwrap();
+    for round in 0..3 {
+        // As often that SQLite is asked for less.
+        for _ in 0..40 {
+            read();
+            insert(round);
+        }
+        let before = commits(&db);
+        insert(round);
+        assert_eq!(commits(&db).0, before.0, "no log, nothing to be captured");
+        assert_eq!(after_cut(&format!("sla-modes-delete-{round}"), &medium), rows(&db));
+
+        let other = vfs.open("/app.db").unwrap();
+        assert_eq!(mode(&other, "PRAGMA journal_mode=wal"), "wal");
+        // The first hears of the log, and may be written as pages; from then on statements are.
+        insert(round);
+        let before = commits(&db);
+        for _ in 0..5 {
+            insert(round);
+            read();
+        }
+        assert_eq!(commits(&db), (before.0 + 5, before.1));
+        assert_eq!(after_cut(&format!("sla-modes-wal-{round}"), &medium), rows(&db));
+
+        // SQLite leaves the mode only when nobody else is there.
+        drop(other);
+        assert_eq!(mode(&db, "PRAGMA journal_mode=delete"), "delete");
+        insert(round);
+        assert_eq!(after_cut(&format!("sla-modes-left-{round}"), &medium), rows(&db));
+    }
+    assert_eq!(read(), 3 * 48);
+}

@@ -17,6 +17,7 @@ use super::{Error, Pool, Result};
 use crate::task::Patience;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 /// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
 pub trait Advisor {
@@ -29,16 +30,44 @@ impl Advisor for () {
     fn wanted(&mut self, _page: u64, _pool: &Pool, _ahead: &mut Vec<u64>) {}
 }
 
+/// Where the state of a page lies, so that those who hold the page need not look it up again.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(NonNull<State>);
+
+// SAFETY: a state may be used from any thread, and this is only its address.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Place {
+    /// To be kept where there is room for an address only.
+    pub fn into_raw(self) -> NonNull<()> {
+        self.0.cast()
+    }
+
+    /// # Safety
+    /// It comes from [`Place::into_raw`].
+    pub unsafe fn from_raw(raw: NonNull<()>) -> Place {
+        Place(raw.cast())
+    }
+}
+
 impl Pool {
     /// Holds a page if it is in memory; answers its address. Whoever holds it lets go of it with
     /// [`Pool::let_go`].
     #[inline]
     pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
+        self.try_map_at(page).map(|(address, _)| address)
+    }
+
+    /// The same, and where its state lies.
+    #[inline]
+    pub fn try_map_at(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
         if page >= self.pages() {
             return None;
         }
-        let frame = self.shared.table.of(page)?.hold()?;
-        Some(self.shared.frames.shown(frame))
+        let state = self.shared.table.of(page)?;
+        Some((self.shared.frames.shown(state.hold()?), Place(NonNull::from(state))))
     }
 
     /// Holds a page; answers its address. Whoever holds it lets go of it with [`Pool::let_go`].
@@ -60,6 +89,33 @@ impl Pool {
         if let Some(state) = self.shared.table.of(page) {
             state.let_go();
         }
+    }
+
+    /// The same where the state of the page is known.
+    ///
+    /// # Safety
+    /// As for [`Pool::let_go`]; the place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn let_go_at(&self, place: Place) {
+        // SAFETY: states live as long as their pool, and do not move.
+        unsafe { place.0.as_ref() }.let_go();
+    }
+
+    /// Whether nobody is changing a page that the caller holds, and which the file still has. If so, what the last change
+    /// has made is seen.
+    ///
+    /// # Safety
+    /// The place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn is_steady(&self, page: u64, place: Place) -> bool {
+        // SAFETY: as above.
+        page < self.pages() && unsafe { place.0.as_ref() }.is_steady()
+    }
+
+    /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
+    /// zeros in the place of what was cut off count as such.
+    pub fn is_stale(&self) -> bool {
+        self.shared.stale.load(Ordering::Acquire)
     }
 
     /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
@@ -101,12 +157,15 @@ impl Pool {
     pub fn truncate(&self, pages: u64) -> Result<()> {
         let before = self.pages();
         // First of all: no read behind the end begins from now on.
-        self.shared.pages.store(pages, std::sync::atomic::Ordering::Release);
+        self.shared.pages.store(pages, Ordering::Release);
         for page in pages..before {
             let Some(state) = self.shared.table.of(page) else { break };
             let latch = self.latch(page, state)?;
             match latch.frame {
-                Some((frame, holds)) if holds > 0 => self.put(frame, &vec![0; self.shared.page_bytes]),
+                Some((frame, holds)) if holds > 0 => {
+                    self.put(frame, &vec![0; self.shared.page_bytes]);
+                    self.shared.stale.store(true, Ordering::Release);
+                }
                 Some(_) => self.forget_latched(latch),
                 None => {}
             }
@@ -161,6 +220,9 @@ impl Pool {
 
     fn forget_latched(&self, latch: Latches<'_>) {
         let frame = latch.state.forget_latched();
+        if frame.is_none() {
+            self.shared.stale.store(true, Ordering::Release);
+        }
         drop(latch);
         if let Some(frame) = frame {
             self.shared.give_back(frame);

@@ -59,7 +59,7 @@ pub use budget::{Budget, Taken};
 pub use frames::show_read_only;
 pub(crate) use guard::Cleaning;
 pub use guard::{Held, HeldMut};
-pub use mapped::Advisor;
+pub use mapped::{Advisor, Place};
 
 use crate::device::File;
 use crate::prefetch::{self, Detector};
@@ -72,7 +72,7 @@ use miss::LOOKS_FOR_A_FRAME;
 use partition::Partition;
 use state::{Forgotten, Found, State};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use table::Table;
 
@@ -219,6 +219,8 @@ struct Shared {
     pages: AtomicU64,
     ahead_on_their_way: AtomicUsize,
     dirty: AtomicUsize,
+    /// Whether a page in memory is not what the file says.
+    stale: AtomicBool,
     /// Pages on their way to the medium: their frames come free soon.
     cleaning: AtomicUsize,
     missed: AtomicU64,
@@ -264,6 +266,7 @@ impl Pool {
             pages: AtomicU64::new(0),
             ahead_on_their_way: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
+            stale: AtomicBool::new(false),
             cleaning: AtomicUsize::new(0),
             missed: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
@@ -312,6 +315,12 @@ impl Pool {
     /// Frames there are.
     pub fn frames(&self) -> usize {
         self.shared.count
+    }
+
+    /// Frames that have memory.
+    #[inline]
+    pub fn populated(&self) -> usize {
+        self.shared.populated.load(Ordering::Relaxed)
     }
 
     /// Pages that are newer than on the medium.

@@ -231,6 +231,12 @@ impl<W: Word> State<W> {
         self.0.fetch_and(!CLEANING, Ordering::Release);
     }
 
+    /// Whether nobody latches a page that the caller holds.
+    #[inline]
+    pub fn is_steady(&self) -> bool {
+        self.0.load(Ordering::Acquire) & LATCHED == 0
+    }
+
     pub fn look(&self) -> Found {
         let word = self.0.load(Ordering::Relaxed);
         match word {

@@ -159,9 +159,18 @@ unsafe extern "C" fn traced(
     if capture.is_busy() {
         return 0;
     }
+    // SAFETY: SQLite passes the statement that it is about to run, or has run.
+    let running = unsafe { Running::new(capture.api(), statement) };
+    let done = match event {
+        // SAFETY: for this event the detail is the text of the statement.
+        SQLITE_TRACE_STMT if !detail.is_null() => unsafe { capture.started_quickly(running, detail.cast()) },
+        SQLITE_TRACE_PROFILE => capture.ended_quickly(running),
+        _ => true,
+    };
+    if done {
+        return 0;
+    }
     let call = || {
-        // SAFETY: SQLite passes the statement that it is about to run, or has run.
-        let running = unsafe { Running::new(capture.api(), statement) };
         match event {
             SQLITE_TRACE_STMT if !detail.is_null() => {
                 // SAFETY: for this event the detail is the text of the statement.

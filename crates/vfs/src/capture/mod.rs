@@ -33,11 +33,11 @@ use crate::abi::statement::{Db, Running, Statement, TransactionState, Value};
 use crate::vfs::database::Database;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{Mutex, MutexGuard};
 use record::{Captured, Checks, Settings, Text, put_value};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
@@ -58,6 +58,12 @@ const FEW_RESTING: u32 = 16;
 const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
 /// Statements that may be in the way of that.
 const CACHE_ATTEMPTS: u32 = 3;
+
+/// What SQLite was told of how many changed pages to keep: as many as it should without a log, or with one, or nothing,
+/// because the application says that.
+const WITHOUT_LOG: u8 = 0;
+const WITH_LOG: u8 = 1;
+const BY_APPLICATION: u8 = 2;
 
 /// What SQLite is to tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +94,16 @@ pub(crate) struct Capture {
     barred: AtomicBool,
     /// How often the connection's page cache may still be tried to be made small.
     cache_attempts: AtomicU32,
-    /// Whether SQLite was told to keep changed pages as it should with a log; unknown where the application says how many.
-    spill: Mutex<Option<bool>>,
+    /// What SQLite was told of how many changed pages to keep.
+    spill: AtomicU8,
     /// Statements that started since there is nothing to capture: the database has no write-ahead log.
     resting: AtomicU32,
-    /// One more than the generation of the log in which there was none.
-    without_log: AtomicU64,
     /// Whether SQLite does not tell of the ends of statements.
     no_ends: AtomicBool,
+    /// Whether the state is such that a query need not be noted in it.
+    ready: AtomicBool,
+    /// The query that runs without being noted there; 0 for none. Whoever looks at the state notes it first.
+    quick: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -135,6 +143,21 @@ struct State {
     query: Vec<u8>,
     /// The query that runs outside of any transaction, while no other statement has started.
     alone: Option<usize>,
+}
+
+impl State {
+    /// Whether no statement runs, and nothing of the transaction was captured.
+    fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.captured.statements.is_empty()
+    }
+
+    /// A query runs of which nothing else has to be noted.
+    fn run_alone(&mut self, statement: usize) {
+        self.open.push(statement);
+        self.alone = Some(statement);
+        self.idle = None;
+        self.accesses = None;
+    }
 }
 
 /// What was found out about texts.
@@ -185,10 +208,11 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
-            spill: Mutex::new(database.is_pooled().then_some(false)),
+            spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
             resting: AtomicU32::new(0),
-            without_log: AtomicU64::new(0),
             no_ends: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            quick: AtomicUsize::new(0),
             database,
         }
     }
@@ -235,30 +259,41 @@ impl Capture {
 
     /// Makes the connection's page cache small, once: pages are in the pool. Not when the connection is opened,
     /// where SQLite would have to read the schema for it.
+    #[inline]
     fn settle_cache(&self) {
         let attempts = self.cache_attempts.load(Ordering::Relaxed);
         if attempts > 0 {
-            let settled = self.db.execute(SMALL_CACHE).is_ok();
-            self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
+            self.make_cache_small(attempts);
         }
+    }
+
+    #[cold]
+    fn make_cache_small(&self, attempts: u32) {
+        let settled = self.db.execute(SMALL_CACHE).is_ok();
+        self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
     }
 
     /// The application says itself how much of a transaction SQLite keeps.
     pub fn keep_spill(&self) {
         if !self.is_busy() {
-            *self.spill.lock() = None;
+            self.spill.store(BY_APPLICATION, Ordering::Relaxed);
         }
     }
 
     /// Tells SQLite how much of a transaction it should keep, where that has changed.
-    fn settle_spill(&self) {
-        let has_log = !self.is_without_log();
-        let mut spill = self.spill.lock();
-        if *spill == Some(!has_log) {
-            *spill = Some(has_log);
-            drop(spill);
-            self.db.set_spill(self.database.share().spill_bytes(has_log));
+    #[inline]
+    fn settle_spill(&self, has_log: bool) {
+        let (told, wanted) =
+            (self.spill.load(Ordering::Relaxed), if has_log { WITH_LOG } else { WITHOUT_LOG });
+        if told != BY_APPLICATION && told != wanted {
+            self.tell_spill(has_log, wanted);
         }
+    }
+
+    #[cold]
+    fn tell_spill(&self, has_log: bool, told: u8) {
+        self.spill.store(told, Ordering::Relaxed);
+        self.db.set_spill(self.database.share().spill_bytes(has_log));
     }
 
     /// Begins a callback. It is the connection's thread that finds one at work, if any does.
@@ -268,26 +303,13 @@ impl Capture {
         free
     }
 
-    /// Whether the database has no write-ahead log, which others may change at any time between transactions.
-    fn is_without_log(&self) -> bool {
-        let generation = self.database.wal_generation();
-        if self.without_log.load(Ordering::Relaxed) == generation + 1 {
-            return true;
-        }
-        let without = self.database.wal().is_none();
-        if without {
-            self.without_log.store(generation + 1, Ordering::Relaxed);
-        }
-        without
-    }
-
     /// What SQLite should tell of from now on, where that changes. What it is asked for costs each statement some time,
     /// and without a log is of no use. The statement that finds a log again is not captured, and it must not be the
     /// trigger of one, which begins with a comment: its end would never be told.
     pub fn hears(&self, sql: &[u8]) -> Option<Hears> {
         let resting = self.resting.load(Ordering::Relaxed);
         let no_ends = self.no_ends.load(Ordering::Relaxed);
-        if no_ends && !sql.starts_with(b"--") && !self.is_without_log() {
+        if no_ends && !sql.starts_with(b"--") && self.database.has_wal() {
             self.no_ends.store(false, Ordering::Relaxed);
             self.resting.store(0, Ordering::Relaxed);
             return Some(Hears::All);
@@ -299,17 +321,23 @@ impl Capture {
         None
     }
 
-    /// A statement starts: whether there is nothing to capture, and nothing was left over.
-    fn rests(&self) -> bool {
+    /// A statement starts: whether there is nothing to capture, and nothing was left over. Others may make a
+    /// write-ahead log, or remove it, at any time between transactions.
+    #[inline]
+    fn rests(&self, has_log: bool) -> bool {
         if self.no_ends.load(Ordering::Relaxed) {
             return true;
         }
-        if !self.is_without_log() {
+        if has_log {
             self.resting.store(0, Ordering::Relaxed);
             return false;
         }
+        self.rest()
+    }
+
+    fn rest(&self) -> bool {
         if self.resting.load(Ordering::Relaxed) == 0 {
-            let mut state = self.state.lock();
+            let mut state = self.state();
             if !state.open.is_empty() {
                 return false;
             }
@@ -317,9 +345,69 @@ impl Capture {
             state.cause = Some(Cause::Opening);
             state.accesses = None;
             self.shows_nothing.store(false, Ordering::Relaxed);
+            self.note_ready(&state);
         }
         self.resting.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    /// A statement starts: `true` where that is all there is to be known of it. This is the way of every point query.
+    ///
+    /// # Safety
+    /// `sql` is a text that ends with a zero.
+    #[inline]
+    pub unsafe fn started_quickly(&self, statement: Running, sql: *const u8) -> bool {
+        let has_log = self.database.has_wal();
+        let told = if has_log { WITHOUT_LOG } else { WITH_LOG };
+        if self.cache_attempts.load(Ordering::Relaxed) > 0 || self.spill.load(Ordering::Relaxed) == told {
+            return false;
+        }
+        if self.no_ends.load(Ordering::Relaxed) {
+            return !has_log;
+        }
+        let is_ready = has_log
+            && self.ready.load(Ordering::Relaxed)
+            && self.resting.load(Ordering::Relaxed) == 0
+            && self.quick.load(Ordering::Relaxed) == 0
+            && self.owes.load(Ordering::Relaxed) == 0;
+        // SAFETY: by contract.
+        let alone = is_ready && unsafe { begins_with_select(sql) } && statement.is_read_only();
+        if alone {
+            self.quick.store(statement.id(), Ordering::Relaxed);
+        }
+        alone
+    }
+
+    /// A statement has ended: `true` where that is all.
+    #[inline]
+    pub fn ended_quickly(&self, statement: Running) -> bool {
+        let alone =
+            self.quick.load(Ordering::Relaxed) == statement.id() && self.owes.load(Ordering::Relaxed) == 0;
+        if alone {
+            self.quick.store(0, Ordering::Relaxed);
+        }
+        alone
+    }
+
+    /// The state, with the query that runs.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        self.note_quick(&mut state);
+        state
+    }
+
+    fn note_quick(&self, state: &mut State) {
+        let quick = self.quick.load(Ordering::Relaxed);
+        if quick != 0 {
+            self.quick.store(0, Ordering::Relaxed);
+            state.run_alone(quick);
+        }
+    }
+
+    /// The state was looked at, and perhaps changed.
+    fn note_ready(&self, state: &State) {
+        let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
+        self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// A statement starts.
@@ -328,12 +416,17 @@ impl Capture {
             return;
         }
         self.settle_cache();
-        self.settle_spill();
-        if self.rests() {
+        // Looked at once: the two must not see different modes.
+        let has_log = self.database.has_wal();
+        self.settle_spill(has_log);
+        if self.rests(has_log) {
             self.busy.store(false, Ordering::Relaxed);
             return;
         }
-        self.start(statement, sql);
+        let mut state = self.state();
+        self.start(&mut state, statement, sql);
+        self.note_ready(&state);
+        drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
 
@@ -342,14 +435,23 @@ impl Capture {
         if self.resting.load(Ordering::Relaxed) > 0 || !self.enter() {
             return;
         }
-        self.end(statement);
+        let mut state = self.state();
+        self.end(&mut state, statement);
+        self.note_ready(&state);
+        drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
 
     /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
     pub fn take(&self, number: u64) -> Result<Captured, Cause> {
         let Some(mut state) = self.state.try_lock() else { return Err(Cause::NotSeen) };
-        let state = &mut *state;
+        self.note_quick(&mut state);
+        let taken = self.take_from(&mut state, number);
+        self.note_ready(&state);
+        taken
+    }
+
+    fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, Cause> {
         // The hook was taken by the application; then nothing of ours may be left in its connection.
         if state.open.is_empty() {
             state.helper = None;
@@ -380,19 +482,15 @@ impl Capture {
     }
 
     /// A query of a transaction that has written nothing, known from the last time: nothing has to be noted of
-    /// it but that it runs. This is the way of every point query.
+    /// it but that it runs.
     fn start_alone(&self, state: &mut State, statement: Running, sql: &[u8]) -> bool {
         let alone = state.query == sql
-            && state.open.is_empty()
-            && state.captured.statements.is_empty()
+            && state.is_idle()
             && !self.shows_nothing.load(Ordering::Relaxed)
             && self.nothing_is_written(state)
             && statement.is_read_only();
         if alone {
-            state.open.push(statement.id());
-            state.alone = Some(statement.id());
-            state.idle = None;
-            state.accesses = None;
+            state.run_alone(statement.id());
             self.settle();
         }
         alone
@@ -423,9 +521,7 @@ impl Capture {
         }
     }
 
-    fn start(&self, statement: Running, sql: &[u8]) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+    fn start(&self, state: &mut State, statement: Running, sql: &[u8]) {
         if self.start_alone(state, statement, sql) {
             return;
         }
@@ -496,9 +592,7 @@ impl Capture {
         }
     }
 
-    fn end(&self, statement: Running) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+    fn end(&self, state: &mut State, statement: Running) {
         if state.alone.take_if(|alone| *alone == statement.id()).is_some() {
             state.open.clear();
             self.settle();
@@ -699,6 +793,19 @@ fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts
     if read_only { Kind::Read } else { Kind::Write }
 }
 
+/// Whether it is a `SELECT`, as most are written: with nothing in front of it, and what mostly follows.
+///
+/// # Safety
+/// `sql` is a text that ends with a zero.
+#[inline]
+unsafe fn begins_with_select(sql: *const u8) -> bool {
+    // SAFETY: by contract; all before was a letter, and not the end.
+    let is = |place: usize, letter: u8| unsafe { *sql.add(place) | 0x20 == letter };
+    let word = is(0, b's') && is(1, b'e') && is(2, b'l') && is(3, b'e') && is(4, b'c') && is(5, b't');
+    // SAFETY: as above. What else may follow is rare, and looked at more closely.
+    word && unsafe { matches!(*sql.add(6), b' ' | b'\n' | b'*' | b'\0') }
+}
+
 fn is_query(sql: &str) -> bool {
     let word = first_word(sql);
     ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
@@ -749,6 +856,28 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queries_are_known_by_their_first_word() {
+        for (sql, is_one) in [
+            (c"SELECT 1", true),
+            (c"select*from t", true),
+            (c"Select", true),
+            (c"SELECT(1)", false),
+            (c"SELECT_1", false),
+            (c"SELECTs", false),
+            (c"SELECT\u{e9}", false),
+            (c"SELEC", false),
+            (c"", false),
+            (c" SELECT 1", false),
+            (c"-- SELECT", false),
+            (c"WITH a AS (SELECT 1) DELETE FROM t", false),
+        ] {
+            // SAFETY: it ends with a zero.
+            assert_eq!(unsafe { begins_with_select(sql.as_ptr().cast()) }, is_one, "{sql:?}");
+            assert!(!is_one || is_query(sql.to_str().unwrap()), "{sql:?}");
+        }
+    }
 
     #[test]
     fn statements_are_told_apart_by_their_words() {

@@ -163,8 +163,12 @@ impl Batcher {
     }
 
     /// The lock is dropped: what was not committed never was.
+    #[inline]
     pub fn end(&mut self, session: &Session) {
-        self.finish(session, Batch::None);
+        // Mostly it was a reader's.
+        if !matches!(self.batch, Batch::None) {
+            self.finish(session, Batch::None);
+        }
         session.writing.store(false, Ordering::Relaxed);
     }
 

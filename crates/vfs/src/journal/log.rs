@@ -39,7 +39,7 @@ const READ_VERSION: usize = 19;
 pub struct AtomicLog {
     state: RwLock<State>,
     /// Whether there is a log on the medium.
-    live: AtomicBool,
+    live: Arc<AtomicBool>,
     reset: Arc<Reset>,
 }
 
@@ -89,6 +89,11 @@ impl AtomicLog {
     /// Whether there is a log on the medium, which SQLite must not take for a write-ahead log.
     pub fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
+    }
+
+    /// The same, for those who ask again and again.
+    pub fn live_flag(&self) -> Arc<AtomicBool> {
+        self.live.clone()
     }
 
     /// Bytes of memory it takes.

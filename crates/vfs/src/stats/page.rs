@@ -297,7 +297,7 @@ mod tests {
             holds_back: true,
             pooled: false,
         });
-        database.lock(database.new_handle(false), Level::Shared).unwrap();
+        database.lock(&database.sit(), Level::Shared).unwrap();
         Published::find(id)
     }
 

@@ -3,12 +3,21 @@
 //! The owner process holds the real lock on the file (see `ownership.rs`), so the locks between its own
 //! connections need no system call. The rules are those of <https://www.sqlite.org/lockingv3.html>.
 //!
+//! Each handle has a seat, which says how far it has locked. Those who only read write nothing but their own seat: they
+//! sit down, and then look whether the door is closed. Whoever wants the database to itself closes the door, and then
+//! looks at the seats. Both in one order that all agree on, so that at least one of them sees the other. Who meets a
+//! closed door gets up, and asks under the lock.
+//!
 //! Invariants:
 //! 1. At most one handle is at RESERVED or above.
 //! 2. Whoever is at EXCLUSIVE is alone: no other handle holds any lock.
 //! 3. While somebody is at PENDING, nobody new gets SHARED; those who have it keep it.
+//! 4. The door and levels above SHARED change under the lock only; a level at or below SHARED is changed by its own
+//!    handle only. The door is closed while somebody is at PENDING or above.
 
-use std::collections::BTreeMap;
+use litefoot_engine::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// A handle of the database, unique in the process.
 pub type HandleId = u64;
@@ -29,70 +38,161 @@ pub enum Level {
     Exclusive,
 }
 
+impl Level {
+    const ALL: [Level; 5] = [Level::None, Level::Shared, Level::Reserved, Level::Pending, Level::Exclusive];
+}
+
+/// How far one handle has locked the database; in a cache line, or two, of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Seat(AtomicU8);
+
+impl Seat {
+    /// What its handle holds.
+    #[inline]
+    pub fn level(&self) -> Level {
+        Level::ALL[usize::from(self.0.load(Ordering::SeqCst)) % Level::ALL.len()]
+    }
+
+    /// Whether its handle may read.
+    #[inline]
+    pub fn reads(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= Level::Shared as u8
+    }
+
+    /// Whether its handle may read, and has not begun to write.
+    #[inline]
+    pub fn only_reads(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Level::Shared as u8
+    }
+
+    #[inline]
+    fn set(&self, level: Level) {
+        self.0.store(level as u8, Ordering::SeqCst);
+    }
+}
+
 /// The locks of all handles on one database.
 #[derive(Debug, Default)]
 pub struct LockTable {
-    held: BTreeMap<HandleId, Level>,
+    /// Whether nobody new may read.
+    closed: AtomicBool,
+    seats: Mutex<Vec<Arc<Seat>>>,
 }
 
 impl LockTable {
-    /// What a handle holds.
-    pub fn level(&self, handle: HandleId) -> Level {
-        self.held.get(&handle).copied().unwrap_or_default()
+    /// A seat for a new handle, which holds nothing.
+    pub fn sit(&self) -> Arc<Seat> {
+        let seat = Arc::<Seat>::default();
+        self.seats.lock().push(seat.clone());
+        seat
+    }
+
+    /// The handle is closed.
+    pub fn leave(&self, seat: &Arc<Seat>) {
+        self.unlock(seat, Level::None);
+        self.seats.lock().retain(|other| !Arc::ptr_eq(other, seat));
     }
 
     /// Raises a handle's lock; `false` when another handle is in the way. A request for EXCLUSIVE that
     /// meets readers leaves the handle at PENDING, as SQLite expects.
-    pub fn lock(&mut self, handle: HandleId, wanted: Level) -> bool {
-        if self.level(handle) >= wanted {
+    #[inline]
+    pub fn lock(&self, seat: &Seat, wanted: Level) -> bool {
+        if seat.level() >= wanted {
             return true;
         }
-        let strongest = self.strongest_other(handle);
-        let granted = match wanted {
-            Level::None => true,
-            Level::Shared => strongest <= Level::Reserved,
-            Level::Reserved | Level::Pending => strongest <= Level::Shared,
-            Level::Exclusive if strongest > Level::Shared => false,
-            Level::Exclusive if strongest == Level::Shared => {
-                self.held.insert(handle, Level::Pending);
-                return false;
+        if wanted == Level::Shared {
+            seat.set(Level::Shared);
+            if !self.closed.load(Ordering::SeqCst) {
+                return true;
             }
-            Level::Exclusive => true,
-        };
-        if granted {
-            self.held.insert(handle, wanted);
+            seat.set(Level::None);
         }
-        granted
+        self.lock_slowly(seat, wanted)
+    }
+
+    #[cold]
+    fn lock_slowly(&self, seat: &Seat, wanted: Level) -> bool {
+        let seats = self.seats.lock();
+        if wanted >= Level::Pending {
+            self.closed.store(true, Ordering::SeqCst);
+        }
+        let strongest = strongest(&seats, Some(seat));
+        let level = match wanted {
+            Level::None => seat.level(),
+            Level::Shared if strongest <= Level::Reserved => wanted,
+            Level::Reserved | Level::Pending if strongest <= Level::Shared => wanted,
+            Level::Exclusive if strongest == Level::None => wanted,
+            Level::Exclusive if strongest == Level::Shared => Level::Pending,
+            _ => seat.level(),
+        };
+        seat.set(level);
+        self.settle_door(&seats);
+        level >= wanted
     }
 
     /// Lowers a handle's lock.
-    pub fn unlock(&mut self, handle: HandleId, to: Level) {
-        match to {
-            Level::None => drop(self.held.remove(&handle)),
-            to if self.level(handle) > to => drop(self.held.insert(handle, to)),
-            _ => {}
+    #[inline]
+    pub fn unlock(&self, seat: &Seat, to: Level) {
+        match seat.level() {
+            level if level <= to => {}
+            // Whoever finds it given up finds everything read. It may be found late, and somebody told to wait.
+            Level::Shared => seat.0.store(to as u8, Ordering::Release),
+            _ => self.unlock_slowly(seat, to),
         }
     }
 
-    /// Whether nobody holds any lock.
-    pub fn is_free(&self) -> bool {
-        self.held.is_empty()
+    #[cold]
+    fn unlock_slowly(&self, seat: &Seat, to: Level) {
+        let seats = self.seats.lock();
+        seat.set(to);
+        self.settle_door(&seats);
+    }
+
+    /// Calls `then` if nobody holds any lock; nobody gets one until it is done.
+    pub fn while_free<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        let door = Door { table: self, seats: self.seats.lock() };
+        self.closed.store(true, Ordering::SeqCst);
+        (strongest(&door.seats, None) == Level::None).then(then)
     }
 
     /// Whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
-        self.held.values().any(|level| *level >= Level::Reserved)
+        strongest(&self.seats.lock(), None) >= Level::Reserved
     }
 
-    fn strongest_other(&self, handle: HandleId) -> Level {
-        self.held.iter().filter(|(id, _)| **id != handle).map(|(_, level)| *level).max().unwrap_or_default()
+    /// Opens the door, or closes it, as the seats say. Under the lock.
+    fn settle_door(&self, seats: &[Arc<Seat>]) {
+        let closed = strongest(seats, None) >= Level::Pending;
+        if self.closed.load(Ordering::Relaxed) != closed {
+            self.closed.store(closed, Ordering::SeqCst);
+        }
     }
+}
+
+/// The door while nobody may come; it is as the seats say when this is dropped.
+struct Door<'a> {
+    table: &'a LockTable,
+    seats: MutexGuard<'a, Vec<Arc<Seat>>>,
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        self.table.settle_door(&self.seats);
+    }
+}
+
+/// The highest level on any seat but one.
+fn strongest(seats: &[Arc<Seat>], but: Option<&Seat>) -> Level {
+    let others = seats.iter().filter(|seat| but.is_none_or(|but| !std::ptr::eq(&raw const ***seat, but)));
+    others.map(|seat| seat.level()).max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use Level::*;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_rules_of_lockingv3() {
@@ -107,26 +207,83 @@ mod tests {
             (Reserved, Reserved, false, None),
             (Shared, Exclusive, false, Pending),
             (Reserved, Exclusive, false, None),
+            (Pending, Exclusive, false, None),
             (None, Exclusive, true, Exclusive),
         ];
         for (held, wanted, granted, after) in cases {
-            let mut table = LockTable::default();
-            assert!(table.lock(1, held));
-            assert_eq!(table.lock(2, wanted), granted, "{held:?} against {wanted:?}");
-            assert_eq!(table.level(2), after, "{held:?} against {wanted:?}");
+            let table = LockTable::default();
+            let (one, two) = (table.sit(), table.sit());
+            assert!(table.lock(&one, held));
+            assert_eq!(table.lock(&two, wanted), granted, "{held:?} against {wanted:?}");
+            assert_eq!(two.level(), after, "{held:?} against {wanted:?}");
         }
     }
 
     #[test]
     fn pending_waits_for_readers_and_then_wins() {
-        let mut table = LockTable::default();
-        assert!(table.lock(1, Shared) && table.lock(2, Shared) && table.lock(2, Reserved));
-        assert!(!table.lock(2, Exclusive));
-        assert_eq!(table.level(2), Pending);
-        assert!(!table.lock(3, Shared));
-        table.unlock(1, None);
-        assert!(table.lock(2, Exclusive));
-        table.unlock(2, Shared);
-        assert!(table.lock(3, Shared) && !table.is_reserved());
+        let table = LockTable::default();
+        let [one, two, three] = [table.sit(), table.sit(), table.sit()];
+        assert!(table.lock(&one, Shared) && table.lock(&two, Shared) && table.lock(&two, Reserved));
+        assert!(!table.lock(&two, Exclusive));
+        assert_eq!(two.level(), Pending);
+        assert!(!table.lock(&three, Shared));
+        table.unlock(&one, None);
+        assert!(table.lock(&two, Exclusive));
+        table.unlock(&two, Shared);
+        assert!(table.lock(&three, Shared) && !table.is_reserved());
+    }
+
+    #[test]
+    fn a_seat_that_is_left_is_in_nobodys_way() {
+        let table = LockTable::default();
+        let [one, two] = [table.sit(), table.sit()];
+        assert!(table.lock(&one, Exclusive) && !table.lock(&two, Shared));
+        assert_eq!(table.while_free(|| ()), Option::None);
+        table.leave(&one);
+        assert_eq!(table.while_free(|| table.closed.load(Ordering::SeqCst)), Some(true));
+        assert!(table.lock(&two, Shared) && !table.is_reserved());
+    }
+
+    /// Readers must never find what one who has the database to itself has half done.
+    #[test]
+    fn threads_read_together_or_write_alone() {
+        let table = LockTable::default();
+        let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
+        let read = || {
+            let seat = table.sit();
+            let mut seen = 0;
+            while seen < 2000 {
+                if table.lock(&seat, Shared) {
+                    assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
+                    table.unlock(&seat, None);
+                    seen += 1;
+                }
+            }
+            table.leave(&seat);
+        };
+        let write = || {
+            let seat = table.sit();
+            let mut done = 0;
+            while done < 500 {
+                if table.lock(&seat, Shared) && table.lock(&seat, Reserved) && table.lock(&seat, Exclusive) {
+                    one.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                    other.fetch_add(1, Ordering::Relaxed);
+                    done += 1;
+                }
+                table.unlock(&seat, None);
+            }
+            table.leave(&seat);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(read);
+            }
+            for _ in 0..2 {
+                scope.spawn(write);
+            }
+        });
+        assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
+        assert!(table.seats.lock().is_empty() && !table.closed.load(Ordering::SeqCst));
     }
 }

@@ -31,6 +31,8 @@ pub struct MainFile {
     unlogged: bool,
     checkpoint: Checkpoint,
     view: View,
+    /// How many commits had been promised to be durable when the last look found all of them so.
+    settled: u64,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
     wal: (u64, Weak<Wal>),
 }
@@ -55,19 +57,21 @@ impl MainFile {
     pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
+        let session = Arc::new(Session::new(database.clone(), id, internal));
         MainFile {
-            session: Arc::new(Session::new(database.clone(), id, internal)),
+            view: View::new(&database, session.seat.clone()),
+            slots: database.shm().sit(),
+            session,
             database,
             id,
             read_only,
             batcher: Batcher::default(),
-            slots: HeldSlots::default(),
             uses_shm: false,
             persist_wal: false,
             powersafe_overwrite,
             unlogged: false,
             checkpoint: Checkpoint::None,
-            view: View::default(),
+            settled: 0,
             wal: (0, Weak::new()),
         }
     }
@@ -214,9 +218,20 @@ impl MainFile {
 
     /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
     /// shows nothing of them before its own commit.
+    #[inline]
     fn await_durable(&mut self) -> Result<()> {
+        // First of all: what is promised later is looked at the next time.
+        let promises = self.database.promises();
+        if self.settled == promises { Ok(()) } else { self.await_promises(promises) }
+    }
+
+    fn await_promises(&mut self, promises: u64) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
         match wal.owed() {
+            None => {
+                self.settled = promises;
+                Ok(())
+            }
             Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
                 wal.wait(number)
             }
@@ -280,7 +295,9 @@ impl Handle for MainFile {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
         self.database.writers().leave(self.id);
-        self.database.unlock(self.id, Level::None);
+        self.database.shm().give_up(&mut self.slots);
+        self.view.close(&self.database);
+        self.database.give_up_seat(&self.session.seat);
         self.database.leave(self.session.internal)
     }
 
@@ -295,7 +312,7 @@ impl Handle for MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        self.database.lock(self.id, to)?;
+        self.database.lock(&self.session.seat, to)?;
         if to == Level::Reserved {
             self.session.begin_writing();
         }
@@ -306,8 +323,8 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.batcher.end(&self.session);
         }
-        self.view.count();
-        self.database.unlock(self.id, to);
+        self.view.rest(&self.database);
+        self.database.unlock(&self.session.seat, to);
         Ok(())
     }
 
@@ -317,7 +334,7 @@ impl Handle for MainFile {
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
         match control {
-            Control::LockState(state) => *state = self.database.level(self.id) as c_int,
+            Control::LockState(state) => *state = self.session.seat.level() as c_int,
             Control::LastErrno(errno) => *errno = last_errno(),
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
@@ -399,14 +416,14 @@ impl Handle for MainFile {
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
         }
-        self.view.count();
+        self.view.rest(&self.database);
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
         Ok(())
     }
 
     fn shm_barrier(&mut self) {
-        self.database.shm().barrier();
+        self.database.shm().barrier(&self.slots);
     }
 
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {

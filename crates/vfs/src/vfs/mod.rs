@@ -8,11 +8,14 @@
 //! - `refused_file`: an open that failed, until the connection hook reports why.
 //!
 //! `database` is what the handles on one file share; `registry` finds it by file identity. `pages` are its pages in
-//! memory, `process` is what all databases share.
+//! memory, `view` and `kept` what one connection has of them, `process` is what all databases share; `beside` is what is
+//! known of the files beside a database.
 
 pub(crate) mod background;
+mod beside;
 pub mod database;
 pub(crate) mod handle;
+mod kept;
 pub(crate) mod lock;
 mod main_file;
 pub(crate) mod ownership;
@@ -339,6 +342,9 @@ impl Vfs {
     }
 
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        if self.databases.lacks(path) {
+            return Ok(false);
+        }
         let companion = self.databases.companion_at(path);
         if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {

@@ -18,6 +18,8 @@
 //!   before its lock is dropped. Until then nobody may read, so nobody sees the old pages; a read ahead that was
 //!   under way is waited for and overtaken.
 //! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
+//! - A page that is held when it should be changed or taken out of memory, and cannot be, makes the pool be dropped:
+//!   connections hold pages for themselves ([`super::kept`]) while they read nothing.
 //! - The pool lives only while this process owns the database, and pages of another size need another pool.
 //!
 //! # Locks
@@ -31,7 +33,7 @@ use crate::readahead::{self, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, Operation};
 use litefoot_engine::pass_on;
-use litefoot_engine::pool::{self, Advisor, Config, Pool};
+use litefoot_engine::pool::{self, Advisor, Config, Place, Pool};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -41,6 +43,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PARTITIONS: usize = 4;
 /// Adjacent pages that lie together in memory where they can.
 const RUN_PAGES: u64 = 128;
+/// The part of the frames that connections may hold for themselves.
+const KEPT_SHARE: usize = 8;
 /// Smallest pages that can be read past the system's cache.
 const DIRECT_BYTES: usize = 4096;
 /// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
@@ -71,6 +75,8 @@ pub struct Pages {
     direct: bool,
     stats: Arc<Page>,
     share: Arc<Share>,
+    /// Pages that connections hold for themselves.
+    kept: AtomicU64,
     /// In how many requests one finds nothing, for tests; 0 for none.
     refuses_one_in: AtomicU64,
     requests: AtomicU64,
@@ -104,6 +110,7 @@ impl Pages {
             direct: is_direct,
             stats: setup.stats.clone(),
             share: share.clone(),
+            kept: AtomicU64::new(0),
             refuses_one_in: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         })
@@ -186,10 +193,38 @@ impl Pages {
         (is_page && !self.refuses()).then_some(page)
     }
 
+    /// Bytes of a page, as a power of two.
+    #[inline]
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The page that so many bytes at an offset lie in, where that is one that the pool has.
+    #[inline]
+    pub fn page_of(&self, offset: u64, bytes: usize) -> Option<u64> {
+        let (page, inside) = (offset >> self.shift, offset as usize & (self.page_bytes() - 1));
+        let is_inside = inside + bytes <= self.page_bytes() && page < self.pool.pages();
+        (is_inside && !self.refuses()).then_some(page)
+    }
+
+    /// Copies from a page whatever lies there at an offset of the file.
+    ///
+    /// # Safety
+    /// The page is held, and has as many bytes from there on. Where it changes meanwhile, SQLite's locks see to it that
+    /// nobody believes what was read.
+    #[inline]
+    pub unsafe fn copy(&self, address: NonNull<u8>, offset: u64, buf: &mut [u8]) {
+        let inside = offset as usize & (self.page_bytes() - 1);
+        // SAFETY: by contract.
+        unsafe {
+            std::ptr::copy_nonoverlapping(address.as_ptr().add(inside), buf.as_mut_ptr(), buf.len());
+        }
+    }
+
     /// The address of a page that is in memory. It stays until [`Pages::let_go`].
     #[inline]
-    pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
-        self.pool.try_map(page)
+    pub fn try_map(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
+        self.pool.try_map_at(page)
     }
 
     /// The address of a page; `None` where it cannot be had.
@@ -199,14 +234,47 @@ impl Pages {
         address
     }
 
-    /// So many requests have found their page in memory, and so many pages more are looked at than before.
-    pub fn count(&self, hits: u64, pinned: i64) {
-        if hits > 0 {
-            Stats::add(&self.stats.pool_hits, hits);
-        }
-        if pinned != 0 {
-            self.stats.pool_pinned.fetch_add(pinned as u64, Ordering::Relaxed);
-        }
+    /// So many pages more are looked at than before.
+    pub fn count(&self, pinned: i64) {
+        self.stats.pool_pinned.fetch_add(pinned as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a page more may be held that nobody looks at.
+    #[inline]
+    pub fn may_keep(&self) -> bool {
+        self.kept_pages() < (self.pool.populated() / KEPT_SHARE) as u64
+    }
+
+    /// Whether too many are: there is less memory than there was.
+    pub fn keeps_too_much(&self) -> bool {
+        self.kept_pages() > (self.pool.populated() / KEPT_SHARE * 2) as u64
+    }
+
+    /// So many pages more are held that nobody looks at, or that SQLite was lent although it does not hold them.
+    pub fn kept(&self, more: i64) {
+        self.kept.fetch_add(more as u64, Ordering::Relaxed);
+    }
+
+    /// Pages that connections hold for themselves.
+    #[doc(hidden)]
+    #[inline]
+    pub fn kept_pages(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody is changing a page that the caller holds; whoever looks then sees what the last change has made.
+    ///
+    /// # Safety
+    /// The place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn is_steady(&self, page: u64, place: Place) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.pool.is_steady(page, place) }
+    }
+
+    /// Whether a page in memory is not what it should be: the pool must be dropped.
+    pub fn is_stale(&self) -> bool {
+        self.pool.is_stale()
     }
 
     /// A page is not looked at any more.
@@ -219,21 +287,27 @@ impl Pages {
         unsafe { self.pool.let_go(page) }
     }
 
+    /// The same where the state of the page is known.
+    ///
+    /// # Safety
+    /// As for [`Pages::let_go`]; the place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn let_go_at(&self, place: Place) {
+        // SAFETY: by contract.
+        unsafe { self.pool.let_go_at(place) }
+    }
+
     /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.
     pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Option<bool> {
-        let (page, inside) = (offset >> self.shift, offset as usize & (self.page_bytes() - 1));
-        if inside + buf.len() > self.page_bytes() || page >= self.pool.pages() || self.refuses() {
-            return None;
-        }
+        let page = self.page_of(offset, buf.len())?;
         let found = self.pool.try_map(page);
         let address = match found {
             Some(address) => address,
             None => self.map(page, advisor)?,
         };
-        // SAFETY: the page is held, and has bytes up to its size; where it changes meanwhile, SQLite's locks
-        // see to it that nobody believes what was read.
+        // SAFETY: the page is held until it was copied, and the part lies inside of it.
         unsafe {
-            std::ptr::copy_nonoverlapping(address.as_ptr().add(inside), buf.as_mut_ptr(), buf.len());
+            self.copy(address, offset, buf);
             self.pool.let_go(page);
         }
         Some(found.is_some())

@@ -3,6 +3,7 @@
 //! Two paths, a link, a relative name: all reach the same [`Database`]. The identity is that of a
 //! descriptor which stays open, so it cannot be reused while the entry lives.
 
+use super::beside;
 use super::database::Database;
 use litefoot_engine::device::{FileId, beside};
 use litefoot_engine::sync::Mutex;
@@ -38,9 +39,16 @@ impl Companion {
 }
 
 /// The open databases.
-#[derive(Default)]
 pub struct Registry {
+    /// Tells it from all others of the process.
+    id: u64,
     open: Mutex<HashMap<FileId, Weak<Database>>>,
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry { id: beside::note_opened(), open: Mutex::default() }
+    }
 }
 
 impl Registry {
@@ -53,16 +61,24 @@ impl Registry {
         open.retain(|_, database| database.strong_count() > 0);
         let database = Arc::new(create());
         open.insert(id, Arc::downgrade(&database));
+        beside::note_opened();
         database
+    }
+
+    /// Whether it is known at once that a companion of an open database is not there.
+    pub fn lacks(&self, path: &Path) -> bool {
+        beside::lacks(self.id, path)
     }
 
     /// The open database whose log or journal would have that path, and which of them it is.
     pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+        let opened = beside::opened();
         let name = path.as_os_str().as_encoded_bytes();
         let (base, companion) = [Companion::Wal, Companion::Journal]
             .into_iter()
             .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))?;
         let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
+        beside::remember(self.id, opened, path, companion, database.beside());
         Some((database, companion))
     }
 

@@ -3,7 +3,7 @@
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
 use super::database::Database;
-use super::lock::HandleId;
+use super::lock::{HandleId, Seat};
 use crate::capture::Capture;
 use crate::journal::Journal;
 use crate::wal::Transaction;
@@ -23,6 +23,8 @@ pub struct Session {
     pub writing: AtomicBool,
     /// The handle on the main database file.
     pub id: HandleId,
+    /// What that holds of the locks on the database.
+    pub seat: Arc<Seat>,
     /// Whether the connection is one of ours.
     pub internal: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
@@ -38,6 +40,7 @@ impl Session {
     /// A new connection.
     pub fn new(database: Arc<Database>, id: HandleId, internal: bool) -> Session {
         Session {
+            seat: database.sit(),
             database,
             id,
             internal,

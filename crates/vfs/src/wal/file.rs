@@ -69,7 +69,7 @@ impl Handle for WalFile {
     fn close(self: Box<Self>) -> Result<()> {
         // The database leaves WAL mode. What the connection writes next, under the lock that it has already, is
         // a transaction.
-        if self.session.database.level(self.session.id) == Level::Exclusive {
+        if self.session.seat.level() == Level::Exclusive {
             self.session.begin_writing();
         }
         Ok(())

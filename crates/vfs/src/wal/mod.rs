@@ -300,6 +300,10 @@ impl Wal {
             queued.and_then(|captured| self.commits.enqueue(captured, transaction, page_bytes, promise));
         match queued {
             Ok(number) => {
+                if promise {
+                    // Behind what `owed` looks at, and before SQLite publishes the commit.
+                    database.note_promise();
+                }
                 Stats::add(&database.counters().commits_statements, 1);
                 Some(number)
             }

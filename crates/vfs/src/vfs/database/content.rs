@@ -286,7 +286,7 @@ mod tests {
             holds_back: true,
             pooled: false,
         });
-        database.lock(1, Level::Shared).unwrap();
+        database.lock(&database.sit(), Level::Shared).unwrap();
         database
     }
 

@@ -17,7 +17,9 @@ mod pooled;
 pub use content::page_bytes_in;
 
 use super::background::Background;
-use super::lock::{HandleId, Level, LockTable};
+use super::beside::Beside;
+use super::kept::Views;
+use super::lock::{HandleId, Level, LockTable, Seat};
 use super::ownership;
 use super::pages::Pages;
 use super::process::Share;
@@ -36,7 +38,7 @@ use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SyncLatch};
 use litefoot_engine::log::statement::Writer;
-use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
+use litefoot_engine::sync::{Mutex, RwLock};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -67,7 +69,7 @@ pub struct Database {
     latch: Arc<SyncLatch>,
     stats: Arc<Page>,
     shm: SharedMemory,
-    locks: Mutex<Locks>,
+    locks: LockTable,
     next_handle: AtomicU64,
     /// Whether the file's name may not be durable yet.
     name_unsynced: AtomicBool,
@@ -75,12 +77,14 @@ pub struct Database {
     written: AtomicBool,
     /// The log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
-    /// Changes whenever `wal` does.
-    wal_generation: AtomicU64,
+    /// How many commits of the log were promised to be durable.
+    promises: AtomicU64,
     /// The redo log of its rollback-journal transactions.
     atomic: Arc<AtomicLog>,
     /// Whether there may be a pool at all.
     pooled: bool,
+    /// What the connections keep of them.
+    views: Views,
     /// The pages in memory, once there are any.
     pages: RwLock<Option<Arc<Pages>>>,
     /// Changes whenever `pages` does.
@@ -91,9 +95,8 @@ pub struct Database {
     page_bytes: AtomicU32,
     /// Length of the file, while this process owns it; [`UNKNOWN`] before.
     len: AtomicU64,
-    /// Whether it is known that no journal and no log lie beside the file, which nobody but the owner could
-    /// put there.
-    alone: [AtomicBool; 2],
+    /// What is known of the files beside it, and whether `wal` is there: it changes under the lock of that.
+    beside: Arc<Beside>,
     handles: AtomicU64,
     /// Those of them that are the application's.
     application_handles: AtomicU64,
@@ -113,16 +116,11 @@ pub struct Database {
     tail: Mutex<Option<Range<u64>>>,
     /// Bytes that the newest commit in the log in memory counts on.
     needed: AtomicU64,
-    /// Whether this process is the owner.
+    /// Whether this process is the owner, and the lock of whoever makes it that.
     owned: AtomicBool,
+    owning: Mutex<()>,
     /// Its share of the process's memory.
     share: OnceLock<Arc<Share>>,
-}
-
-#[derive(Default)]
-struct Locks {
-    table: LockTable,
-    owned: bool,
 }
 
 /// How SQLite is reached from below.
@@ -164,6 +162,7 @@ impl Database {
             Some(_) => Page::shared(setup.file.id()),
             None => Page::private(),
         });
+        let atomic = Arc::<AtomicLog>::default();
         Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
         Database {
@@ -175,18 +174,20 @@ impl Database {
             fork_generation: ownership::fork_generation(),
             latch: Arc::default(),
             wal: Mutex::default(),
-            wal_generation: AtomicU64::new(0),
-            atomic: Arc::default(),
+            beside: Arc::new(Beside::new(atomic.live_flag())),
+            atomic,
             pooled: setup.pooled && setup.options.pool != Some(0),
             options: setup.options,
             pages: RwLock::default(),
+            views: Views::default(),
             pages_generation: AtomicU64::new(0),
             owned: AtomicBool::new(false),
+            owning: Mutex::default(),
             share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
+            promises: AtomicU64::new(0),
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
-            alone: [AtomicBool::new(false), AtomicBool::new(false)],
             handles: AtomicU64::new(0),
             application_handles: AtomicU64::new(0),
             host: setup.host,
@@ -201,7 +202,7 @@ impl Database {
             written: AtomicBool::new(false),
             stats,
             shm: SharedMemory::default(),
-            locks: Mutex::default(),
+            locks: LockTable::default(),
             next_handle: AtomicU64::new(1),
             name_unsynced: AtomicBool::new(setup.created),
         }
@@ -288,12 +289,19 @@ impl Database {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn locks(&self) -> MutexGuard<'_, Locks> {
-        self.locks.lock()
+    /// A seat among the locks for a new handle, which gives it back to [`Database::give_up_seat`].
+    pub fn sit(&self) -> Arc<Seat> {
+        self.locks.sit()
+    }
+
+    /// The handle is closed.
+    pub fn give_up_seat(&self, seat: &Arc<Seat>) {
+        self.locks.leave(seat);
     }
 
     /// Raises a handle's lock; takes ownership of the file with the first one.
-    pub fn lock(&self, handle: HandleId, wanted: Level) -> Result<()> {
+    #[inline]
+    pub fn lock(&self, seat: &Seat, wanted: Level) -> Result<()> {
         self.check_process()?;
         if wanted == Level::Exclusive {
             self.await_background();
@@ -306,17 +314,27 @@ impl Database {
                 self.replay_waits.store(false, Ordering::Release);
             }
         }
-        if self.locks().table.lock(handle, wanted) { Ok(()) } else { Err(Error::Busy) }
+        if !self.locks.lock(seat, wanted) {
+            return Err(Error::Busy);
+        }
+        if wanted == Level::Exclusive {
+            self.views.let_go();
+        }
+        Ok(())
     }
 
     /// Makes this process the owner.
+    #[inline]
     pub(super) fn own(&self) -> Result<()> {
-        let mut locks = self.locks();
-        if !locks.owned {
+        if self.owned.load(Ordering::Acquire) { Ok(()) } else { self.become_owner() }
+    }
+
+    #[cold]
+    fn become_owner(&self) -> Result<()> {
+        let _one = self.owning.lock();
+        if !self.owned.load(Ordering::Acquire) {
             ownership::acquire(&*self.file, self.writable)?;
-            locks.owned = true;
             if let Err(error) = self.take_over() {
-                locks.owned = false;
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
                 if self.tier.get().is_none() {
                     ownership::release(&*self.file)?;
@@ -354,18 +372,14 @@ impl Database {
     }
 
     /// Lowers a handle's lock.
-    pub fn unlock(&self, handle: HandleId, to: Level) {
-        self.locks().table.unlock(handle, to);
-    }
-
-    /// What a handle holds.
-    pub fn level(&self, handle: HandleId) -> Level {
-        self.locks().table.level(handle)
+    #[inline]
+    pub fn unlock(&self, seat: &Seat, to: Level) {
+        self.locks.unlock(seat, to);
     }
 
     /// Whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
-        self.locks().table.is_reserved()
+        self.locks.is_reserved()
     }
 
     /// Figures of this database since it was opened, by name.
@@ -375,6 +389,7 @@ impl Database {
         if let Some(wal) = &wal {
             wal.note_fill(&self.stats);
         }
+        self.views.count(&self.stats);
         if let Some(pages) = self.known_pages() {
             pages.note();
         }
@@ -407,6 +422,11 @@ impl Database {
     pub(crate) fn writer(&self) -> Writer {
         let build = self.host.as_ref().map(|host| host.api.build()).unwrap_or_default();
         Writer { version: build.version, hash: build.hash }
+    }
+
+    /// What its connections keep of the pages in memory.
+    pub(super) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// The queue of its writers.
@@ -472,19 +492,28 @@ impl Database {
 
     /// Forgets the log in memory; what is on the medium stays.
     pub(super) fn forget_wal(&self) {
-        *self.wal.lock() = None;
-        self.wal_generation.fetch_add(1, Ordering::Release);
+        let mut wal = self.wal.lock();
+        if wal.is_some() {
+            *wal = None;
+            self.beside.change_wal();
+        }
+        drop(wal);
         self.note_needed(0);
+    }
+
+    /// What is known of the files beside it.
+    pub(super) fn beside(&self) -> &Arc<Beside> {
+        &self.beside
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
     pub fn is_alone(&self, companion: Companion) -> bool {
-        self.alone[companion as usize].load(Ordering::Acquire)
+        self.beside.is_alone(companion)
     }
 
     /// Notes whether a companion is known not to be there.
     pub fn set_alone(&self, companion: Companion, alone: bool) {
-        self.alone[companion as usize].store(alone, Ordering::Release);
+        self.beside.set_alone(companion, alone);
     }
 
     /// Length of the database file.
@@ -530,8 +559,7 @@ impl Database {
             return Ok(());
         }
         // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
-        let locks = self.locks();
-        if locks.table.is_free() { self.close_tier() } else { Ok(()) }
+        self.locks.while_free(|| self.close_tier()).unwrap_or(Ok(()))
     }
 
     /// Notes that a connection keeps more or less memory for its transactions.
@@ -572,10 +600,28 @@ impl Database {
         Ok(first != [0])
     }
 
+    /// A commit was promised to be durable, and readers must wait for that: the log says so already, and nobody sees the
+    /// commit yet.
+    pub fn note_promise(&self) {
+        self.promises.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many commits of the log were promised to be durable.
+    #[inline]
+    pub fn promises(&self) -> u64 {
+        self.promises.load(Ordering::Acquire)
+    }
+
     /// Changes whenever another log, or none, has to be asked for.
     #[inline]
     pub fn wal_generation(&self) -> u64 {
-        self.wal_generation.load(Ordering::Acquire)
+        self.beside.wal_generation()
+    }
+
+    /// Whether a connection has used the log.
+    #[inline]
+    pub fn has_wal(&self) -> bool {
+        self.beside.has_wal()
     }
 
     /// The log, if a connection has used it.
@@ -591,7 +637,7 @@ impl Database {
         }
         let opened = Arc::new(Wal::open(self, make_spill)?);
         *wal = Some(opened.clone());
-        self.wal_generation.fetch_add(1, Ordering::Release);
+        self.beside.change_wal();
         drop(wal);
         // For those who look from outside: nobody inside may ever ask.
         Stats::set(&self.stats.wal_limit_bytes, self.wal_bytes() as u64);
@@ -601,6 +647,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        // Before anybody else can have the file.
+        self.beside.close();
         let tier = self.tier.take();
         if !self.is_of_this_process() {
             // Their threads are the parent's, and locks may be held that nobody gives back here.
@@ -613,7 +661,7 @@ impl Drop for Database {
         // Before the file is anybody else's.
         tier.iter().for_each(Tier::close);
         // A forked child must not drop the lock that its parent holds on the shared file description.
-        if tier.is_some() || self.locks().owned {
+        if tier.is_some() || self.owned.load(Ordering::Acquire) {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
         }

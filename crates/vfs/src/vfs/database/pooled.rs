@@ -63,7 +63,11 @@ impl Database {
             None => unseen(),
             Some(pages) => {
                 drop(known);
-                seen(&pages)
+                let result = seen(&pages);
+                if pages.is_stale() {
+                    self.drop_pages(|| ());
+                }
+                result
             }
         }
     }
@@ -74,7 +78,8 @@ impl Database {
         let Some(pages) = self.pages.read().clone() else { return };
         let read = |page: &mut [u8], offset| self.read_medium(page, offset).is_ok();
         let same = page_bytes == pages.page_bytes()
-            && self.file_len().and_then(|len| pages.committed(numbers, len, read)).is_ok();
+            && self.file_len().and_then(|len| pages.committed(numbers, len, read)).is_ok()
+            && !pages.is_stale();
         if !same {
             self.drop_pages(|| ());
         }

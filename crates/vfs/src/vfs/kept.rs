@@ -1,0 +1,209 @@
+//! Pages that a connection goes on to hold when SQLite has done with them.
+//!
+//! # Why
+//! Every search begins at the root of a b-tree. Two threads that hold and let go of it take the word of its state from
+//! each other, again and again. Who keeps holding it writes nothing.
+//!
+//! # Who may touch what
+//! A connection reads and changes its slots only while it has a lock on the database ([`Seat`]), or to give back what
+//! SQLite still looks at. Whoever gets the lock EXCLUSIVE therefore finds every other connection without one, and lets
+//! go of what they have kept ([`Views::let_go`]): while a transaction of a rollback journal is written, nobody holds a page
+//! that SQLite does not look at.
+//! In WAL mode readers and checkpoints meet. There a page that is kept is changed in memory like any other that is
+//! held; where it cannot be, because the write has failed or it lies behind the new end, the pool is dropped
+//! ([`Pages::is_stale`]).
+//!
+//! # Invariants
+//! 1. A slot that has a page holds it once, in the pool that is set, however often SQLite looks at it.
+//! 2. A slot whose page SQLite looks at is changed by nobody but its own connection.
+
+use super::lock::Seat;
+use super::pages::Pages;
+use crate::stats::Stats;
+use litefoot_engine::pool::Place;
+use litefoot_engine::sync::Mutex;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Pages that one connection keeps, at most.
+const SLOTS: usize = 16;
+
+/// Requests after which the figures of the database follow. Who asks inside the process sees all of them.
+const COUNTED_TOGETHER: u64 = 256;
+
+/// What one connection keeps, and what it has counted.
+#[derive(Default)]
+pub struct Kept {
+    slots: [Slot; SLOTS],
+    /// The pool that the pages are from.
+    pages: Mutex<Option<Arc<Pages>>>,
+    /// Requests that found their page in memory, and how many of them are in the figures. Only its connection counts.
+    hits: AtomicU64,
+    counted: AtomicU64,
+}
+
+/// All fields are changed by one thread at a time, and what one leaves the other finds: the locks on the database see
+/// to that.
+#[derive(Default)]
+struct Slot {
+    /// The page, counted from 1; 0 for none.
+    page: AtomicU64,
+    /// Where its state lies, and its bytes.
+    place: AtomicPtr<()>,
+    address: AtomicPtr<u8>,
+    /// How often SQLite looks at it.
+    users: AtomicU32,
+}
+
+impl Slot {
+    #[inline]
+    fn has(&self, page: u64) -> bool {
+        self.page.load(Ordering::Relaxed) == page + 1
+    }
+
+    #[inline]
+    fn users(&self) -> u32 {
+        self.users.load(Ordering::Relaxed)
+    }
+
+    /// Lets go of its page for another, counted from 1, or for none; answers whether it had one.
+    fn replace(&self, pages: &Pages, page: u64, at: (*mut u8, *mut ()), users: u32) -> bool {
+        let before = self.page.load(Ordering::Relaxed);
+        self.page.store(page, Ordering::Relaxed);
+        self.address.store(at.0, Ordering::Relaxed);
+        self.place.store(at.1, Ordering::Relaxed);
+        self.users.store(users, Ordering::Relaxed);
+        if before > 0 {
+            // SAFETY: invariant 1; nobody looks at it by this slot any more.
+            unsafe { pages.let_go(before - 1) };
+        }
+        before > 0
+    }
+}
+
+impl Kept {
+    #[inline]
+    fn slot(&self, page: u64) -> &Slot {
+        &self.slots[page as usize % SLOTS]
+    }
+
+    /// The address of a page that is kept. It stays while the lock on the database does. `pages` is the pool that is set.
+    #[inline]
+    pub fn look(&self, seat: &Seat, pages: &Pages, page: u64) -> Option<NonNull<u8>> {
+        let slot = self.slot(page);
+        if !slot.has(page) || !seat.reads() {
+            return None;
+        }
+        let place = NonNull::new(slot.place.load(Ordering::Relaxed))?;
+        let address = NonNull::new(slot.address.load(Ordering::Relaxed))?;
+        // SAFETY: the slot has the page, of this pool, and came by its place in `keep`.
+        let is_steady = unsafe { pages.is_steady(page, Place::from_raw(place)) };
+        is_steady.then_some(address)
+    }
+
+    /// The same for SQLite, until [`Kept::give_back`].
+    #[inline]
+    pub fn lend(&self, seat: &Seat, pages: &Pages, page: u64) -> Option<NonNull<u8>> {
+        let address = self.look(seat, pages, page)?;
+        let users = &self.slot(page).users;
+        users.store(users.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Some(address)
+    }
+
+    /// SQLite has done with a page; `false` where it is not kept, or was not lent: then whoever holds it lets go of it.
+    #[inline]
+    pub fn give_back(&self, page: u64) -> bool {
+        let slot = self.slot(page);
+        let users = slot.users();
+        let lent = slot.has(page) && users > 0;
+        if lent {
+            slot.users.store(users - 1, Ordering::Relaxed);
+        }
+        lent
+    }
+
+    /// Whether a page may be kept.
+    #[inline]
+    pub fn may_keep(&self, seat: &Seat, pages: &Pages, page: u64) -> bool {
+        let slot = self.slot(page);
+        // Who writes may cut the page off.
+        seat.only_reads() && slot.users() == 0 && !slot.has(page) && pages.may_keep()
+    }
+
+    /// Keeps a page that may be, and that the connection holds; SQLite looks at it `users` times.
+    pub fn keep(&self, pages: &Pages, page: u64, at: (NonNull<u8>, Place), users: u32) {
+        let at = (at.0.as_ptr(), at.1.into_raw().as_ptr());
+        if !self.slot(page).replace(pages, page + 1, at, users) {
+            pages.kept(1);
+        }
+    }
+
+    /// The connection uses this pool from now on, and keeps nothing so far. Where SQLite has pages, it is the same pool.
+    pub fn renew(&self, pages: Option<Arc<Pages>>) {
+        let mut mine = self.pages.lock();
+        self.clear(mine.as_deref());
+        *mine = pages;
+    }
+
+    /// Lets go of what SQLite does not look at.
+    fn clear(&self, pages: Option<&Pages>) {
+        let Some(pages) = pages else { return };
+        for slot in self.slots.iter().filter(|slot| slot.users() == 0) {
+            if slot.replace(pages, 0, (ptr::null_mut(), ptr::null_mut()), 0) {
+                pages.kept(-1);
+            }
+        }
+    }
+
+    /// A request has found its page in memory.
+    #[inline]
+    pub fn hit(&self) {
+        self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Whether so many requests were counted that the figures should follow.
+    #[inline]
+    pub fn wants_count(&self) -> bool {
+        self.hits.load(Ordering::Relaxed) - self.counted.load(Ordering::Relaxed) >= COUNTED_TOGETHER
+    }
+}
+
+/// What all connections to one database keep.
+#[derive(Default)]
+pub struct Views(Mutex<Vec<Arc<Kept>>>);
+
+impl Views {
+    /// That of a new connection.
+    pub fn join(&self) -> Arc<Kept> {
+        let kept = Arc::<Kept>::default();
+        self.0.lock().push(kept.clone());
+        kept
+    }
+
+    /// The connection is closed.
+    pub fn leave(&self, kept: &Arc<Kept>, stats: &Stats) {
+        let mut all = self.0.lock();
+        count(kept, stats);
+        kept.renew(None);
+        all.retain(|other| !Arc::ptr_eq(other, kept));
+    }
+
+    /// Lets go of everything that SQLite does not look at. The caller has the lock EXCLUSIVE.
+    pub fn let_go(&self) {
+        for kept in &*self.0.lock() {
+            kept.clear(kept.pages.lock().as_deref());
+        }
+    }
+
+    /// Brings the figures up to date.
+    pub fn count(&self, stats: &Stats) {
+        self.0.lock().iter().for_each(|kept| count(kept, stats));
+    }
+}
+
+/// Under the lock of all.
+fn count(kept: &Kept, stats: &Stats) {
+    let hits = kept.hits.load(Ordering::Relaxed);
+    Stats::add(&stats.pool_hits, hits - kept.counted.swap(hits, Ordering::Relaxed));
+}
