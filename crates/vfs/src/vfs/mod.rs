@@ -137,7 +137,7 @@ impl Vfs {
                 && let Some(wal) = self.wal_of(&session.database)?
             {
                 // With the lock that it has, the connection will make an index of its own from the log.
-                if session.database.level(session.id) == Level::Exclusive {
+                if session.seat.level() == Level::Exclusive {
                     wal.mend(&session.database)?;
                 }
                 return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
