@@ -21,7 +21,7 @@
 //! 4. When a transaction is finished, no cleaning of it is under way.
 
 use super::ahead::{Batch, Cleaning, Large, New, Policy, Step};
-use super::store::{FEWEST_PAGES, Store};
+use super::store::Store;
 use crate::allowance::SpillingCache;
 use crate::cleaning::{Job, colder_half};
 use crate::error::Result;
@@ -298,10 +298,7 @@ impl Frames {
         if ended == Some(true) {
             return Step::Wait;
         }
-        let (page_bytes, others) = (self.page_bytes(), self.store.closed_bytes());
-        let written = (self.frames.len() - self.committed) * page_bytes;
-        let held = written.min(self.store.memory_bytes() - others);
-        let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
+        let (held, most) = self.store.open_bytes();
         let step = self.large.policy.step(held, most, ended.is_some());
         match step {
             Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
@@ -339,13 +336,14 @@ impl Frames {
 
     /// The colder half of its new pages in memory; `None` where they are few.
     pub fn batch(&mut self, for_good: bool) -> Option<Batch> {
-        let candidates = (self.committed..self.frames.len()).filter(|number| {
-            self.is_new(self.frames[*number].page_number) && self.store.page_in_memory(*number).is_some()
-        });
-        let by_page =
-            |number: usize| (self.frames[number].changed, (self.frames[number].page_number, number));
-        let candidates: Vec<(u64, (u32, usize))> = candidates.map(by_page).collect();
-        let in_memory = self.store.memory_bytes() / self.page_bytes();
+        let frame_of = |number: &usize| self.frames.get(*number).map(|frame| (frame, *number));
+        // One that has begun and not arrived has what was rolled back.
+        let is_candidate = |(frame, _): &(&Frame, usize)| frame.changed > 0 && self.is_new(frame.page_number);
+        let candidates: Vec<(u64, (u32, usize))> = (self.store.open().iter().filter_map(frame_of))
+            .filter(is_candidate)
+            .map(|(frame, number)| (frame.changed, (frame.page_number, number)))
+            .collect();
+        let in_memory = self.store.open().len();
         if candidates.len() < (in_memory / 8).max(2) {
             // Most of what is there has to stay.
             self.large.not_before = self.writes + in_memory as u64 / 4;
@@ -366,14 +364,10 @@ impl Frames {
         if !self.knows_new() || !numbers.clone().any(|number| self.is_in_database(number)) {
             return None;
         }
-        let stays = |number: &usize| {
-            let page_number = self.frames[*number].page_number;
-            page_number <= last.database_pages
-                && self.is_new(page_number)
-                && self.store.page_in_memory(*number).is_some()
-        };
-        let mut frames: Vec<(usize, u32)> =
-            numbers.filter(stays).map(|number| (number, self.frames[number].page_number)).collect();
+        let mut frames: Vec<(usize, u32)> = (self.store.open().range(numbers))
+            .map(|number| (*number, self.frames[*number].page_number))
+            .filter(|(_, page_number)| *page_number <= last.database_pages && self.is_new(*page_number))
+            .collect();
         frames.sort_unstable_by_key(|(_, page_number)| *page_number);
         (!frames.is_empty()).then(|| Batch { job: self.job(&frames, false), frames, until: self.writes })
     }

@@ -8,8 +8,8 @@
 //! # Invariants
 //! 1. SQLite reads what it wrote, as long as it may still ask: a page in the database file is read there until the log
 //!    begins anew, and SQLite writes a newer version there only when nobody reads this one any more.
-//! 2. `in_memory` frames have their page in memory, `closed_in_memory` of them before `closed`; and `spilled` in the nameless
-//!    file, which is gone with the last.
+//! 2. `in_memory` frames have their page in memory, those behind `closed` are `open`; and `spilled` in the nameless file, which
+//!    is gone with the last.
 
 use crate::allowance::Allowance;
 use crate::cleaning::Bytes;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory::MakeSpill;
 use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Pages that the transaction under way may have in memory, however little there is.
@@ -30,9 +31,10 @@ pub struct Store {
     /// Bytes that SQLite sees.
     len: usize,
     in_memory: usize,
-    /// Frames of finished transactions, and how many of them are in memory.
+    /// Frames of finished transactions.
     closed: usize,
-    closed_in_memory: usize,
+    /// Those behind them that are in memory.
+    open: BTreeSet<usize>,
     spilled: usize,
     /// Pages that somebody still has who writes them away, and that were changed since.
     copies: usize,
@@ -77,7 +79,7 @@ impl Store {
             len: 0,
             in_memory: 0,
             closed: 0,
-            closed_in_memory: 0,
+            open: BTreeSet::new(),
             spilled: 0,
             copies: 0,
             kept,
@@ -99,34 +101,44 @@ impl Store {
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
-        (self.in_memory + self.copies) * self.page_bytes + self.slots.len() * size_of::<Slot>()
+        (self.in_memory + self.copies) * self.page_bytes + self.slot_bytes()
+    }
+
+    /// Bytes of memory that it takes wherever its pages are.
+    fn slot_bytes(&self) -> usize {
+        self.slots.len() * size_of::<Slot>()
     }
 
     /// Bytes of memory that it may have.
-    pub fn most_bytes(&self) -> usize {
+    fn most_bytes(&self) -> usize {
         self.allowance.most().max(1)
     }
 
-    /// Bytes of memory for pages of finished transactions.
-    pub fn closed_bytes(&self) -> usize {
-        self.closed_in_memory * self.page_bytes
+    /// The frames of the transaction under way whose page is in memory.
+    pub fn open(&self) -> &BTreeSet<usize> {
+        &self.open
+    }
+
+    /// Bytes of memory for pages of that transaction, and how many there may be.
+    pub fn open_bytes(&self) -> (usize, usize) {
+        let closed = (self.in_memory - self.open.len()) * self.page_bytes;
+        let most = self.most_bytes().saturating_sub(closed + self.slot_bytes());
+        ((self.open.len() + self.copies) * self.page_bytes, most.max(FEWEST_PAGES * self.page_bytes))
     }
 
     /// Frames up to this one are of finished transactions: what they have beyond the memory that there is leaves it.
     pub fn close(&mut self, to: usize) {
-        let range = self.closed.min(to)..self.closed.max(to).min(self.slots.len());
-        let is_in_memory = |number: &usize| matches!(self.slots[*number].place, Place::Memory(_));
-        let count = range.clone().filter(is_in_memory).count();
-        let grows = to > self.closed;
-        if grows {
-            self.closed_in_memory += count;
-        } else {
-            self.closed_in_memory -= count;
+        if to <= self.closed {
+            let is_in_memory = |number: &usize| matches!(self.slots[*number].place, Place::Memory(_));
+            self.open.extend((to..self.closed.min(self.slots.len())).filter(is_in_memory));
+            self.closed = to;
+            return;
         }
         self.closed = to;
-        for number in range {
+        let open = self.open.split_off(&to);
+        for number in std::mem::replace(&mut self.open, open) {
             // Where that fails, they stay.
-            if !grows || self.memory_bytes() <= self.most_bytes() || self.spill_page(number).is_err() {
+            if self.memory_bytes() <= self.most_bytes() || self.spill_page(number).is_err() {
                 break;
             }
         }
@@ -248,7 +260,7 @@ impl Store {
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
         let has_room = self.memory_bytes() + self.page_bytes <= self.most_bytes()
-            || number >= self.closed && self.in_memory - self.closed_in_memory < FEWEST_PAGES;
+            || number >= self.closed && self.open.len() < FEWEST_PAGES;
         match &mut self.slot(number).place {
             Place::Memory(bytes) => match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
@@ -262,7 +274,9 @@ impl Store {
                 let was_spilled = matches!(place, Place::Spill);
                 *place = Place::Memory(page.into());
                 self.in_memory += 1;
-                self.closed_in_memory += usize::from(number < self.closed);
+                if number >= self.closed {
+                    self.open.insert(number);
+                }
                 self.unspill(was_spilled);
                 self.account();
             }
@@ -338,7 +352,7 @@ impl Store {
     fn leave(&mut self, number: usize, place: &Place) {
         if let Place::Memory(_) = place {
             self.in_memory -= 1;
-            self.closed_in_memory -= usize::from(number < self.closed);
+            self.open.remove(&number);
         }
         self.unspill(matches!(place, Place::Spill));
     }
@@ -487,7 +501,9 @@ pub mod tests {
                 }
                 let in_memory = |to: usize| (0..to).filter(|number| store.page_in_memory(*number).is_some()).count();
                 prop_assert_eq!(store.in_memory, in_memory(store.slots.len()));
-                prop_assert_eq!(store.closed_in_memory, in_memory(store.closed));
+                prop_assert_eq!(store.in_memory - store.open.len(), in_memory(store.closed));
+                let open = |number: &usize| *number >= store.closed && store.page_in_memory(*number).is_some();
+                prop_assert!(store.open.iter().all(open));
                 prop_assert_eq!(store.len(), plain.len());
                 let mut back = vec![1; plain.len() + 10];
                 prop_assert_eq!(store.read(&mut back, 0, &*data).unwrap(), plain.len());
