@@ -4,8 +4,8 @@
 
 use litefoot::rusqlite::{Connection, ErrorCode, OpenFlags};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{FileKind, Operation, SimMedium};
 use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_engine::device::{FileKind, Operation, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -169,7 +169,9 @@ fn a_log_that_is_read_anew_is_read_to_its_end() {
     let first = open(&litefoot, "/app.db");
     let second = open(&litefoot, "/app.db");
     first
-        .execute_batch("PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t")
+        .execute_batch(
+            "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t",
+        )
         .unwrap();
     transact(&first, |db| insert(db, 0..800, 1)).unwrap();
     transact(&first, |db| insert(db, 300..310, 2)).unwrap();
@@ -180,7 +182,8 @@ fn a_log_that_is_read_anew_is_read_to_its_end() {
     transact(&first, |db| insert(db, 800..810, 2)).unwrap();
     // Their end is not the log's.
     for db in [reader, first] {
-        db.set_db_config(litefoot::rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        db.set_db_config(litefoot::rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .unwrap();
         let _ = db.execute_batch("COMMIT");
     }
     second.execute_batch("PRAGMA locking_mode=EXCLUSIVE").unwrap();
@@ -292,7 +295,8 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
             let litefoot = vfs(&medium, &format!("wal_memory=256K&cleaner={cleaner}"));
             drop(prepared(&litefoot, "/app.db", 4096));
             let db = open(&litefoot, "/app.db");
-            db.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=10; PRAGMA cache_spill=10").unwrap();
+            db.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=10; PRAGMA cache_spill=10")
+                .unwrap();
             insert(&db, 0..100, 1).unwrap();
             let from = medium.operations();
             for ids in [50..500, 90..300] {
@@ -318,7 +322,10 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
                     point if point < end => &[100, 400],
                     _ => &[400],
                 };
-                assert!(allowed.contains(&found), "{cleaner} {mode} at {point} of {from} {to} {changed} {end}: {found}");
+                assert!(
+                    allowed.contains(&found),
+                    "{cleaner} {mode} at {point} of {from} {to} {changed} {end}: {found}"
+                );
             }
             assert_eq!(rows(&db), 400);
             db.execute_batch("DELETE FROM t WHERE id > 20; VACUUM").unwrap();

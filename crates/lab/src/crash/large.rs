@@ -83,7 +83,10 @@ impl Other {
 }
 
 fn is_locked(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseLocked | rusqlite::ErrorCode::DatabaseBusy))
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseLocked | rusqlite::ErrorCode::DatabaseBusy)
+    )
 }
 
 fn must_be(db: &Connection, rows: &Rows) -> rusqlite::Result<()> {
