@@ -4,8 +4,8 @@
 
 use litefoot::rusqlite::{Connection, ErrorCode, OpenFlags};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::SimMedium;
 use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_engine::device::{FileKind, Operation, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -191,4 +191,148 @@ fn a_log_that_is_read_anew_is_read_to_its_end() {
     transact(&second, |db| insert(db, 0..10, 3)).unwrap();
     drop(second);
     assert_eq!(rows(&open(&litefoot, "/app.db")), 810);
+}
+
+/// One operation fails, once. The transaction is there or it is not, for the connection, for what comes after it, and after a
+/// cut.
+#[test]
+fn a_failure_leaves_all_of_it_or_nothing() {
+    let mut met = 0;
+    for synchronous in ["full", "normal", "off"] {
+        for locking in ["normal", "exclusive"] {
+            for (operation, kind) in [
+                (Operation::Write, FileKind::Database),
+                (Operation::Sync, FileKind::Database),
+                (Operation::Write, FileKind::RedoLog),
+                (Operation::Sync, FileKind::RedoLog),
+                (Operation::Allocate, FileKind::RedoLog),
+                (Operation::Write, FileKind::StatementLog),
+                (Operation::Sync, FileKind::StatementLog),
+                (Operation::Write, FileKind::Temporary),
+                (Operation::Read, FileKind::Temporary),
+                (Operation::Read, FileKind::Database),
+            ] {
+                for n in [0, 3] {
+                    met += u32::from(fail_once(synchronous, locking, operation, kind, n));
+                }
+            }
+        }
+    }
+    assert!(met > 15, "{met}");
+}
+
+fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileKind, n: u64) -> bool {
+    let what = format!("{synchronous} {locking} {operation:?} {kind:?} {n}");
+    let medium = SimMedium::new();
+    let litefoot = vfs(&medium, "wal_memory=256K&cleaner=caller");
+    drop(prepared(&litefoot, "/app.db", 4096));
+    let db = open(&litefoot, "/app.db");
+    insert(&db, 0..100, 1).unwrap();
+    db.execute_batch(&format!(
+        "PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous={synchronous};
+         PRAGMA locking_mode={locking}; INSERT INTO t VALUES(5000, zeroblob(200)); DELETE FROM t WHERE id = 5000"
+    ))
+    .unwrap();
+    let mut once = Faults::failing(operation, kind, n);
+    once.fail_again = false;
+    medium.set_faults(once);
+    let result = transact(&db, |db| {
+        insert(db, 60..400, 2)?;
+        db.execute_batch("SAVEPOINT s")?;
+        insert(db, 300..500, 3)?;
+        db.execute_batch("ROLLBACK TO s")?;
+        insert(db, 0..20, 2)
+    });
+    let failed = result.is_err();
+    let _ = db.execute_batch("ROLLBACK");
+    medium.set_faults(Faults::default());
+    let (before, after) = (100, 400);
+    let sound = |db: &Connection| {
+        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        assert_eq!(integrity, "ok", "{what}");
+        db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
+    };
+    let is_promised = synchronous == "full";
+    let here = sound(&db);
+    // What nobody asked to be durable is published before it is written; then the database is closed.
+    let is_there = if is_promised || !failed { !failed } else { here == Ok(after) };
+    if let Ok(found) = here {
+        assert_eq!(found, if is_there { after } else { before }, "{what}: {result:?}");
+    }
+    // What comes next, small and large.
+    let next = insert(&db, 1000..1001, 4).is_ok() && transact(&db, |db| insert(db, 2000..2300, 4)).is_ok();
+    let _ = db.execute_batch("ROLLBACK");
+    let last = if is_there { after } else { before } + 301;
+    if next {
+        assert_eq!(sound(&db), Ok(last), "{what}");
+    }
+    for seed in 0..3 {
+        let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
+        let found = sound(&open(&cut, "/app.db")).unwrap_or_else(|error| panic!("{what}: {error}"));
+        if is_promised && next {
+            assert_eq!(found, last, "{what}: cut");
+        } else {
+            let all = [before, after].into_iter().flat_map(|base| [base, base + 1, base + 301]);
+            let at_least = if is_promised && !failed { after } else { before };
+            assert!(found >= at_least && all.clone().any(|count| count == found), "{what}: cut {found}");
+        }
+    }
+    drop(db);
+    let db = open(&litefoot, "/app.db");
+    let found = sound(&db).unwrap_or_else(|error| panic!("{what}: {error}"));
+    if next {
+        assert_eq!(found, last, "{what}");
+    }
+    failed
+}
+
+/// A connection that keeps its lock rolls a large transaction back, and leaves the mode then.
+#[test]
+fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
+    for cleaner in ["caller", "background"] {
+        for mode in ["delete", "truncate", "wal"] {
+            let medium = SimMedium::new();
+            let litefoot = vfs(&medium, &format!("wal_memory=256K&cleaner={cleaner}"));
+            drop(prepared(&litefoot, "/app.db", 4096));
+            let db = open(&litefoot, "/app.db");
+            db.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=10; PRAGMA cache_spill=10")
+                .unwrap();
+            insert(&db, 0..100, 1).unwrap();
+            let from = medium.operations();
+            for ids in [50..500, 90..300] {
+                db.execute_batch("BEGIN").unwrap();
+                insert(&db, ids, 2).unwrap();
+                db.execute_batch("ROLLBACK").unwrap();
+                insert(&db, 100..101, 3).unwrap();
+                db.execute_batch("DELETE FROM t WHERE id = 100").unwrap();
+            }
+            let to = medium.operations();
+            db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
+            let changed = medium.operations();
+            transact(&db, |db| insert(db, 100..400, 4)).unwrap();
+            let end = medium.operations();
+            let mut random = Random::new(3);
+            for point in (from..end).step_by(((end - from) / 60).max(1)).chain([to, changed, end]) {
+                let mut replay = medium.replay();
+                replay.advance(point);
+                let cut = vfs(&replay.cut(&mut random), "");
+                let found = rows(&open(&cut, "/app.db"));
+                let allowed: &[i64] = match point {
+                    point if point < changed => &[100, 101],
+                    point if point < end => &[100, 400],
+                    _ => &[400],
+                };
+                assert!(
+                    allowed.contains(&found),
+                    "{cleaner} {mode} at {point} of {from} {to} {changed} {end}: {found}"
+                );
+            }
+            assert_eq!(rows(&db), 400);
+            db.execute_batch("DELETE FROM t WHERE id > 20; VACUUM").unwrap();
+            drop(db);
+            let file = medium.files().into_iter().find(|(_, kind, _)| *kind == FileKind::Database).unwrap().2;
+            assert!(file.len() < 64 * 4096, "{cleaner} {mode}: {} bytes are left", file.len());
+            assert_eq!(rows(&open(&litefoot, "/app.db")), 21);
+        }
+    }
 }

@@ -149,8 +149,7 @@ impl MainFile {
             Some(number) => self.session.wait_for(number, false),
             None if wal.must_log_now(transaction) => {
                 // Where that fails, the commit hears of it.
-                self.unlogged =
-                    wal.log_unsynced(&self.database, Some(transaction), self.is_promised()).is_err();
+                self.unlogged = wal.log_unsynced(&self.database, self.is_promised()).is_err();
             }
             None => self.unlogged = true,
         }
@@ -171,7 +170,7 @@ impl MainFile {
             Some((number, true)) => wal.wait(number)?,
             Some((number, false)) => wal.write_out(&self.database, number)?,
             None if std::mem::take(&mut self.unlogged) => {
-                wal.log_unsynced(&self.database, None, self.is_promised())?;
+                wal.log_unsynced(&self.database, self.is_promised())?;
             }
             None => {}
         }

@@ -13,7 +13,7 @@
 
 use super::ahead::New;
 use super::frames::{Frames, Transaction};
-use super::store::{Away, FEWEST_PAGES};
+use super::store::Away;
 use crate::cleaning::policy::{Policy, Step};
 use crate::cleaning::{Job, Running, ToSlot, Written, colder_half};
 use crate::error::{Error, Result};
@@ -97,10 +97,8 @@ impl Frames {
         if ended == Some(true) {
             return Step::Wait;
         }
-        let (page_bytes, others) = (self.page_bytes(), self.store.closed_bytes());
-        let written = (self.frames.len() - self.committed) * page_bytes;
-        let held = written.min(self.store.memory_bytes() - others);
-        let most = self.store.most_bytes().saturating_sub(others).max(FEWEST_PAGES * page_bytes);
+        let (open, most) = self.store.open_bytes();
+        let held = open.min((self.frames.len() - self.committed) * self.page_bytes());
         let step = match (self.store.has_room(), ended) {
             (true, _) => self.large.policy.step(held, most, ended.is_some()),
             (false, Some(_)) => Step::Wait,
@@ -124,16 +122,17 @@ impl Frames {
 
     /// The colder half of its pages in memory, by number; `None` where they are few.
     pub fn leaving(&mut self) -> Option<Vec<Leaving>> {
-        let pages = (self.committed..self.frames.len()).map(|frame| (&self.frames[frame], frame));
-        let pages = pages.filter(|(_, frame)| self.is_in_memory(*frame));
+        let pages =
+            self.store.open_frames().iter().filter_map(|frame| Some((self.frames.get(*frame)?, *frame)));
+        // One that has begun and has not arrived has what was rolled back.
         let pages: Vec<(u64, Leaving)> = pages
             .map(|(known, frame)| (known.changed, Leaving { page_number: known.page_number, frame }))
-            .filter(|(_, leaving)| leaving.page_number > 1)
+            .filter(|(changed, leaving)| *changed > 0 && leaving.page_number > 1)
             .collect();
-        let in_memory = self.store.memory_bytes() / self.page_bytes();
-        if pages.len() < (in_memory / 8).max(2) {
-            // Most of what is there belongs to others.
-            self.large.not_before = self.writes + in_memory as u64 / 4;
+        let open = self.store.open_pages();
+        if pages.len() < (open / 8).max(2) {
+            // Most of what is there was rolled back, or is of no use.
+            self.large.not_before = self.writes + open as u64 / 4;
             return None;
         }
         Some(colder_half(pages))

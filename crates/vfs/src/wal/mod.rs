@@ -365,18 +365,13 @@ impl Wal {
     }
 
     /// Writes a commit that nobody has asked to be durable as pages, so that it survives the process; where it is
-    /// to be durable `soon`, that is seen to. `large` is the transaction, if it is one that must be logged now.
-    pub(crate) fn log_unsynced(
-        self: &Arc<Self>,
-        database: &Database,
-        large: Option<Transaction>,
-        soon: bool,
-    ) -> Result<()> {
+    /// to be durable `soon`, that is seen to.
+    pub(crate) fn log_unsynced(self: &Arc<Self>, database: &Database, soon: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, large);
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, None);
         // SQLite has published it.
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }

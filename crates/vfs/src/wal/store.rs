@@ -34,6 +34,8 @@ pub struct Store {
     /// Frames of finished transactions, and how many of them are in memory.
     closed: usize,
     closed_in_memory: usize,
+    /// Frames behind those that were written, some of them twice.
+    touched: Vec<usize>,
     spilled: usize,
     /// Pages that somebody still has who writes them away, and that were changed since.
     copies: usize,
@@ -92,6 +94,7 @@ impl Store {
             in_memory: 0,
             closed: 0,
             closed_in_memory: 0,
+            touched: Vec::new(),
             spilled: 0,
             copies: 0,
             known: 0,
@@ -115,17 +118,41 @@ impl Store {
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
-        (self.in_memory + self.copies) * self.page_bytes + self.slots.len() * size_of::<Slot>() + self.known
+        (self.in_memory + self.copies) * self.page_bytes + self.fixed_bytes()
+    }
+
+    /// Bytes of memory that it takes wherever its pages are.
+    fn fixed_bytes(&self) -> usize {
+        self.slots.len() * size_of::<Slot>() + self.known
     }
 
     /// Bytes of memory that it may have.
-    pub fn most_bytes(&self) -> usize {
+    fn most_bytes(&self) -> usize {
         self.allowance.most().max(1)
     }
 
-    /// Bytes of memory for pages of finished transactions.
-    pub fn closed_bytes(&self) -> usize {
-        self.closed_in_memory * self.page_bytes
+    /// Pages in memory that are not of finished transactions. What was written before, and is not part of the log any more,
+    /// is among them.
+    pub fn open_pages(&self) -> usize {
+        self.in_memory - self.closed_in_memory
+    }
+
+    /// Bytes of memory for pages of the transaction under way, and how many there may be.
+    pub fn open_bytes(&self) -> (usize, usize) {
+        let closed = self.closed_in_memory * self.page_bytes;
+        let most = self.most_bytes().saturating_sub(closed + self.fixed_bytes());
+        ((self.open_pages() + self.copies) * self.page_bytes, most.max(FEWEST_PAGES * self.page_bytes))
+    }
+
+    /// The frames of the transaction under way that were written, and whose page is in memory, in order.
+    pub fn open_frames(&mut self) -> &[usize] {
+        self.touched.sort_unstable();
+        self.touched.dedup();
+        let (slots, closed) = (&self.slots, self.closed);
+        let is_in_memory =
+            |number: usize| matches!(slots.get(number), Some(Slot { place: Place::Memory(_), .. }));
+        self.touched.retain(|number| *number >= closed && is_in_memory(*number));
+        &self.touched
     }
 
     /// Frames up to this one are of finished transactions: what they have beyond the memory that there is leaves it.
@@ -140,6 +167,7 @@ impl Store {
             self.closed_in_memory -= count;
         }
         self.closed = to;
+        self.touched.clear();
         for number in range {
             // Where that fails, they stay.
             if !grows || self.memory_bytes() <= self.most_bytes() || self.spill_page(number).is_err() {
@@ -150,7 +178,7 @@ impl Store {
 
     /// Whether there is memory for one page more of the transaction under way.
     pub fn has_room(&self) -> bool {
-        self.has_memory() || self.in_memory - self.closed_in_memory < FEWEST_PAGES
+        self.has_memory() || self.open_pages() < FEWEST_PAGES
     }
 
     fn has_memory(&self) -> bool {
@@ -280,6 +308,7 @@ impl Store {
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
         let has_room = if number < self.closed { self.has_memory() } else { self.has_room() };
+        self.touch(number);
         match &mut self.slot(number).place {
             Place::Memory(bytes) => match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
@@ -300,6 +329,15 @@ impl Store {
             _ => self.write_spill(number, page)?,
         }
         Ok(())
+    }
+
+    fn touch(&mut self, number: usize) {
+        if number >= self.closed && self.touched.last() != Some(&number) {
+            self.touched.push(number);
+            if self.touched.len() > 2 * (self.in_memory + FEWEST_PAGES) {
+                self.open_frames();
+            }
+        }
     }
 
     fn spill_page(&mut self, number: usize) -> Result<()> {
@@ -495,8 +533,10 @@ pub mod tests {
                 plain[offset..offset + bytes.len()].copy_from_slice(bytes);
             };
             for step in steps {
+                let mut written = None;
                 match step {
                     Step::Frame(number, byte) => {
+                        written = Some(number);
                         let offset = HEADER_BYTES + number * FRAME;
                         for (bytes, at) in [
                             (vec![byte; FRAME_HEADER_BYTES], offset),
@@ -540,6 +580,10 @@ pub mod tests {
                 let in_memory = |to: usize| (0..to).filter(|number| store.page_in_memory(*number).is_some()).count();
                 prop_assert_eq!(store.in_memory, in_memory(store.slots.len()));
                 prop_assert_eq!(store.closed_in_memory, in_memory(store.closed));
+                let (closed, count) = (store.closed, store.slots.len());
+                let open = store.open_frames().to_vec();
+                prop_assert!(open.iter().all(|number| (closed..count).contains(number)));
+                prop_assert!(written.is_none_or(|n| open.contains(&n) == (store.page_in_memory(n).is_some() && n >= closed)));
                 prop_assert_eq!(store.len(), plain.len());
                 let mut back = vec![1; plain.len() + 10];
                 prop_assert_eq!(store.read(&mut back, 0, &*data).unwrap(), plain.len());
