@@ -305,7 +305,7 @@ fn a_page_is_written_twice_at_most_and_a_new_one_once() {
                 times - journal < most,
                 "{mode}: {times} for version {version}, {journal} for the journal"
             );
-            assert!(mode != "wal" || journal == 0.0, "{mode}: {journal}");
+            assert!(mode != "wal" || journal < 0.02, "{mode}: {journal}");
         }
         let db = vfs.open("/app.db").unwrap();
         assert_eq!(state(&db), Ok((0, MANY)));
