@@ -406,3 +406,68 @@ fn a_log_that_comes_and_goes_is_noticed() {
     }
     assert_eq!(read(), 3 * 48);
 }
+
+/// A transaction with more statements than a log should have is written as pages, and not looked at any further; what
+/// happens in it, and what it leaves open, is no secret to the next.
+#[test]
+fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
+    let (medium, _vfs, db) = prepared("sla-long");
+    let commits = || (stat(&db, "commits_statements"), stat(&db, "commits_pages"));
+    let insert =
+        |bytes: usize| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (1, vec![7; bytes])).unwrap();
+    let long = |bytes: usize| {
+        db.execute_batch("BEGIN").unwrap();
+        (0..bytes / 1000).for_each(|_| drop(insert(1000)));
+    };
+    insert(10);
+    for round in 0..4 {
+        let before = commits();
+        long(600_000);
+        // Savepoints, rows that are answered, a blob handle, a trigger that comes and goes.
+        db.execute_batch("SAVEPOINT s; UPDATE t SET v = 2 WHERE id < 50; ROLLBACK TO s; RELEASE s").unwrap();
+        let id: i64 = db.query_row("INSERT INTO t(v) VALUES(9) RETURNING id", [], |row| row.get(0)).unwrap();
+        db.execute("DELETE FROM t WHERE id = ?1", [id]).unwrap();
+        db.execute_batch(
+            "CREATE TEMP TRIGGER r AFTER UPDATE ON t BEGIN SELECT 1; END; UPDATE t SET v = 3 WHERE id = 1;
+             DROP TRIGGER r",
+        )
+        .unwrap();
+        insert(10);
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(commits(), (before.0, before.1 + 1), "{round}");
+        assert_eq!(after_cut(&format!("sla-long-{round}"), &medium), rows(&db));
+        // Statements do not pay right after it, and then they do.
+        (0..300).for_each(|_| drop(insert(10)));
+        let before = commits();
+        insert(10);
+        assert_eq!(commits(), (before.0 + 1, before.1), "{round}");
+        assert_eq!(after_cut(&format!("sla-long-next-{round}"), &medium), rows(&db));
+    }
+    // Less is enough now to be too long; one that is not says so of all.
+    let before = commits();
+    long(100_000);
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(commits(), (before.0 + 1, before.1));
+    // A cursor that was opened in it is still there when it is over.
+    long(600_000);
+    {
+        let mut cursor = db.prepare("SELECT id FROM t").unwrap();
+        let mut cursor = cursor.query([]).unwrap();
+        cursor.next().unwrap();
+        insert(1000);
+        db.execute_batch("COMMIT").unwrap();
+        let before = commits();
+        (0..2).for_each(|_| drop(insert(10)));
+        assert_eq!(commits(), (before.0, before.1 + 2));
+        cursor.next().unwrap();
+    }
+    // One that SQLite ends by itself.
+    long(600_000);
+    let failed = db.execute("INSERT OR ROLLBACK INTO t(id) VALUES(1)", []);
+    assert!(failed.is_err() && db.is_autocommit());
+    (0..300).for_each(|_| drop(insert(10)));
+    let before = commits();
+    insert(10);
+    assert_eq!(commits(), (before.0 + 1, before.1));
+    assert_eq!(after_cut("sla-long-last", &medium), rows(&db));
+}

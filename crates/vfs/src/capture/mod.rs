@@ -51,6 +51,12 @@ const DIFFERENCES: u32 = 8;
 /// Bytes of statements beyond which pages are written.
 const MOST_BYTES: usize = 256 << 10;
 
+/// By how many bits that is less after each transaction that had more, at most by so many, and after how many such it is tried
+/// in full again.
+const LESS_BITS: u32 = 2;
+const MOST_LESS_BITS: u32 = 5;
+const RETRIED: u32 = 16;
+
 /// Statements without a log after which SQLite is asked for less.
 const FEW_RESTING: u32 = 16;
 
@@ -104,6 +110,11 @@ pub(crate) struct Capture {
     ready: AtomicBool,
     /// The query that runs without being noted there; 0 for none. Whoever looks at the state notes it first.
     quick: AtomicUsize,
+    /// Whether the transaction that is under way writes, and is to be written as pages: its other statements that write
+    /// need not be noted.
+    lost: AtomicBool,
+    /// The one of these that runs; 0 for none.
+    unnoted: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -123,6 +134,8 @@ struct State {
     changes_after: i32,
     /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
     idle: Option<usize>,
+    /// Transactions in a row whose statements were too long.
+    oversized: u32,
     /// Verdicts that the two programs differ.
     differences: u32,
     /// Page accesses when the last statement ended; unknown where that was a query, and nothing was written.
@@ -143,6 +156,15 @@ struct State {
     query: Vec<u8>,
     /// The query that runs outside of any transaction, while no other statement has started.
     alone: Option<usize>,
+}
+
+/// Bytes of statements beyond which pages are written, after so many transactions in a row that had more: who loads data in
+/// large transactions does so again and again.
+fn most_bytes(oversized: u32) -> usize {
+    match oversized % RETRIED {
+        0 => MOST_BYTES,
+        times => MOST_BYTES >> (times * LESS_BITS).min(MOST_LESS_BITS),
+    }
 }
 
 impl State {
@@ -213,6 +235,8 @@ impl Capture {
             no_ends: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             quick: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
+            unnoted: AtomicUsize::new(0),
             database,
         }
     }
@@ -365,6 +389,10 @@ impl Capture {
         if self.no_ends.load(Ordering::Relaxed) {
             return !has_log;
         }
+        if self.lost.load(Ordering::Relaxed) && self.is_of_no_account(statement) {
+            self.unnoted.store(statement.id(), Ordering::Relaxed);
+            return true;
+        }
         let is_ready = has_log
             && self.ready.load(Ordering::Relaxed)
             && self.resting.load(Ordering::Relaxed) == 0
@@ -378,9 +406,21 @@ impl Capture {
         alone
     }
 
+    /// Whether a statement only adds to a transaction that is lost, and runs to its end at once: nothing can come between.
+    fn is_of_no_account(&self, statement: Running) -> bool {
+        !self.db.is_autocommit()
+            && self.owes.load(Ordering::Relaxed) == 0
+            && !statement.is_read_only()
+            && !statement.has_columns()
+    }
+
     /// A statement has ended: `true` where that is all.
     #[inline]
     pub fn ended_quickly(&self, statement: Running) -> bool {
+        if self.unnoted.load(Ordering::Relaxed) == statement.id() {
+            self.unnoted.store(0, Ordering::Relaxed);
+            return true;
+        }
         let alone =
             self.quick.load(Ordering::Relaxed) == statement.id() && self.owes.load(Ordering::Relaxed) == 0;
         if alone {
@@ -408,6 +448,7 @@ impl Capture {
     fn note_ready(&self, state: &State) {
         let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
         self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.lost.store(state.writing && state.cause.is_some(), Ordering::Relaxed);
     }
 
     /// A statement starts.
@@ -415,6 +456,8 @@ impl Capture {
         if !self.enter() {
             return;
         }
+        // Should its end never have been told, this may be another at its address.
+        self.unnoted.store(0, Ordering::Relaxed);
         self.settle_cache();
         // Looked at once: the two must not see different modes.
         let has_log = self.database.has_wal();
@@ -471,6 +514,7 @@ impl Capture {
         if let Some(cause) = state.cause {
             return Err(cause);
         }
+        state.oversized = 0;
         let rowid = self.db.last_insert_rowid();
         let mut captured = std::mem::take(&mut state.captured);
         captured.checks.rowid = (rowid != state.rowid_before).then_some(rowid);
@@ -675,8 +719,9 @@ impl Capture {
         } else if parameters > 0 && !self.add_values(state, statement, parameters) {
             state.cause = Some(Cause::Unavailable);
         }
-        if state.captured.values.len() > MOST_BYTES {
+        if state.captured.values.len() > most_bytes(state.oversized) {
             state.cause = Some(Cause::Size);
+            state.oversized += 1;
         }
     }
 
