@@ -54,6 +54,8 @@ pub fn check() -> Result<Tally> {
         "litefoot-engine",
         "-p",
         "litefoot",
+        "-p",
+        "litefoot-vfs",
         "--lib",
         "--tests",
         "threads_",

@@ -101,7 +101,8 @@ impl LockTable {
         if seat.level() >= wanted {
             return true;
         }
-        if wanted == Level::Shared {
+        // Who is at PENDING waits for those who sit, and must not take one for them who will be sent away.
+        if wanted == Level::Shared && !self.closed.load(Ordering::Relaxed) {
             seat.set(Level::Shared);
             if !self.closed.load(Ordering::SeqCst) {
                 return true;

@@ -170,7 +170,8 @@ impl SharedMemory {
         if before & mask == mask {
             return true;
         }
-        if self.sharable.load(Ordering::Relaxed) & mask == mask {
+        // With what those who had it exclusively before it became sharable have said.
+        if self.sharable.load(Ordering::Acquire) & mask == mask {
             held.share(before | mask);
             if self.exclusive.load(Ordering::SeqCst) & mask == 0 {
                 return true;
@@ -184,7 +185,7 @@ impl SharedMemory {
     #[cold]
     fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
         let _state = self.state();
-        self.sharable.fetch_or(mask, Ordering::Relaxed);
+        self.sharable.fetch_or(mask, Ordering::Release);
         let free = self.exclusive.load(Ordering::SeqCst) & mask == 0;
         if free {
             held.share(held.shared() | mask);

@@ -4,7 +4,7 @@ use super::Database;
 use crate::error::Result;
 use crate::vfs::pages::{Pages, Setup};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 impl Database {
     /// Changes whenever another pool has to be asked for.
@@ -67,6 +67,9 @@ impl Database {
                 if pages.is_stale() {
                     self.drop_pages(|| ());
                 }
+                // SQLite says how far a checkpoint has come by a relaxed store, behind which there is a fence only where that
+                // is read. Who keeps a page looks at its state without changing it, and must not find an older one then.
+                fence(Ordering::Release);
                 result
             }
         }
