@@ -505,6 +505,10 @@ impl Capture {
         if state.open.len() > 1 {
             state.cause.get_or_insert(Cause::Interleaved);
         }
+        // No query commits: what does was not told, as when the application has taken the hook.
+        if state.kind == Kind::Read {
+            state.cause.get_or_insert(Cause::NotSeen);
+        }
         if self.disturbed.load(Ordering::Relaxed) {
             state.cause.get_or_insert(Cause::Disturbed);
         }
