@@ -13,7 +13,8 @@
 //! 1. SQLite's log has no version of such a page from a transaction before this one: a checkpoint that knows of that one
 //!    only could still write it to the file, over ours. What was cut off the database, and then belongs to it again, may
 //!    have one.
-//! 2. So the redo log has none either, which would hide it from whoever recovers.
+//! 2. So the redo log has none either, which would hide it from whoever recovers. Of pages that a transaction had there in
+//!    slots and has given up it may have one nevertheless: they are not new.
 //! 3. A checkpoint that does not know of this transaction yet cannot cut the file
 //!    ([`Database::note_needed`](crate::vfs::database::Database::note_needed)).
 //!
@@ -36,8 +37,9 @@ impl New {
             return New { first: u32::MAX, taken: BTreeSet::new() };
         }
         let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
-        let mut taken = frames.page_numbers(0..first);
-        New { first: first_page, taken: taken.split_off(&first_page) }
+        let mut taken = frames.page_numbers(0..first).split_off(&first_page);
+        taken.extend(frames.given_up.range(first_page..));
+        New { first: first_page, taken }
     }
 
     /// Whether a page is one of them.

@@ -284,9 +284,10 @@ impl Commits {
             return Err(Cause::LogFull);
         }
         let room = (used + needed).max(media.statements.room());
+        let needed_frames = end.saturating_sub(media.logged);
         let claimed = media
             .ready(page_bytes, room)
-            .and_then(|()| media.claim(page_bytes, end, 0))
+            .and_then(|()| media.claim(page_bytes, end, needed_frames))
             .map_err(|_| Cause::Unavailable)?;
         let mut queue = self.queue.lock();
         queue.claimed = claimed;
@@ -428,13 +429,17 @@ impl Commits {
         }
     }
 
-    /// Sees to it that there is space in the redo log for all frames up to `end`, but for so many that never go there.
-    pub fn claim(&self, page_bytes: usize, end: usize, elsewhere: usize) -> Result<()> {
-        if end <= self.queue.lock().claimed {
+    /// Sees to it that there is space in the redo log for all frames of SQLite's log up to the end of a transaction that takes
+    /// `needed` frames there.
+    pub fn claim(&self, page_bytes: usize, transaction: Transaction, needed: usize) -> Result<()> {
+        let Transaction { first, end } = transaction;
+        if end <= self.queue.lock().claimed && needed <= end - first {
             return Ok(());
         }
         let mut media = self.media.lock();
-        let claimed = media.claim(page_bytes, end, elsewhere)?;
+        let before = first.saturating_sub(media.logged);
+        let needed = if media.logged < end { before + needed } else { 0 };
+        let claimed = media.claim(page_bytes, end, needed)?;
         self.queue.lock().claimed = claimed;
         Ok(())
     }
@@ -562,15 +567,14 @@ impl Media {
         Ok(())
     }
 
-    /// Claims space in the redo log for all frames up to `end`, and for some more if there is room; answers up to
+    /// Claims the space in the redo log that all frames up to `end` need, and for some more if there is room; answers up to
     /// which.
     fn claim(
         &mut self,
         page_bytes: usize,
         end: usize,
-        elsewhere: usize,
+        needed: usize,
     ) -> litefoot_engine::device::Result<usize> {
-        let needed = end.saturating_sub(self.logged + elsewhere);
         let mut claim = |frames: usize| self.redo.claim(page_bytes as u32, frames as u32);
         if claim(needed + FRAMES_CLAIMED).is_ok() {
             return Ok(end + FRAMES_CLAIMED);

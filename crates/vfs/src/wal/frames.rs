@@ -71,6 +71,8 @@ pub struct Frames {
     pub(super) writes: u64,
     /// The transaction under way, as far as it is large.
     pub(super) large: Large,
+    /// Pages that a transaction has given up, and that are in the redo log all the same, without a frame here.
+    pub(super) given_up: BTreeSet<u32>,
     pub(super) committed: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
     schema: u32,
@@ -98,6 +100,7 @@ impl Frames {
             cache,
             writes: 0,
             large: Large::new(policy.clone()),
+            given_up: BTreeSet::new(),
             policy,
             committed,
             schema: 0,
@@ -255,6 +258,7 @@ impl Frames {
     /// Forgets all frames: they are in the database file.
     pub fn forget(&mut self) {
         self.end_large();
+        self.given_up.clear();
         self.frames.clear();
         self.committed = 0;
         self.store.forget();
@@ -365,6 +369,28 @@ mod tests {
         write_frame(&mut frames, 2, 1, 20);
         frames.find_new(5 * PAGE as u64);
         assert_eq!([5, 6, 9, 10].map(|number| frames.large.is_new(number)), [false, true, false, true]);
+    }
+
+    /// Whatever was written as statements in between would build upon slots that are not there yet.
+    #[test]
+    fn a_transaction_has_pages_away_as_long_as_its_slots_are_not_logged() {
+        let mut frames = frames();
+        frames.write(&header(), 0, &*data()).unwrap();
+        write_frame(&mut frames, 0, 2, 0);
+        write_frame(&mut frames, 1, 3, 0);
+        let header = Header::first(PAGE as u32);
+        let slots = litefoot_engine::log::redo::Slots { file: data(), offset: 56, header };
+        frames.give_slots(&[2, 3], slots);
+        // One comes back, and the other is given up.
+        let last = write_frame(&mut frames, 1, 2, 5);
+        let Written::Commit(transaction) = last else { panic!("no commit") };
+        assert!(frames.has_pages_away(transaction) && !frames.has_idle_slots());
+        assert_eq!(frames.frames_needed(transaction), 2 + 2 + 1);
+        frames.slots_logged();
+        assert!(!frames.has_pages_away(transaction));
+        assert_eq!(frames.given_up, [3].into());
+        frames.forget();
+        assert!(frames.given_up.is_empty());
     }
 
     fn page(frames: &Frames, number: usize) -> [u8; PAGE] {

@@ -274,22 +274,38 @@ impl Frames {
         self.large.slots.iter().filter_map(|slot| slot.sum.map(|sum| (slot.page_number, sum))).collect()
     }
 
-    /// It is in the redo log.
+    /// It is in the redo log, and so are the pages that it has given up.
     pub fn slots_logged(&mut self) {
         self.large.closing = false;
-        self.large.slots = Vec::new();
+        self.given_up.extend(std::mem::take(&mut self.large.slots).into_iter().map(|slot| slot.page_number));
+        if !self.given_up.is_empty() {
+            for frame in &self.frames[..self.committed] {
+                self.given_up.remove(&frame.page_number);
+            }
+        }
         self.large.homes = BTreeMap::new();
         self.store.set_known_bytes(0);
     }
 
-    /// How many of its frames have their page in the database file.
-    pub fn frames_there(&self, transaction: Transaction) -> usize {
+    /// How many frames of the redo log a finished transaction takes: pages in the database file take none, and a page that
+    /// came back from its slot, or was given up there, takes one more than its slot.
+    pub fn frames_needed(&self, transaction: Transaction) -> usize {
         let numbers = transaction.first..transaction.end;
-        numbers.filter(|number| matches!(self.away(*number), Some(Away::Database(_)))).count()
+        let kept = numbers.clone().filter(|number| self.away(*number).is_none()).count();
+        let slots = if self.large.closing { &self.large.slots[..] } else { &[] };
+        if slots.is_empty() {
+            return kept;
+        }
+        let (known, last) = (self.page_numbers(numbers), self.database_pages());
+        let is_given_up = |slot: &&Slot| slot.page_number <= last && !known.contains(&slot.page_number);
+        kept + slots.len() + slots.iter().filter(is_given_up).count()
     }
 
-    /// Whether some of its frames were written ahead.
+    /// Whether some of its frames were written ahead, or it has slots that are not in the redo log yet, though all that was in
+    /// them came back or was given up: nothing else may go there before they do.
     pub fn has_pages_away(&self, transaction: Transaction) -> bool {
-        self.knows_new() && (transaction.first..transaction.end).any(|number| self.away(number).is_some())
+        self.large.closing
+            || self.knows_new()
+                && (transaction.first..transaction.end).any(|number| self.away(number).is_some())
     }
 }

@@ -339,11 +339,11 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        let (page_bytes, elsewhere) = {
+        let (page_bytes, needed) = {
             let frames = self.frames.read();
-            (frames.page_bytes(), frames.frames_there(transaction))
+            (frames.page_bytes(), frames.frames_needed(transaction))
         };
-        let claimed = self.commits.claim(page_bytes, transaction.end, elsewhere);
+        let claimed = self.commits.claim(page_bytes, transaction, needed);
         claimed.inspect_err(|_| self.revoke(database, transaction))
     }
 

@@ -1,0 +1,120 @@
+//! Large transactions with a log whose old pages went to the redo log ahead of the commit: what becomes of those that the
+//! transaction has given up.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::{Connection, ErrorCode, Result};
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::SimMedium;
+use litefoot_engine::device::sim::{Faults, Random};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn vfs(medium: &SimMedium, options: &str) -> Vfs {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut list = Options::default();
+    list.set_list(options).unwrap();
+    let name = format!("large-slots-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap()
+}
+
+fn put(db: &Connection, table: &str, ids: Range<i64>, version: u8) -> Result<()> {
+    let mut statement = db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} VALUES(?1, ?2)"))?;
+    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
+}
+
+/// How many rows there are of each version; sound otherwise.
+fn rows(db: &Connection, version: u8) -> i64 {
+    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+    let sql = "SELECT count(*) FROM t WHERE v = ?1";
+    db.query_row(sql, [vec![version; 3500]], |row| row.get(0)).unwrap()
+}
+
+const SMALL_CACHE: &str = "PRAGMA cache_size=10; PRAGMA cache_spill=10";
+
+/// A database with two tables, all in its file.
+fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
+    let db = litefoot.open("/app.db").unwrap();
+    db.execute_batch(
+        "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal;
+         CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(id INTEGER PRIMARY KEY, v)",
+    )
+    .unwrap();
+    put(&db, "t", 0..rows, 1).unwrap();
+    put(&db, "u", 0..rows, 1).unwrap();
+    drop(db);
+    let db = litefoot.open("/app.db").unwrap();
+    db.execute_batch(SMALL_CACHE).unwrap();
+    db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    db
+}
+
+/// What was rolled back is in the redo log, and must not hide what a later transaction writes into the file there.
+#[test]
+fn a_page_that_was_given_up_and_cut_off_is_not_new() {
+    for cuts_at_once in [true, false] {
+        let medium = SimMedium::new();
+        let litefoot = vfs(&medium, "wal_memory=64K&cleaner=caller&sla_size=0");
+        let db = prepared(&litefoot, 100);
+        db.execute_batch("PRAGMA wal_autocheckpoint=0; BEGIN").unwrap();
+        put(&db, "t", 0..60, 2).unwrap();
+        db.execute_batch("SAVEPOINT s").unwrap();
+        put(&db, "u", 0..100, 9).unwrap();
+        db.execute_batch("ROLLBACK TO s").unwrap();
+        let cut = if cuts_at_once { "DROP TABLE u; COMMIT" } else { "COMMIT; DROP TABLE u" };
+        db.execute_batch(cut).unwrap();
+        // As long as it reads, the log is not begun anew.
+        let reader = litefoot.open("/app.db").unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        assert_eq!(rows(&reader, 2), 60);
+        db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        put(&db, "t", 100..300, 2).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(rows(&db, 2), 260);
+        for seed in 0..3 {
+            let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
+            assert_eq!(rows(&cut.open("/app.db").unwrap(), 2), 260, "{cuts_at_once}");
+        }
+    }
+}
+
+/// A full disk is met before a commit is published, however many pages were written away and came back.
+#[test]
+fn a_full_disk_is_met_in_time_whatever_came_back() {
+    for synchronous in ["normal", "off", "full"] {
+        for small in [false, true] {
+            let medium = SimMedium::new();
+            let litefoot = vfs(&medium, "wal_memory=512K&cleaner=caller");
+            let db = prepared(&litefoot, 200);
+            db.execute_batch(&format!("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous={synchronous}"))
+                .unwrap();
+            let act = |db: &Connection| {
+                db.execute_batch("BEGIN")?;
+                put(db, "t", 0..200, 9)?;
+                put(db, "t", 0..90, 2)?;
+                db.execute_batch("COMMIT")?;
+                if small {
+                    (0..300).try_for_each(|id| put(db, "t", id % 90..id % 90 + 1, 2))?;
+                }
+                Ok(())
+            };
+            let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
+            let mut met = 0;
+            for more in (0..8_000_000).step_by(20_000) {
+                medium.set_faults(Faults::full_at((used + more) as u64));
+                let result: Result<()> = act(&db);
+                let Err(error) = result else { break };
+                met += 1;
+                let code = error.sqlite_error_code();
+                assert_eq!(code, Some(ErrorCode::DiskFull), "{synchronous} {small} {more}: {error}");
+                let _ = db.execute_batch("ROLLBACK");
+            }
+            assert!(met > 10, "{met}");
+            medium.set_faults(Faults::default());
+            assert_eq!(rows(&db, 2), 90);
+        }
+    }
+}
