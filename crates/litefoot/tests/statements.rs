@@ -411,13 +411,15 @@ fn a_log_that_comes_and_goes_is_noticed() {
 /// happens in it, and what it leaves open, is no secret to the next.
 #[test]
 fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
-    let (medium, _vfs, db) = prepared("sla-long");
+    let (medium, vfs, db) = prepared("sla-long");
     let commits = || (stat(&db, "commits_statements"), stat(&db, "commits_pages"));
     let insert =
         |bytes: usize| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (1, vec![7; bytes])).unwrap();
     let long = |bytes: usize| {
         db.execute_batch("BEGIN").unwrap();
-        (0..bytes / 1000).for_each(|_| drop(insert(1000)));
+        for _ in 0..bytes / 1000 {
+            insert(1000);
+        }
     };
     insert(10);
     for round in 0..4 {
@@ -437,7 +439,9 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
         assert_eq!(commits(), (before.0, before.1 + 1), "{round}");
         assert_eq!(after_cut(&format!("sla-long-{round}"), &medium), rows(&db));
         // Statements do not pay right after it, and then they do.
-        (0..300).for_each(|_| drop(insert(10)));
+        for _ in 0..300 {
+            insert(10);
+        }
         let before = commits();
         insert(10);
         assert_eq!(commits(), (before.0 + 1, before.1), "{round}");
@@ -457,7 +461,9 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
         insert(1000);
         db.execute_batch("COMMIT").unwrap();
         let before = commits();
-        (0..2).for_each(|_| drop(insert(10)));
+        for _ in 0..2 {
+            insert(10);
+        }
         assert_eq!(commits(), (before.0, before.1 + 2));
         cursor.next().unwrap();
     }
@@ -465,9 +471,21 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
     long(600_000);
     let failed = db.execute("INSERT OR ROLLBACK INTO t(id) VALUES(1)", []);
     assert!(failed.is_err() && db.is_autocommit());
-    (0..300).for_each(|_| drop(insert(10)));
+    for _ in 0..300 {
+        insert(10);
+    }
     let before = commits();
     insert(10);
     assert_eq!(commits(), (before.0 + 1, before.1));
     assert_eq!(after_cut("sla-long-last", &medium), rows(&db));
+    // Nothing of ours keeps a connection from being closed.
+    for end in ["INSERT OR ROLLBACK INTO t(id) VALUES(1)", "ROLLBACK", "COMMIT"] {
+        let other = vfs.open("/app.db").unwrap();
+        other.execute_batch("BEGIN").unwrap();
+        for n in 0..600 {
+            other.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (n, vec![7; 1000])).unwrap();
+        }
+        let _ = other.execute_batch(end);
+        assert!(other.is_autocommit() && other.close().is_ok(), "{end}");
+    }
 }

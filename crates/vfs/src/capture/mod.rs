@@ -369,7 +369,7 @@ impl Capture {
             state.cause = Some(Cause::Opening);
             state.accesses = None;
             self.shows_nothing.store(false, Ordering::Relaxed);
-            self.note_ready(&state);
+            self.note_ready(&mut state);
         }
         self.resting.fetch_add(1, Ordering::Relaxed);
         true
@@ -445,7 +445,11 @@ impl Capture {
     }
 
     /// The state was looked at, and perhaps changed.
-    fn note_ready(&self, state: &State) {
+    fn note_ready(&self, state: &mut State) {
+        // A connection with a statement of ours cannot be closed, and a transaction that is lost may end unseen.
+        if state.cause.is_some() {
+            state.helper = None;
+        }
         let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
         self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
         self.lost.store(state.writing && state.cause.is_some(), Ordering::Relaxed);
@@ -468,7 +472,7 @@ impl Capture {
         }
         let mut state = self.state();
         self.start(&mut state, statement, sql);
-        self.note_ready(&state);
+        self.note_ready(&mut state);
         drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
@@ -480,7 +484,7 @@ impl Capture {
         }
         let mut state = self.state();
         self.end(&mut state, statement);
-        self.note_ready(&state);
+        self.note_ready(&mut state);
         drop(state);
         self.busy.store(false, Ordering::Relaxed);
     }
@@ -490,7 +494,7 @@ impl Capture {
         let Some(mut state) = self.state.try_lock() else { return Err(Cause::NotSeen) };
         self.note_quick(&mut state);
         let taken = self.take_from(&mut state, number);
-        self.note_ready(&state);
+        self.note_ready(&mut state);
         taken
     }
 
@@ -689,6 +693,7 @@ impl Capture {
         state.captured.values.clear();
         state.captured.checks = Checks { earlier, ..Checks::default() };
         state.cause = self.barred.load(Ordering::Relaxed).then_some(Cause::Settings);
+        state.writing = false;
         state.changes_before = changes;
         state.changes_after = changes;
         state.rowid_before = self.db.last_insert_rowid();
