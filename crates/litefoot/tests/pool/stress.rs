@@ -238,7 +238,7 @@ fn in_exclusive_mode_a_connection_sees_what_it_has_written() {
 
 /// The locks on the database are all that orders what a connection keeps and what a writer does to it.
 #[test]
-fn threads_keep_pages_between_the_transactions_of_a_rollback_journal() {
+fn pages_are_kept_between_the_transactions_of_a_rollback_journal() {
     run(
         "kept",
         &Run { mode: "delete", page_bytes: 512, changes: 12, refuses_one_in: 0, seed: 10, options: "" },
