@@ -19,7 +19,7 @@
 //!   under way is waited for and overtaken.
 //! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
 //! - A page that is held when it should be changed or taken out of memory, and cannot be, makes the pool be dropped:
-//!   connections hold pages for themselves ([`super::kept`]) while they read nothing.
+//!   connections hold pages for themselves (`vfs/kept.rs`) while they read nothing.
 //! - The pool lives only while this process owns the database, and pages of another size need another pool.
 //!
 //! # Locks
