@@ -3,6 +3,7 @@
 //! A job has the pages as they were when it was made: whoever changes one meanwhile makes a copy. It writes nothing that
 //! anybody could see before the commit, and so it may end, or fail, at any time.
 
+pub mod homes;
 pub mod policy;
 
 use crate::error::{Error, Result};

@@ -629,7 +629,7 @@ impl Media {
             _ => Vec::new(),
         };
         if !late.is_empty() {
-            frames.job(&late, false).run(database)?;
+            frames.late_job(&late).run(database)?;
             late.iter().for_each(|leaving| {
                 newest.remove(&leaving.page_number);
             });

@@ -14,13 +14,12 @@
 use super::ahead::New;
 use super::frames::{Frames, Transaction};
 use super::store::Away;
+use crate::cleaning::homes::{Home, Homes};
 use crate::cleaning::policy::{Policy, Step};
-use crate::cleaning::{Job, Running, ToSlot, Written, colder_half};
+use crate::cleaning::{Bytes, Job, Running, Written, colder_half};
 use crate::error::{Error, Result};
-use litefoot_engine::device::File;
 use litefoot_engine::log::redo;
-use litefoot_engine::log::redo::format::{Header, PageSum};
-use std::collections::BTreeMap;
+use litefoot_engine::log::redo::format::PageSum;
 use std::sync::Arc;
 
 /// What is known of it.
@@ -28,24 +27,13 @@ pub struct Large {
     pub policy: Policy,
     /// What may be written ahead, once that was asked for.
     new: Option<New>,
-    /// The slots of pages that are not new.
-    homes: BTreeMap<u32, usize>,
-    slots: Vec<Slot>,
-    log: Option<(Arc<dyn File>, Header)>,
+    homes: Homes,
     cleaning: Option<Cleaning>,
     failed: bool,
     /// Whether it is complete, and its slots are not in the redo log yet.
     closing: bool,
     /// Writes before which there is no use in looking for pages that could leave.
     not_before: u64,
-}
-
-/// A page in the redo log.
-struct Slot {
-    page_number: u32,
-    offset: u64,
-    /// Once it was written.
-    sum: Option<PageSum>,
 }
 
 /// A cleaning that is under way.
@@ -69,9 +57,7 @@ impl Large {
         Large {
             policy,
             new: None,
-            homes: BTreeMap::new(),
-            slots: Vec::new(),
-            log: None,
+            homes: Homes::default(),
             cleaning: None,
             failed: false,
             closing: false,
@@ -164,38 +150,34 @@ impl Frames {
     pub fn homeless(&self, leaving: &[Leaving]) -> (Vec<u32>, usize) {
         let numbers = leaving.iter().map(|leaving| leaving.page_number);
         let homeless =
-            numbers.filter(|number| !self.large.is_new(*number) && !self.large.homes.contains_key(number));
-        (homeless.collect(), self.large.slots.len())
+            numbers.filter(|number| !self.large.is_new(*number) && !self.large.homes.contains(*number));
+        (homeless.collect(), self.large.homes.slots())
     }
 
     /// Gives them slots.
     pub fn give_slots(&mut self, homeless: &[u32], slots: redo::Slots) {
-        for (index, page_number) in homeless.iter().enumerate() {
-            let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
-            self.large.homes.insert(*page_number, self.large.slots.len());
-            self.large.slots.push(Slot { page_number: *page_number, offset, sum: None });
-        }
         self.store.set_log(slots.file.clone());
-        self.store.set_known_bytes(self.large.slots.len() * (size_of::<Slot>() + size_of::<(u32, usize)>()));
-        self.large.log = Some((slots.file, slots.header));
+        self.large.homes.give(homeless, slots);
     }
 
     /// What is to be done to write pages away, sorted by number.
-    pub fn job(&self, leaving: &[Leaving], start_writeback: bool) -> Job {
-        let (mut to_file, mut to_slots) = (Vec::new(), Vec::new());
-        for Leaving { page_number, frame } in leaving {
-            let Some(bytes) = self.store.page_in_memory(*frame).cloned() else { continue };
-            match self.large.homes.get(page_number) {
-                Some(index) => {
-                    let offset = self.large.slots[*index].offset;
-                    to_slots.push(ToSlot { index: *index, offset, bytes });
-                }
-                None => to_file.push((*page_number, bytes)),
-            }
-        }
-        to_slots.sort_unstable_by_key(|page| page.index);
-        let log = self.large.log.clone();
-        Job { page_bytes: self.page_bytes(), to_file, to_slots, log, start_writeback }
+    pub fn job(&mut self, leaving: &[Leaving], start_writeback: bool) -> Job {
+        let pages = self.pages_of(leaving);
+        let job = self.large.homes.job(self.page_bytes(), pages, start_writeback);
+        self.store.set_known_bytes(self.large.homes.bytes());
+        job
+    }
+
+    /// The same for new pages of a transaction that is complete.
+    pub fn late_job(&self, leaving: &[Leaving]) -> Job {
+        Homes::default().job(self.page_bytes(), self.pages_of(leaving), false)
+    }
+
+    fn pages_of(&self, leaving: &[Leaving]) -> Vec<(u32, Bytes)> {
+        let page = |leaving: &Leaving| {
+            Some((leaving.page_number, self.store.page_in_memory(leaving.frame)?.clone()))
+        };
+        leaving.iter().filter_map(page).collect()
     }
 
     /// Whether pages of it are being written away.
@@ -224,19 +206,15 @@ impl Frames {
                 return Err(error);
             }
         };
-        for (index, sum) in written {
-            if let Some(slot) = self.large.slots.get_mut(index) {
-                slot.sum = Some(sum);
-            }
-        }
+        self.large.homes.note(written);
         let gone = cleaning.leaving.into_iter().filter_map(|Leaving { page_number, frame }| {
             let known = self.frames.get(frame)?;
             let is_same = known.page_number == page_number && known.changed <= cleaning.until;
-            let home = self.large.homes.get(&page_number);
-            is_same.then(|| match home {
-                Some(index) => (frame, Away::Log(self.large.slots[*index].offset)),
-                None => (frame, Away::Database(page_number)),
-            })
+            let away = match self.large.homes.get(page_number)? {
+                Home::Slot(offset) => Away::Log(offset),
+                Home::File => Away::Database(page_number),
+            };
+            is_same.then_some((frame, away))
         });
         let gone: Vec<(usize, Away)> = gone.collect();
         self.send_away(gone);
@@ -245,7 +223,7 @@ impl Frames {
 
     /// Refuses to complete a transaction of which something could not be written.
     pub fn check_complete(&self) -> Result<()> {
-        if self.large.failed || self.large.slots.iter().any(|slot| slot.sum.is_none()) {
+        if self.large.failed || !self.large.homes.are_written() {
             return Err(Error::Io("pages of this transaction could not be written; roll it back".to_owned()));
         }
         Ok(())
@@ -253,7 +231,7 @@ impl Frames {
 
     /// It is complete.
     pub(super) fn close_large(&mut self) {
-        self.large.closing = !self.large.slots.is_empty();
+        self.large.closing = self.large.homes.slots() > 0;
     }
 
     /// It was taken back.
@@ -263,27 +241,23 @@ impl Frames {
 
     /// Whether slots were given that count for nothing now.
     pub fn has_idle_slots(&self) -> bool {
-        !self.large.slots.is_empty() && !self.large.closing
+        self.large.homes.slots() > 0 && !self.large.closing
     }
 
     /// The slots of a complete transaction that is not in the redo log, in their order: page and checksum.
     pub fn slots(&self) -> Vec<(u32, PageSum)> {
-        if !self.large.closing {
-            return Vec::new();
-        }
-        self.large.slots.iter().filter_map(|slot| slot.sum.map(|sum| (slot.page_number, sum))).collect()
+        if self.large.closing { self.large.homes.in_slots() } else { Vec::new() }
     }
 
     /// It is in the redo log, and so are the pages that it has given up.
     pub fn slots_logged(&mut self) {
         self.large.closing = false;
-        self.given_up.extend(std::mem::take(&mut self.large.slots).into_iter().map(|slot| slot.page_number));
+        self.given_up.extend(std::mem::take(&mut self.large.homes).slot_numbers());
         if !self.given_up.is_empty() {
             for frame in &self.frames[..self.committed] {
                 self.given_up.remove(&frame.page_number);
             }
         }
-        self.large.homes = BTreeMap::new();
         self.store.set_known_bytes(0);
     }
 
@@ -292,13 +266,13 @@ impl Frames {
     pub fn frames_needed(&self, transaction: Transaction) -> usize {
         let numbers = transaction.first..transaction.end;
         let kept = numbers.clone().filter(|number| self.away(*number).is_none()).count();
-        let slots = if self.large.closing { &self.large.slots[..] } else { &[] };
-        if slots.is_empty() {
+        if !self.large.closing {
             return kept;
         }
         let (known, last) = (self.page_numbers(numbers), self.database_pages());
-        let is_given_up = |slot: &&Slot| slot.page_number <= last && !known.contains(&slot.page_number);
-        kept + slots.len() + slots.iter().filter(is_given_up).count()
+        let is_given_up = |number: &u32| *number <= last && !known.contains(number);
+        let given_up = self.large.homes.slot_numbers().filter(is_given_up).count();
+        kept + self.large.homes.slots() + given_up
     }
 
     /// Whether some of its frames were written ahead, or it has slots that are not in the redo log yet, though all that was in

@@ -232,7 +232,7 @@ impl Wal {
         for_good: bool,
     ) {
         let (job, until) = {
-            let frames = self.frames.read();
+            let mut frames = self.frames.write();
             (frames.job(&leaving, for_good), frames.writes)
         };
         // Others read the log meanwhile.

@@ -15,40 +15,23 @@
 //!    page has behind that end is zero.
 
 use crate::allowance::{Allowance, SpillingCache};
+use crate::cleaning::homes::{Home, Homes};
 use crate::cleaning::policy::{Policy, Step};
-use crate::cleaning::{Bytes, Job, Running, ToSlot, colder_half};
+use crate::cleaning::{Bytes, Job, Running, colder_half};
 use crate::error::{Error, Result};
 use crate::vfs::database::{Database, page_bytes_in};
-use litefoot_engine::device::File;
-use litefoot_engine::log::redo::format::{Header, PageSum};
+use litefoot_engine::log::redo::format::PageSum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Pages that are held in memory at least.
 const FEWEST_PAGES: usize = 4;
 
-/// Where a page goes that is written away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    /// This slot of the log.
-    Slot(usize),
-    /// The database file, behind its end.
-    File,
-}
-
 /// The newest version of a page, in memory.
 struct Page {
     bytes: Bytes,
     /// When it was written last; writes count from 1.
     changed: u64,
-}
-
-/// A page in the log.
-struct SlotPage {
-    number: u32,
-    offset: u64,
-    /// Once it was written.
-    sum: Option<PageSum>,
 }
 
 /// A cleaning under way.
@@ -68,7 +51,7 @@ pub struct Held {
     /// The pages in memory.
     pages: BTreeMap<u32, Page>,
     /// Where those are, or were, that were written away.
-    homes: BTreeMap<u32, Home>,
+    homes: Homes,
     memory: Allowance,
     cache: SpillingCache,
     /// Bytes of memory that the figures of the database contain.
@@ -76,8 +59,6 @@ pub struct Held {
     /// Copies that a cleaning still has of pages changed since it began.
     copies: usize,
     writes: u64,
-    slots: Vec<SlotPage>,
-    log: Option<(Arc<dyn File>, Header)>,
     policy: Policy,
     cleaning: Option<Cleaning>,
     /// Bytes of the database as the transaction sees it, and as it was before.
@@ -94,14 +75,12 @@ impl Held {
         Held {
             page_bytes,
             pages: BTreeMap::new(),
-            homes: BTreeMap::new(),
+            homes: Homes::default(),
             memory: Allowance::new(database),
             cache: SpillingCache::new(database, false),
             noted: 0,
             copies: 0,
             writes: 0,
-            slots: Vec::new(),
-            log: None,
             policy: Policy::new(options.cleaner, options.clean_threshold),
             cleaning: None,
             len: base_len,
@@ -137,12 +116,12 @@ impl Held {
 
     /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.
     pub fn in_slots(&self) -> Vec<(u32, PageSum)> {
-        self.slots.iter().filter_map(|slot| slot.sum.map(|sum| (slot.number, sum))).collect()
+        self.homes.in_slots()
     }
 
     /// Whether anything was written to the log ahead of the commit.
     pub fn has_slots(&self) -> bool {
-        !self.slots.is_empty()
+        self.homes.slots() > 0
     }
 
     /// The numbers of the pages written that the database had before, in order.
@@ -153,12 +132,12 @@ impl Held {
 
     /// The numbers of all pages written, in order.
     pub fn page_numbers(&self) -> BTreeSet<u32> {
-        self.pages.keys().chain(self.homes.keys()).copied().collect()
+        self.in_memory().chain(self.homes.numbers()).collect()
     }
 
     /// Whether pages are in the database file already.
     pub fn has_pages_in_file(&self) -> bool {
-        self.homes.values().any(|home| *home == Home::File)
+        self.homes.has_file()
     }
 
     /// Takes a write.
@@ -222,9 +201,10 @@ impl Held {
     pub fn set_len(&mut self, database: &Arc<Database>, len: u64) -> Result<()> {
         let (number, inside) = self.page_of(len);
         let first_cut = if inside == 0 { number } else { number + 1 };
-        drop((self.pages.split_off(&first_cut), self.homes.split_off(&first_cut)));
+        drop(self.pages.split_off(&first_cut));
+        self.homes.cut(first_cut);
         self.account(database);
-        if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains_key(&number)) {
+        if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains(number)) {
             let mut page = vec![0; self.page_bytes];
             self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
             self.put(database, number, &page)?;
@@ -255,9 +235,9 @@ impl Held {
             buf.copy_from_slice(&page.bytes[inside..inside + buf.len()]);
             return Ok(());
         }
-        match (self.homes.get(&number), &self.log) {
-            (Some(Home::Slot(index)), Some((file, _))) => {
-                file.read_at(buf, self.slots[*index].offset + inside as u64)?;
+        match (self.homes.get(number), self.homes.log()) {
+            (Some(Home::Slot(offset)), Some(log)) => {
+                log.read_at(buf, offset + inside as u64)?;
                 Ok(())
             }
             // Page numbers in the file are as before: what is there is ours.
@@ -279,7 +259,7 @@ impl Held {
             }
             return Ok(());
         }
-        if self.homes.contains_key(&number) {
+        if self.homes.contains(number) {
             self.policy.is_back();
         }
         self.make_room(database)?;
@@ -293,8 +273,7 @@ impl Held {
         let now = self.pages.len() * self.page_bytes;
         database.note_held_bytes(self.noted, now);
         self.noted = now;
-        let known = self.homes.len() * size_of::<(u32, Home)>() + self.slots.len() * size_of::<SlotPage>();
-        self.memory.set(now + self.copies * self.page_bytes + known);
+        self.memory.set(now + self.copies * self.page_bytes + self.homes.bytes());
         self.cache.passed(self.writes as usize * self.page_bytes);
     }
 
@@ -353,24 +332,16 @@ impl Held {
         let new_slots: Vec<u32> = numbers
             .iter()
             .copied()
-            .filter(|number| !self.homes.contains_key(number) && !self.is_new(database, *number))
+            .filter(|number| !self.homes.contains(*number) && !self.is_new(database, *number))
             .collect();
         self.reserve(database, &new_slots)?;
-        let (mut to_file, mut to_slots) = (Vec::new(), Vec::new());
-        for number in numbers {
-            let Some(bytes) = self.pages.get(number).map(|page| page.bytes.clone()) else { continue };
-            match self.homes.entry(*number).or_insert(Home::File) {
-                Home::Slot(index) => {
-                    to_slots.push(ToSlot { index: *index, offset: self.slots[*index].offset, bytes });
-                }
-                Home::File => to_file.push((*number, bytes)),
-            }
-        }
-        if !to_file.is_empty() && !database.is_behind_end() {
+        let pages =
+            numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
+        let job = self.homes.job(self.page_bytes, pages, start_writeback);
+        if !job.to_file.is_empty() && !database.is_behind_end() {
             database.atomic().before_behind_end(database, self.base_len)?;
         }
-        to_slots.sort_unstable_by_key(|page| page.index);
-        Ok(Job { page_bytes: self.page_bytes, to_file, to_slots, log: self.log.clone(), start_writeback })
+        Ok(job)
     }
 
     /// Whether a page is behind the end of the database, and nothing in the log would hide it there.
@@ -383,14 +354,9 @@ impl Held {
         if numbers.is_empty() {
             return Ok(());
         }
-        let first = self.slots.len();
+        let first = self.homes.slots();
         let slots = database.atomic().reserve_slots(database, self.page_bytes, first, numbers.len())?;
-        for (index, number) in numbers.iter().enumerate() {
-            let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
-            self.slots.push(SlotPage { number: *number, offset, sum: None });
-            self.homes.insert(*number, Home::Slot(first + index));
-        }
-        self.log = Some((slots.file, slots.header));
+        self.homes.give(numbers, slots);
         Ok(())
     }
 
@@ -399,11 +365,7 @@ impl Held {
         let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
         let result = cleaning.running.wait(database);
         self.copies = 0;
-        for (index, sum) in result? {
-            if let Some(slot) = self.slots.get_mut(index) {
-                slot.sum = Some(sum);
-            }
-        }
+        self.homes.note(result?);
         for number in cleaning.numbers {
             if self.pages.get(&number).is_some_and(|page| page.changed <= cleaning.until) {
                 self.pages.remove(&number);
@@ -423,8 +385,10 @@ impl Held {
             return Ok(());
         }
         // A page that has a slot is newer in the file; the slot would hide it.
-        let new: Vec<u32> =
-            new.into_iter().filter(|number| !matches!(self.homes.get(number), Some(Home::Slot(_)))).collect();
+        let new: Vec<u32> = new
+            .into_iter()
+            .filter(|number| !matches!(self.homes.get(*number), Some(Home::Slot(_))))
+            .collect();
         self.begin_cleaning(database, new, false, false)?;
         self.settle(database)
     }
@@ -432,17 +396,16 @@ impl Held {
     /// Takes the pages in slots of the log back into memory, however much there is: the log is about to be written
     /// over them.
     pub fn leave_slots(&mut self, database: &Database) -> Result<()> {
-        let Some((file, _)) = self.log.take() else { return Ok(()) };
-        for (number, home) in &self.homes {
-            let Home::Slot(index) = home else { continue };
-            if !self.pages.contains_key(number) {
+        let Some(log) = self.homes.log() else { return Ok(()) };
+        for number in self.homes.numbers() {
+            let Some(Home::Slot(offset)) = self.homes.get(number) else { continue };
+            if !self.pages.contains_key(&number) {
                 let mut bytes = vec![0; self.page_bytes];
-                file.read_at(&mut bytes, self.slots[*index].offset)?;
-                self.pages.insert(*number, Page { bytes: bytes.into(), changed: self.writes });
+                log.read_at(&mut bytes, offset)?;
+                self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
             }
         }
-        self.homes.retain(|_, home| *home == Home::File);
-        self.slots.clear();
+        self.homes.leave_slots();
         self.account(database);
         Ok(())
     }
