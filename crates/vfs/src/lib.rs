@@ -28,6 +28,7 @@ mod memory;
 pub mod options;
 mod pragma;
 pub mod readahead;
+mod spill;
 pub mod stats;
 pub mod tables;
 pub mod vfs;

@@ -2,14 +2,11 @@
 
 use crate::allowance::Allowance;
 use crate::error;
-use litefoot_engine::device::{File, Result};
-use std::sync::Arc;
+use crate::spill::{MakeSpill, Spill};
+use litefoot_engine::device::Result;
 
 /// Bytes of a chunk; large enough that chunks are few, small enough that a short file stays small.
 const CHUNK_BYTES: usize = 16 * 1024;
-
-/// Makes the file for what is beyond the budget.
-pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
 
 /// Where `len` bytes at an offset lie in a file in memory, which a 32-bit processor can follow to 4 GiB.
 pub fn position(offset: u64, len: usize) -> error::Result<usize> {
@@ -38,14 +35,14 @@ pub struct MemoryFile {
     len: usize,
     border: usize,
     allowance: Allowance,
-    make_spill: MakeSpill,
-    spill: Option<Arc<dyn File>>,
+    spill: Spill,
 }
 
 impl MemoryFile {
     /// An empty file.
     pub fn new(allowance: Allowance, make_spill: MakeSpill) -> MemoryFile {
-        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, allowance, make_spill, spill: None }
+        let spill = Spill::new(make_spill);
+        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, allowance, spill }
     }
 
     /// Length in bytes.
@@ -69,7 +66,7 @@ impl MemoryFile {
             buf[done..done + part].copy_from_slice(&self.chunks[chunk][start..start + part]);
             done += part;
         }
-        if let (true, Some(spill)) = (done < count, &self.spill) {
+        if let (true, Some(spill)) = (done < count, self.spill.existing()) {
             done += spill.read_at(&mut buf[done..count], (offset + done) as u64)?;
         }
         buf[done..count].fill(0);
@@ -82,7 +79,7 @@ impl MemoryFile {
         self.grow_chunks(end);
         let in_memory = buf.len().min(self.border.saturating_sub(offset));
         if in_memory < buf.len() {
-            self.spill()?.write_at(&buf[in_memory..], (offset + in_memory) as u64)?;
+            self.spill.file()?.write_at(&buf[in_memory..], (offset + in_memory) as u64)?;
         }
         let mut done = 0;
         while done < in_memory {
@@ -104,12 +101,12 @@ impl MemoryFile {
             if let Some(last) = self.chunks.get_mut(chunk) {
                 last[start..].fill(0);
             }
-            match &self.spill {
-                Some(_) if len <= self.border => self.spill = None,
+            match self.spill.existing() {
+                Some(_) if len <= self.border => self.spill.discard(),
                 Some(spill) => spill.set_len(len as u64)?,
                 None => {}
             }
-            if self.spill.is_none() {
+            if self.spill.existing().is_none() {
                 self.border = usize::MAX;
             }
         }
@@ -134,15 +131,6 @@ impl MemoryFile {
         let bytes = self.memory_bytes();
         self.allowance.set(bytes);
     }
-
-    fn spill(&mut self) -> Result<Arc<dyn File>> {
-        if let Some(spill) = &self.spill {
-            return Ok(spill.clone());
-        }
-        let spill = (self.make_spill)()?;
-        self.spill = Some(spill.clone());
-        Ok(spill)
-    }
 }
 
 fn place(offset: usize) -> (usize, usize) {
@@ -150,21 +138,10 @@ fn place(offset: usize) -> (usize, usize) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use crate::spill::tests::make_spill;
     use proptest::prelude::*;
-    use std::path::Path;
-
-    /// Files on a simulated medium.
-    pub fn make_spill() -> MakeSpill {
-        let medium = SimMedium::new();
-        Box::new(move || {
-            let file = medium.open(Path::new("/spill"), FileKind::Temporary, OpenMode::CreateNew)?;
-            medium.delete(Path::new("/spill"))?;
-            Ok(file)
-        })
-    }
 
     #[test]
     fn nothing_wraps_where_addresses_end() {

@@ -15,7 +15,7 @@
 use crate::allowance::Allowance;
 use crate::cleaning::Bytes;
 use crate::error::{Error, Result};
-use crate::memory::MakeSpill;
+use crate::spill::{MakeSpill, Spill};
 use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::sync::Arc;
@@ -44,8 +44,7 @@ pub struct Store {
     /// Bytes that are kept for the next log.
     kept: usize,
     allowance: Allowance,
-    make_spill: MakeSpill,
-    spill: Option<Arc<dyn File>>,
+    spill: Spill,
     /// The redo log, where pages are in it.
     log: Option<Arc<dyn File>>,
 }
@@ -100,8 +99,7 @@ impl Store {
             known: 0,
             kept,
             allowance,
-            make_spill,
-            spill: None,
+            spill: Spill::new(make_spill),
             log: None,
         }
     }
@@ -248,7 +246,7 @@ impl Store {
         buf: &mut [u8],
         data: &dyn File,
     ) -> device::Result<()> {
-        let read = match (self.slots.get(number).map(|slot| &slot.place), &self.spill) {
+        let read = match (self.slots.get(number).map(|slot| &slot.place), self.spill.existing()) {
             (Some(Place::Memory(bytes)), _) => {
                 buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
                 buf.len()
@@ -348,7 +346,7 @@ impl Store {
     }
 
     fn write_spill(&mut self, number: usize, page: &[u8]) -> Result<()> {
-        self.spill()?.write_at(page, (number * self.page_bytes) as u64)?;
+        self.spill.file()?.write_at(page, (number * self.page_bytes) as u64)?;
         // One more before one fewer: the file stays.
         self.spilled += 1;
         let place = std::mem::replace(&mut self.slots[number].place, Place::Spill);
@@ -427,22 +425,13 @@ impl Store {
     fn unspill(&mut self, was_spilled: bool) {
         self.spilled -= usize::from(was_spilled);
         if self.spilled == 0 {
-            self.spill = None;
+            self.spill.discard();
         }
     }
 
     fn account(&mut self) {
         let bytes = self.memory_bytes();
         self.allowance.set(bytes);
-    }
-
-    fn spill(&mut self) -> Result<Arc<dyn File>> {
-        if let Some(spill) = &self.spill {
-            return Ok(spill.clone());
-        }
-        let spill = (self.make_spill)()?;
-        self.spill = Some(spill.clone());
-        Ok(spill)
     }
 
     fn slot(&mut self, number: usize) -> &mut Slot {
@@ -473,7 +462,7 @@ impl Store {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::memory::tests::make_spill;
+    use crate::spill::tests::make_spill;
     use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
     use proptest::prelude::*;
     use std::path::Path;
@@ -595,7 +584,7 @@ pub mod tests {
             prop_assert!(in_pages <= budget + FEWEST_PAGES * PAGE, "{in_pages} of {budget}");
             store.forget();
             prop_assert!(store.memory_bytes() <= budget / 2 + store.slots.len() * size_of::<Slot>());
-            prop_assert!(store.spill.is_none());
+            prop_assert!(store.spill.existing().is_none());
         }
     }
 
