@@ -158,10 +158,12 @@ impl Frames {
 
     /// Takes what SQLite writes.
     pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<Written> {
-        if let Some((number, _)) = self.store.frame_at(offset)
-            && number >= self.committed
+        // The header of the log, which says how long frames are, is in none.
+        let at = self.store.frame_at(offset);
+        let ending = at.and_then(|at| self.page_ending(buf, at));
+        if let Some(number) = ending
+            && self.awaited(number).is_some()
             && self.store.away(number).is_some()
-            && self.awaits(buf, offset).is_some()
         {
             self.large.policy.is_back();
         }
@@ -170,7 +172,7 @@ impl Frames {
             self.forget();
             return Ok(Written::Restart);
         }
-        let Some((number, inside)) = self.store.frame_at(offset) else { return Ok(Written::Part) };
+        let Some((number, inside)) = at else { return Ok(Written::Part) };
         if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
             if number == self.committed && !self.is_being_cleaned() {
                 self.end_large();
@@ -179,10 +181,7 @@ impl Frames {
             self.frames.resize(number, Frame::default());
             self.frames.push(frame_of(buf));
         }
-        let written = match self.page_ending(buf, offset) {
-            Some(number) => self.page_done(number),
-            None => Written::Part,
-        };
+        let written = ending.map_or(Written::Part, |number| self.page_done(number));
         if let Written::Commit(transaction) = written {
             self.note_schema(transaction, data)?;
         }
@@ -190,9 +189,8 @@ impl Frames {
         Ok(written)
     }
 
-    /// The frame whose page ends with what is written.
-    pub(super) fn page_ending(&self, buf: &[u8], offset: usize) -> Option<usize> {
-        let (number, inside) = self.store.frame_at(offset)?;
+    /// The frame whose page ends with what is written from so far inside it.
+    pub(super) fn page_ending(&self, buf: &[u8], (number, inside): (usize, usize)) -> Option<usize> {
         (inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes()).then_some(number)
     }
 

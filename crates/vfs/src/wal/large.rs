@@ -12,7 +12,7 @@
 //! 5. Once a cleaning has failed, the transaction cannot be completed.
 
 use super::ahead::New;
-use super::frames::{Frames, Transaction};
+use super::frames::{Frame, Frames, Transaction};
 use super::store::Away;
 use crate::cleaning::homes::{Home, Homes};
 use crate::cleaning::policy::{Policy, Step};
@@ -73,8 +73,13 @@ impl Large {
 impl Frames {
     /// Whether SQLite is about to write a page of it, and whether that one ends it.
     pub fn awaits(&self, buf: &[u8], offset: usize) -> Option<bool> {
-        let number = self.page_ending(buf, offset).filter(|number| *number >= self.committed)?;
-        Some(self.frames.get(number)?.database_pages != 0)
+        let number = self.page_ending(buf, self.store.frame_at(offset)?)?;
+        Some(self.awaited(number)?.database_pages != 0)
+    }
+
+    /// A frame of it that has begun.
+    pub(super) fn awaited(&self, number: usize) -> Option<&Frame> {
+        self.frames.get(number).filter(|_| number >= self.committed)
     }
 
     /// What is to be done before another page comes.

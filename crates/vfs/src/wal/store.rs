@@ -305,27 +305,29 @@ impl Store {
 
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
-        let has_room = if number < self.closed { self.has_memory() } else { self.has_room() };
         self.touch(number);
-        match &mut self.slot(number).place {
-            Place::Memory(bytes) => match Arc::get_mut(bytes) {
+        if let Some(Slot { place: Place::Memory(bytes), .. }) = self.slots.get_mut(number) {
+            match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
                 None => {
                     *bytes = page.into();
                     self.copies += 1;
                     self.account();
                 }
-            },
-            place if has_room => {
-                let was_spilled = matches!(place, Place::Spill);
-                *place = Place::Memory(page.into());
-                self.in_memory += 1;
-                self.closed_in_memory += usize::from(number < self.closed);
-                self.unspill(was_spilled);
-                self.account();
             }
-            _ => self.write_spill(number, page)?,
+            return Ok(());
         }
+        let has_room = if number < self.closed { self.has_memory() } else { self.has_room() };
+        let place = &mut self.slot(number).place;
+        if !has_room {
+            return self.write_spill(number, page);
+        }
+        let was_spilled = matches!(place, Place::Spill);
+        *place = Place::Memory(page.into());
+        self.in_memory += 1;
+        self.closed_in_memory += usize::from(number < self.closed);
+        self.unspill(was_spilled);
+        self.account();
         Ok(())
     }
 
