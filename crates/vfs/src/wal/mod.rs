@@ -13,6 +13,7 @@
 //! | `large` | a transaction that does not fit into memory |
 //! | `ahead` | its new pages, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
+//! | `media` | both logs on the medium: records, and folding into pages |
 //! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
 //! | `mod` | what all of them share |
@@ -39,6 +40,7 @@ mod file;
 mod flush;
 mod frames;
 mod large;
+mod media;
 mod store;
 
 pub(crate) use file::WalFile;
