@@ -1,43 +1,21 @@
 //! Large transactions with a log: what SQLite does with its frames besides writing them once.
 
-#![allow(clippy::unwrap_used)]
-
-use litefoot::rusqlite::{Connection, ErrorCode, OpenFlags};
-use litefoot::{Options, Vfs};
+use crate::support::{SMALL_CACHE, in_transaction, insert, integrity, open_small, rows, vfs};
+use litefoot::Vfs;
+use litefoot::rusqlite::{Connection, ErrorCode, Result};
 use litefoot_engine::device::sim::{Faults, Random};
 use litefoot_engine::device::{FileKind, Operation, SimMedium};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-fn vfs(medium: &SimMedium, options: &str) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut list = Options::default();
-    list.set_list(options).unwrap();
-    let name = format!("large-log-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap()
-}
-
-fn open(vfs: &Vfs, name: &str) -> Connection {
-    Connection::open_with_flags_and_vfs(name, OpenFlags::default(), vfs.name()).unwrap()
-}
-
-/// How many rows there are; sound otherwise.
-fn rows(db: &Connection) -> i64 {
-    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(sound, "ok");
-    db.query_row("SELECT count(*) FROM t WHERE length(v) > 100", [], |row| row.get(0)).unwrap()
-}
 
 /// A database in WAL mode with a table, all in its file.
 fn prepared(vfs: &Vfs, name: &str, page_bytes: u32) -> Connection {
-    let db = open(vfs, name);
+    let db = vfs.open(name).unwrap();
     db.execute_batch(&format!(
         "PRAGMA page_size={page_bytes}; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"
     ))
     .unwrap();
     drop(db);
-    let db = open(vfs, name);
-    db.execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t").unwrap();
+    let db = open_small(vfs, name);
+    db.execute_batch("SELECT * FROM t").unwrap();
     db
 }
 
@@ -59,7 +37,7 @@ fn frames_that_fill_the_sector_are_part_of_the_commit() {
             assert_eq!(rows(&db), expected, "{page_bytes}");
             for seed in 0..3 {
                 let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
-                assert_eq!(rows(&open(&cut, "/app.db")), expected, "{page_bytes}: cut {seed}");
+                assert_eq!(rows(&cut.open("/app.db").unwrap()), expected, "{page_bytes}: cut {seed}");
             }
         }
     }
@@ -77,30 +55,16 @@ fn a_sector_may_end_in_the_header_of_a_frame() {
             db.execute("INSERT INTO t VALUES(?1, zeroblob(200))", [id]).unwrap();
             if id % 20 == 0 {
                 let cut = vfs(&medium.cut(&mut Random::new(1)), "");
-                assert_eq!(rows(&open(&cut, "/app.db")), id, "{page_bytes}");
+                assert_eq!(rows(&cut.open("/app.db").unwrap()), id, "{page_bytes}");
             }
         }
     }
 }
 
-fn insert(db: &Connection, ids: std::ops::Range<i64>, version: u8) -> litefoot::rusqlite::Result<()> {
-    let mut statement = db.prepare_cached("INSERT OR REPLACE INTO t VALUES(?1, ?2)")?;
-    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
-}
-
-fn transact(
-    db: &Connection,
-    act: impl Fn(&Connection) -> litefoot::rusqlite::Result<()>,
-) -> litefoot::rusqlite::Result<()> {
-    db.execute_batch("BEGIN")?;
-    act(db)?;
-    db.execute_batch("COMMIT")
-}
-
 /// A commit that nobody asked to be durable meets a full disk before it is published, wherever its pages go.
 #[test]
 fn a_full_disk_never_closes_the_database() {
-    type Act = fn(&Connection) -> litefoot::rusqlite::Result<()>;
+    type Act = fn(&Connection) -> Result<()>;
     let few_new: Act = |db| {
         insert(db, 0..230, 2)?;
         insert(db, 230..250, 2)
@@ -119,23 +83,21 @@ fn a_full_disk_never_closes_the_database() {
         for synchronous in ["normal", "off", "full"] {
             let medium = SimMedium::new();
             let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller&sla_size=0");
-            let db = open(&litefoot, "/app.db");
+            let db = litefoot.open("/app.db").unwrap();
             db.execute_batch(
                 "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
             )
             .unwrap();
             insert(&db, 0..230, 1).unwrap();
             drop(db);
-            let db = open(&litefoot, "/app.db");
-            db.execute_batch(&format!(
-                "PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous={synchronous}; SELECT * FROM t"
-            ))
-            .unwrap();
+            let db = litefoot.open("/app.db").unwrap();
+            db.execute_batch(&format!("{SMALL_CACHE}; PRAGMA synchronous={synchronous}; SELECT * FROM t"))
+                .unwrap();
             let used: usize = medium.files().iter().map(|(_, _, bytes)| bytes.len()).sum();
             let mut done = false;
             for more in (0..8_000_000).step_by(10_000) {
                 medium.set_faults(Faults::full_at((used + more) as u64));
-                match transact(&db, act) {
+                match in_transaction(&db, act) {
                     Ok(()) => {
                         done = true;
                         break;
@@ -154,7 +116,7 @@ fn a_full_disk_never_closes_the_database() {
             medium.set_faults(Faults::default());
             let found = rows(&db);
             drop(db);
-            assert_eq!(rows(&open(&litefoot, "/app.db")), found);
+            assert_eq!(rows(&litefoot.open("/app.db").unwrap()), found);
         }
     }
 }
@@ -166,20 +128,16 @@ fn a_log_that_is_read_anew_is_read_to_its_end() {
     let medium = SimMedium::new();
     let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller&sla_size=0");
     drop(prepared(&litefoot, "/app.db", 4096));
-    let first = open(&litefoot, "/app.db");
-    let second = open(&litefoot, "/app.db");
-    first
-        .execute_batch(
-            "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=10; PRAGMA cache_spill=10; SELECT * FROM t",
-        )
-        .unwrap();
-    transact(&first, |db| insert(db, 0..800, 1)).unwrap();
-    transact(&first, |db| insert(db, 300..310, 2)).unwrap();
+    let first = litefoot.open("/app.db").unwrap();
+    let second = litefoot.open("/app.db").unwrap();
+    first.execute_batch(&format!("PRAGMA wal_autocheckpoint=0; {SMALL_CACHE}; SELECT * FROM t")).unwrap();
+    in_transaction(&first, |db| insert(db, 0..800, 1)).unwrap();
+    in_transaction(&first, |db| insert(db, 300..310, 2)).unwrap();
     // As long as it reads, the log is not begun anew.
-    let reader = open(&litefoot, "/app.db");
+    let reader = litefoot.open("/app.db").unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
     first.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
-    transact(&first, |db| insert(db, 800..810, 2)).unwrap();
+    in_transaction(&first, |db| insert(db, 800..810, 2)).unwrap();
     // Their end is not the log's.
     for db in [reader, first] {
         db.set_db_config(litefoot::rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
@@ -188,9 +146,9 @@ fn a_log_that_is_read_anew_is_read_to_its_end() {
     }
     second.execute_batch("PRAGMA locking_mode=EXCLUSIVE").unwrap();
     assert_eq!(rows(&second), 810);
-    transact(&second, |db| insert(db, 0..10, 3)).unwrap();
+    in_transaction(&second, |db| insert(db, 0..10, 3)).unwrap();
     drop(second);
-    assert_eq!(rows(&open(&litefoot, "/app.db")), 810);
+    assert_eq!(rows(&litefoot.open("/app.db").unwrap()), 810);
 }
 
 /// One operation fails, once. The transaction is there or it is not, for the connection, for what comes after it, and after a
@@ -226,17 +184,17 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
     let medium = SimMedium::new();
     let litefoot = vfs(&medium, "wal_memory=256K&cleaner=caller");
     drop(prepared(&litefoot, "/app.db", 4096));
-    let db = open(&litefoot, "/app.db");
+    let db = litefoot.open("/app.db").unwrap();
     insert(&db, 0..100, 1).unwrap();
     db.execute_batch(&format!(
-        "PRAGMA cache_size=10; PRAGMA cache_spill=10; PRAGMA synchronous={synchronous};
+        "{SMALL_CACHE}; PRAGMA synchronous={synchronous};
          PRAGMA locking_mode={locking}; INSERT INTO t VALUES(5000, zeroblob(200)); DELETE FROM t WHERE id = 5000"
     ))
     .unwrap();
     let mut once = Faults::failing(operation, kind, n);
     once.fail_again = false;
     medium.set_faults(once);
-    let result = transact(&db, |db| {
+    let result = in_transaction(&db, |db| {
         insert(db, 60..400, 2)?;
         db.execute_batch("SAVEPOINT s")?;
         insert(db, 300..500, 3)?;
@@ -248,8 +206,7 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
     medium.set_faults(Faults::default());
     let (before, after) = (100, 400);
     let sound = |db: &Connection| {
-        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        assert_eq!(integrity, "ok", "{what}");
+        assert_eq!(integrity(db)?, "ok", "{what}");
         db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
     };
     let is_promised = synchronous == "full";
@@ -260,7 +217,8 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
         assert_eq!(found, if is_there { after } else { before }, "{what}: {result:?}");
     }
     // What comes next, small and large.
-    let next = insert(&db, 1000..1001, 4).is_ok() && transact(&db, |db| insert(db, 2000..2300, 4)).is_ok();
+    let next =
+        insert(&db, 1000..1001, 4).is_ok() && in_transaction(&db, |db| insert(db, 2000..2300, 4)).is_ok();
     let _ = db.execute_batch("ROLLBACK");
     let last = if is_there { after } else { before } + 301;
     if next {
@@ -268,7 +226,7 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
     }
     for seed in 0..3 {
         let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
-        let found = sound(&open(&cut, "/app.db")).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = sound(&cut.open("/app.db").unwrap()).unwrap_or_else(|error| panic!("{what}: {error}"));
         if is_promised && next {
             assert_eq!(found, last, "{what}: cut");
         } else {
@@ -278,7 +236,7 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
         }
     }
     drop(db);
-    let db = open(&litefoot, "/app.db");
+    let db = litefoot.open("/app.db").unwrap();
     let found = sound(&db).unwrap_or_else(|error| panic!("{what}: {error}"));
     if next {
         assert_eq!(found, last, "{what}");
@@ -294,9 +252,8 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
             let medium = SimMedium::new();
             let litefoot = vfs(&medium, &format!("wal_memory=256K&cleaner={cleaner}"));
             drop(prepared(&litefoot, "/app.db", 4096));
-            let db = open(&litefoot, "/app.db");
-            db.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=10; PRAGMA cache_spill=10")
-                .unwrap();
+            let db = litefoot.open("/app.db").unwrap();
+            db.execute_batch(&format!("PRAGMA locking_mode=EXCLUSIVE; {SMALL_CACHE}")).unwrap();
             insert(&db, 0..100, 1).unwrap();
             let from = medium.operations();
             for ids in [50..500, 90..300] {
@@ -309,14 +266,14 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
             let to = medium.operations();
             db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
             let changed = medium.operations();
-            transact(&db, |db| insert(db, 100..400, 4)).unwrap();
+            in_transaction(&db, |db| insert(db, 100..400, 4)).unwrap();
             let end = medium.operations();
             let mut random = Random::new(3);
             for point in (from..end).step_by(((end - from) / 60).max(1)).chain([to, changed, end]) {
                 let mut replay = medium.replay();
                 replay.advance(point);
                 let cut = vfs(&replay.cut(&mut random), "");
-                let found = rows(&open(&cut, "/app.db"));
+                let found = rows(&cut.open("/app.db").unwrap());
                 let allowed: &[i64] = match point {
                     point if point < changed => &[100, 101],
                     point if point < end => &[100, 400],
@@ -332,7 +289,7 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
             drop(db);
             let file = medium.files().into_iter().find(|(_, kind, _)| *kind == FileKind::Database).unwrap().2;
             assert!(file.len() < 64 * 4096, "{cleaner} {mode}: {} bytes are left", file.len());
-            assert_eq!(rows(&open(&litefoot, "/app.db")), 21);
+            assert_eq!(rows(&litefoot.open("/app.db").unwrap()), 21);
         }
     }
 }

@@ -1,38 +1,11 @@
 //! Large transactions with a log whose old pages went to the redo log ahead of the commit: what becomes of those that the
 //! transaction has given up.
 
-#![allow(clippy::unwrap_used)]
-
+use crate::support::{open_small, put, rows_of, vfs};
+use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode, Result};
-use litefoot::{Options, Vfs};
 use litefoot_engine::device::SimMedium;
 use litefoot_engine::device::sim::{Faults, Random};
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-fn vfs(medium: &SimMedium, options: &str) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut list = Options::default();
-    list.set_list(options).unwrap();
-    let name = format!("large-slots-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap()
-}
-
-fn put(db: &Connection, table: &str, ids: Range<i64>, version: u8) -> Result<()> {
-    let mut statement = db.prepare_cached(&format!("INSERT OR REPLACE INTO {table} VALUES(?1, ?2)"))?;
-    ids.into_iter().try_for_each(|id| statement.execute((id, vec![version; 3500])).map(drop))
-}
-
-/// How many rows there are of each version; sound otherwise.
-fn rows(db: &Connection, version: u8) -> i64 {
-    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(sound, "ok");
-    let sql = "SELECT count(*) FROM t WHERE v = ?1";
-    db.query_row(sql, [vec![version; 3500]], |row| row.get(0)).unwrap()
-}
-
-const SMALL_CACHE: &str = "PRAGMA cache_size=10; PRAGMA cache_spill=10";
 
 /// A database with two tables, all in its file.
 fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
@@ -45,8 +18,7 @@ fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
     put(&db, "t", 0..rows, 1).unwrap();
     put(&db, "u", 0..rows, 1).unwrap();
     drop(db);
-    let db = litefoot.open("/app.db").unwrap();
-    db.execute_batch(SMALL_CACHE).unwrap();
+    let db = open_small(litefoot, "/app.db");
     db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
     db
 }
@@ -68,15 +40,15 @@ fn a_page_that_was_given_up_and_cut_off_is_not_new() {
         // As long as it reads, the log is not begun anew.
         let reader = litefoot.open("/app.db").unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
-        assert_eq!(rows(&reader, 2), 60);
+        assert_eq!(rows_of(&reader, 2), 60);
         db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
         db.execute_batch("BEGIN").unwrap();
         put(&db, "t", 100..300, 2).unwrap();
         db.execute_batch("COMMIT").unwrap();
-        assert_eq!(rows(&db, 2), 260);
+        assert_eq!(rows_of(&db, 2), 260);
         for seed in 0..3 {
             let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
-            assert_eq!(rows(&cut.open("/app.db").unwrap(), 2), 260, "{cuts_at_once}");
+            assert_eq!(rows_of(&cut.open("/app.db").unwrap(), 2), 260, "{cuts_at_once}");
         }
     }
 }
@@ -114,7 +86,7 @@ fn a_full_disk_is_met_in_time_whatever_came_back() {
             }
             assert!(met > 10, "{met}");
             medium.set_faults(Faults::default());
-            assert_eq!(rows(&db, 2), 90);
+            assert_eq!(rows_of(&db, 2), 90);
         }
     }
 }
