@@ -10,6 +10,7 @@
 //! capture   which statements made a transaction
 //! journal   rollback journals: transactions of pages, committed by one write and one sync
 //! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
+//! cleaning  writing pages of a large transaction away
 //! readahead which pages SQLite will want next
 //! options   URI parameters and their PRAGMAs
 //! stats     figures of a database, for its process and for others

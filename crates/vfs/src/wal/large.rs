@@ -6,7 +6,8 @@
 //! # Invariants
 //! 1. Slots are given when everything committed is in the redo log, and nobody else commits before the transaction ends:
 //!    nothing else is appended where they are.
-//! 2. Page 1 stays: something must be appended behind the slots that says that they count.
+//! 2. Where pages of it have left, the frame that completes it does not, even if its page is new: it is appended behind the
+//!    slots, and says that they count. (Page 1 does not leave either, but need not be among its pages.)
 //! 3. A page leaves for one place only. What was changed since it left for a slot is appended behind the slots.
 //! 4. A page in a slot that the transaction has given up (`ROLLBACK TO`) is appended as it was before.
 //! 5. Once a cleaning has failed, the transaction cannot be completed.
