@@ -35,6 +35,8 @@ pub struct Counts {
     pub reads: u64,
     /// Bytes that reads returned.
     pub bytes_read: u64,
+    /// Bytes that the system was asked to read ahead.
+    pub bytes_read_ahead: u64,
     /// Write requests.
     pub writes: u64,
     /// Bytes written.
@@ -57,6 +59,7 @@ fn zip(a: Counts, b: Counts, with: fn(u64, u64) -> u64) -> Counts {
     Counts {
         reads: with(a.reads, b.reads),
         bytes_read: with(a.bytes_read, b.bytes_read),
+        bytes_read_ahead: with(a.bytes_read_ahead, b.bytes_read_ahead),
         writes: with(a.writes, b.writes),
         bytes_written: with(a.bytes_written, b.bytes_written),
         block_bytes_written: with(a.block_bytes_written, b.block_bytes_written),
@@ -144,6 +147,7 @@ struct Counters {
 struct KindCounters {
     reads: AtomicU64,
     bytes_read: AtomicU64,
+    bytes_read_ahead: AtomicU64,
     writes: AtomicU64,
     bytes_written: AtomicU64,
     block_bytes_written: AtomicU64,
@@ -176,6 +180,7 @@ impl KindCounters {
         Counts {
             reads: get(&self.reads),
             bytes_read: get(&self.bytes_read),
+            bytes_read_ahead: get(&self.bytes_read_ahead),
             writes: get(&self.writes),
             bytes_written: get(&self.bytes_written),
             block_bytes_written: get(&self.block_bytes_written),
@@ -316,6 +321,11 @@ impl File for CountingFile {
         Ok(bytes)
     }
 
+    fn read_ahead(&self, offset: u64, len: u64) {
+        self.inner.read_ahead(offset, len);
+        add(&self.counters().bytes_read_ahead, len);
+    }
+
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset)?;
         self.counters().wrote(total_bytes(bufs));
@@ -386,6 +396,7 @@ mod tests {
         file.write_durable_at(&[IoSlice::new(&[4; 7])], 0).unwrap();
         file.sync().unwrap();
         assert_eq!(file.read_at(&mut [0; 300], 0).unwrap(), 170);
+        file.read_ahead(10, 90);
         file.set_len(10).unwrap();
         file.allocate(4096).unwrap();
         medium.sync_directory(directory.path()).unwrap();
@@ -399,6 +410,7 @@ mod tests {
         let database = Counts {
             reads: 1,
             bytes_read: 170,
+            bytes_read_ahead: 90,
             writes: 3,
             bytes_written: 177,
             block_bytes_written: 4096,

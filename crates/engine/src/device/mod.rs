@@ -176,6 +176,15 @@ pub trait File: Send + Sync {
     /// finds less to do. A hint: it promises nothing, and waits for nothing.
     fn start_writeback(&self, _offset: u64, _len: u64) {}
 
+    /// Asks the system to begin to read `len` bytes at `offset` into its cache, so that later reads find them there. A
+    /// hint: it promises nothing, and waits at most until the device takes the request.
+    fn read_ahead(&self, _offset: u64, _len: u64) {}
+
+    /// Whether [`File::read_ahead`] does anything.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
 

@@ -49,6 +49,8 @@ struct OsFile {
     durable_write_unsupported: AtomicBool,
     /// The file once more, opened past the kernel's cache: atomic writes take that.
     direct: OnceLock<fs::File>,
+    /// Whether this handle reads past the system's cache.
+    is_direct: bool,
     /// The file as memory, where it is worth to ask whether it is.
     mapping: Option<Mapping>,
 }
@@ -213,6 +215,16 @@ impl File for OsFile {
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_ahead(&self, offset: u64, len: u64) {
+        // SAFETY: plain system call on a descriptor we own.
+        unsafe { libc::readahead(self.file.as_raw_fd(), offset as libc::off64_t, len as usize) };
+    }
+
+    fn reads_ahead(&self) -> bool {
+        cfg!(target_os = "linux") && !self.is_direct
+    }
+
     fn allocate(&self, len: u64) -> Result<()> {
         if self.len()? >= len {
             return Ok(());
@@ -275,6 +287,7 @@ impl File for OsFile {
             path: self.path.clone(),
             id: self.id,
             direct: OnceLock::new(),
+            is_direct: true,
             mapping: None,
             durable_write_unsupported: AtomicBool::new(false),
         }))
@@ -423,6 +436,7 @@ impl Medium for OsMedium {
             file,
             path: path.to_owned(),
             id,
+            is_direct: false,
             direct: OnceLock::new(),
             mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
             durable_write_unsupported: AtomicBool::new(false),

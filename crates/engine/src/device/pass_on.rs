@@ -67,6 +67,11 @@ macro_rules! pass_on {
             self.$field.start_writeback(offset, len);
         }
     };
+    (@read_ahead $field:tt) => {
+        fn read_ahead(&self, offset: u64, len: u64) {
+            self.$field.read_ahead(offset, len);
+        }
+    };
     (@len $field:tt) => {
         fn len(&self) -> $crate::device::Result<u64> {
             self.$field.len()

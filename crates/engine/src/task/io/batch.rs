@@ -16,9 +16,12 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-/// Sorts requests by direction, file and place, and merges neighbours.
+/// Sorts requests by direction, file and place, and merges neighbours. Where the system was told of all of them it has
+/// sorted them itself: then they stay in order, so that nobody waits for what is wanted later.
 pub(super) fn plan(mut requests: Vec<Request>, merge_bytes: usize) -> Vec<Batch> {
-    requests.sort_by_key(|request| (request.direction, handle(&request.file), request.offset));
+    if !requests.iter().all(Request::is_foretold) {
+        requests.sort_by_key(|request| (request.direction, handle(&request.file), request.offset));
+    }
     let mut batches: Vec<Batch> = Vec::new();
     for mut request in requests {
         let bytes = request.buffer.bytes().len();

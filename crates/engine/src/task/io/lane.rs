@@ -8,9 +8,11 @@
 use super::IoConfig;
 use super::batch::{Batch, plan};
 use super::request::Request;
+use crate::device::File;
 use crate::sync::{Bell, Mutex};
 use crate::task::Watched;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Wakes a thread that sleeps elsewhere.
 pub(super) type Alarm = Box<dyn Fn() + Send + Sync>;
@@ -29,8 +31,44 @@ pub(super) struct Lane {
 struct Waiting {
     requests: VecDeque<Request>,
     batches: VecDeque<Batch>,
+    /// How many of the requests the system was told of.
+    foretold: usize,
     sleeps_elsewhere: bool,
     closed: bool,
+}
+
+/// Adjacent bytes of a file that are about to be read.
+struct Span {
+    file: Arc<dyn File>,
+    offset: u64,
+    len: u64,
+}
+
+impl Span {
+    fn foretell(&self) {
+        self.file.read_ahead(self.offset, self.len);
+    }
+}
+
+impl Waiting {
+    /// What the system is to be told of, so that it reads all of that at the same time; nothing where a single request waits.
+    fn untold(&mut self) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        if self.batches.is_empty() && self.requests.len() < 2 {
+            return spans;
+        }
+        for request in self.requests.iter_mut().skip(self.foretold).filter(|request| request.is_foretold()) {
+            let (offset, len) = (request.offset, request.buffer.bytes().len() as u64);
+            match spans.last_mut() {
+                Some(span) if span.offset + span.len == offset && Arc::ptr_eq(&span.file, &request.file) => {
+                    span.len += len;
+                }
+                _ => spans.push(Span { file: request.file.clone(), offset, len }),
+            }
+        }
+        self.foretold = self.requests.len();
+        spans
+    }
 }
 
 impl Lane {
@@ -79,6 +117,12 @@ impl Lane {
         loop {
             let rung = self.arrived.count();
             let mut waiting = self.waiting.lock();
+            let spans = waiting.untold();
+            if !spans.is_empty() {
+                drop(waiting);
+                spans.iter().for_each(Span::foretell);
+                continue;
+            }
             if self.merge(&mut waiting) {
                 let batch = waiting.batches.pop_front();
                 drop(waiting);
@@ -112,6 +156,7 @@ impl Lane {
         if waiting.batches.is_empty() && !waiting.requests.is_empty() {
             let requests = std::mem::take(&mut waiting.requests).into();
             waiting.batches = plan(requests, self.merge_bytes).into();
+            waiting.foretold = 0;
         }
         !waiting.batches.is_empty()
     }

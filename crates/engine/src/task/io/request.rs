@@ -46,6 +46,18 @@ pub struct Request {
     pub done: Box<dyn FnOnce(Completion) + Send>,
 }
 
+impl Request {
+    /// Whether it is worth to hand it to the ring: a plain file that does not wait for the system's cache there.
+    pub(super) fn suits_ring(&self) -> bool {
+        self.file.raw_descriptor().is_some() && !self.is_foretold()
+    }
+
+    /// Whether the system is told of it before it is done: a read through the system's cache.
+    pub(super) fn is_foretold(&self) -> bool {
+        self.direction == Direction::Read && self.file.reads_ahead()
+    }
+}
+
 /// The answer to a request.
 pub struct Completion {
     /// The buffer that came with it.
