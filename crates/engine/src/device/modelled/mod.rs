@@ -258,6 +258,11 @@ impl File for ModelledFile {
         Ok(bytes)
     }
 
+    fn read_ahead(&self, offset: u64, len: u64) {
+        self.inner.read_ahead(offset, len);
+        self.model().read(&self.state, offset..offset.saturating_add(len));
+    }
+
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset)?;
         self.state.cached().write(offset..offset + total_bytes(bufs));
