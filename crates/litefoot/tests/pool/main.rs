@@ -13,4 +13,5 @@ mod pragmas;
 mod process;
 mod stress;
 mod support;
+mod sweeps;
 mod writer;

@@ -1,7 +1,7 @@
 //! A model of a buffer pool: the least recently used page goes first, reads take time.
 
 use crate::database::Image;
-use litefoot_vfs::readahead::{Config, Memory, ReadAhead};
+use litefoot_vfs::readahead::{Config, Memory, ReadAhead, Sweeps};
 use std::collections::{BTreeMap, HashMap};
 
 /// How long a read takes, in gets.
@@ -67,7 +67,8 @@ impl Memory for InMemory<'_, '_> {
 
 impl<'a> Pool<'a> {
     pub fn new(image: &'a Image, capacity: usize, reads_ahead: bool) -> Pool<'a> {
-        let config = Config { usable_bytes: image.page_bytes as u32, memory_pages: capacity as u32 };
+        let (usable_bytes, memory_pages) = (image.page_bytes as u32, capacity as u32);
+        let config = Config { usable_bytes, memory_pages, sweeps: Sweeps::Never };
         let ahead = reads_ahead.then(|| ReadAhead::new(config));
         Pool {
             image,

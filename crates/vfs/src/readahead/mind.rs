@@ -9,8 +9,9 @@ use super::path::Path;
 use super::reads::{Read, Reads};
 use super::siblings::Siblings;
 use super::sights::Sights;
-use super::stream::{Kind, Source};
+use super::stream::{Kind, Source, Stream};
 use super::streams::Streams;
+use super::sweep::Sweep;
 
 /// Leaves remembered that may have overflow pages.
 const LEAVES: usize = 4;
@@ -28,6 +29,8 @@ pub(super) struct Mind {
     leaves: [u32; LEAVES],
     /// The last page whose parent was not found.
     stray: u32,
+    /// Beside the stream in use.
+    pub sweep: Sweep,
 }
 
 impl Mind {
@@ -35,7 +38,12 @@ impl Mind {
     pub fn wanted(&mut self, page: u32, passed: &mut Passed, view: &View<'_>, ahead: &mut Vec<u32>) {
         match self.streams.follow(page, view, ahead) {
             Some(Kind::Chain) => return,
-            Some(_) => return self.note_leaf(page),
+            Some(_) => {
+                let stream = self.streams.in_use();
+                let run = stream.map_or(0, Stream::run);
+                self.sweep.follow(page, run, || stream.and_then(|stream| stream.left(view)), view);
+                return self.note_leaf(page);
+            }
             None => (),
         }
         let near = self.sights.beside(page).or_else(|| self.parents.near(page, passed, view.memory));

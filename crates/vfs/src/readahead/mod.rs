@@ -1,4 +1,4 @@
-//! Which pages of a database SQLite will want next: a pure decision, no I/O.
+//! Which pages of a database SQLite will want next: a decision, no I/O.
 //!
 //! # Why
 //! A page that is read before it is asked for costs nobody a wait. In a database, the next page is seldom the
@@ -13,6 +13,7 @@
 //! siblings, entries, chain   what a stream wants next: children, rows of an index, overflow pages
 //! stream, streams, expected  the windows
 //! runs      how far it is worth to go
+//! sweep     when it pays to read the file in its own order
 //! node, record, path         pages of b-trees, read without trust
 //! ```
 //!
@@ -29,6 +30,9 @@
 //! 5. Pages of any content lead to useless pages at worst: every look is bounds-checked, every loop has a limit.
 //! 6. A hit costs a comparison, and no allocation. The first page that has to be read allocates; with one
 //!    stream a value takes 5 KiB, with eight at their longest windows less than 24.
+//!
+//! 7. Beside a stream that is long, [`ReadAhead::sweep`] tells of parts of the file that the system should read into its
+//!    own cache, in the order of the file: `sweep.rs`.
 //!
 //! # What it does not do
 //! It takes no part in what is kept in memory. It does not find ranges over an index whose table has no rowids,
@@ -48,11 +52,15 @@ mod siblings;
 mod sights;
 mod stream;
 mod streams;
+mod sweep;
 
 pub(crate) use node::LEAF;
+pub use sweep::Sweeps;
 
 use mind::Mind;
 use passed::Passed;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 /// The pages in memory.
 pub trait Memory {
@@ -72,6 +80,8 @@ pub struct Config {
     pub usable_bytes: u32,
     /// Pages that the memory has room for, for this file.
     pub memory_pages: u32,
+    /// When the file is read in its own order, into the system's cache.
+    pub sweeps: Sweeps,
 }
 
 /// Pages of the longest window of all.
@@ -89,6 +99,9 @@ struct View<'a> {
     longest: u32,
     /// Pages that were wanted so far.
     now: u32,
+    sweeps: Sweeps,
+    /// Since the beginning.
+    time: Duration,
 }
 
 impl View<'_> {
@@ -104,12 +117,13 @@ pub struct ReadAhead {
     config: Config,
     passed: Passed,
     mind: Option<Box<Mind>>,
+    began: Instant,
 }
 
 impl ReadAhead {
     /// One that has seen nothing.
     pub fn new(config: Config) -> ReadAhead {
-        ReadAhead { config, passed: Passed::default(), mind: None }
+        ReadAhead { config, passed: Passed::default(), mind: None, began: Instant::now() }
     }
 
     /// SQLite got that page. `first_byte` is the page's: it tells b-tree pages apart.
@@ -127,10 +141,11 @@ impl ReadAhead {
     /// `pages` is the length of the file. Adds the pages to read ahead, in the order in which they will be wanted.
     pub fn wanted(&mut self, page: u32, pages: u32, memory: &dyn Memory, ahead: &mut Vec<u32>) {
         self.passed.wanted = self.passed.wanted.saturating_add(1);
-        let Config { usable_bytes, memory_pages } = self.config;
+        let Config { usable_bytes, memory_pages, sweeps } = self.config;
         let longest = (memory_pages / 8).clamp(stream::FIRST_WINDOW, LONGEST_WINDOW);
         let (usable, now) = (usable_bytes as usize, self.passed.wanted);
-        let view = View { memory, pages, usable, memory_pages, longest, now };
+        let view =
+            View { memory, pages, usable, memory_pages, longest, now, sweeps, time: self.began.elapsed() };
         let begin = ahead.len();
         self.mind.get_or_insert_default().wanted(page, &mut self.passed, &view, ahead);
         let mut place = begin;
@@ -141,6 +156,11 @@ impl ReadAhead {
                 place += 1;
             }
         }
+    }
+
+    /// Pages that the system should be asked for into its own cache, beside those: to be called until there are none.
+    pub fn sweep(&mut self, pages: u32) -> Option<Range<u32>> {
+        self.mind.as_mut()?.sweep.next(pages)
     }
 }
 

@@ -90,6 +90,20 @@ impl Path {
         Step::End
     }
 
+    /// For each page above the bottom, as far up as they are in memory: how many children it has behind the one on the path,
+    /// and how many in all.
+    pub fn left(&self, forward: bool, memory: &dyn Memory) -> impl Iterator<Item = (usize, usize)> {
+        (1..self.depth).map_while(move |level| {
+            let mut found = None;
+            memory.with(self.pages[level], &mut |bytes| {
+                let node = Node::interior(self.pages[level], bytes);
+                found = node.and_then(|node| Some((node.slot_of(self.pages[level - 1])?, node.cells())));
+            });
+            let (slot, cells) = found?;
+            Some((if forward { cells - slot } else { slot }, cells + 1))
+        })
+    }
+
     /// Adds the pages beside `from`, at most `count`, if the page above the bottom is their parent.
     pub fn beside(&self, from: u32, forward: bool, count: usize, memory: &dyn Memory, found: &mut Vec<u32>) {
         let parent = self.pages[1];

@@ -70,6 +70,16 @@ impl Siblings {
         None
     }
 
+    /// About how many children are still to come, by the pages of the path and as if all pages had as many.
+    pub fn left(&self, view: &View<'_>) -> u64 {
+        let mut each = self.children as u64;
+        self.path.left(self.forward, view.memory).fold(0, |sum, (left, children)| {
+            let sum = sum + left as u64 * each;
+            each = each.saturating_mul(children as u64);
+            sum
+        })
+    }
+
     /// The pages that have to be read before so many more children are known, `page` first.
     pub fn missing(&self, page: u32, count: usize, view: &View<'_>, found: &mut Vec<u32>) {
         let parents = count.div_ceil(self.children.max(1)).clamp(1, BATCH);

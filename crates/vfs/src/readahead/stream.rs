@@ -113,6 +113,14 @@ impl Stream {
         self.run
     }
 
+    /// Pages that are still to come, as far as the tree tells.
+    pub fn left(&self, view: &View<'_>) -> Option<u64> {
+        match &self.source {
+            Source::Siblings(siblings) => Some(siblings.left(view)),
+            Source::Entries(_) | Source::Chain(_) => None,
+        }
+    }
+
     /// Whether it has come to its natural end, and used what it asked for.
     pub fn is_done(&self) -> bool {
         self.source.has_ended() && self.expected.asked() == 0

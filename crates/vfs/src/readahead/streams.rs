@@ -36,6 +36,11 @@ impl Streams {
         Some(self.streams[0].kind())
     }
 
+    /// The stream that was used last.
+    pub fn in_use(&self) -> Option<&Stream> {
+        self.streams.first()
+    }
+
     /// A stream begins, of which so many pages were used.
     pub fn begin(&mut self, source: Source, run: u32, view: &View<'_>, ahead: &mut Vec<u32>) {
         let kind = source.kind();

@@ -70,7 +70,7 @@ fn ahead_of(ahead: &mut ReadAhead, page: u32, memory: &dyn Memory) -> Vec<u32> {
 }
 
 fn new() -> ReadAhead {
-    ReadAhead::new(Config { usable_bytes: PAGE_BYTES as u32, memory_pages: 10_000 })
+    ReadAhead::new(Config { usable_bytes: PAGE_BYTES as u32, memory_pages: 10_000, sweeps: Sweeps::Always })
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn calls() -> impl Strategy<Value = Calls> {
 
 /// Whatever happens, pages lie inside the file and windows have a limit.
 fn keep_the_limits(calls: Calls, memory: &Pages, usable_bytes: u32) -> Result<(), TestCaseError> {
-    let mut ahead = ReadAhead::new(Config { usable_bytes, memory_pages: 10_000 });
+    let mut ahead = ReadAhead::new(Config { usable_bytes, memory_pages: 10_000, sweeps: Sweeps::Always });
     for (passes, page, kind) in calls {
         if passes {
             ahead.passed(page, kind);
@@ -277,6 +277,9 @@ fn keep_the_limits(calls: Calls, memory: &Pages, usable_bytes: u32) -> Result<()
         ahead.wanted(page, 30, memory, &mut pages);
         prop_assert!(pages.iter().all(|asked| (2..=30).contains(asked) && *asked != page), "{:?}", pages);
         prop_assert!(pages.len() <= 600);
+        while let Some(swept) = ahead.sweep(30) {
+            prop_assert!(swept.start >= 1 && swept.end <= 31, "{:?}", swept);
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ use super::process::{Share, free_memory};
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Direct;
-use crate::readahead::{self, Memory, ReadAhead};
+use crate::readahead::{self, Memory, ReadAhead, Sweeps};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, Operation};
 use litefoot_engine::pass_on;
@@ -73,6 +73,9 @@ pub struct Pages {
     pool: Pool,
     shift: u32,
     direct: bool,
+    /// The file where reads pass the system's cache, and when it is swept.
+    file: Arc<dyn File>,
+    sweeps: Sweeps,
     stats: Arc<Page>,
     share: Arc<Share>,
     /// Pages that connections hold for themselves.
@@ -108,6 +111,8 @@ impl Pages {
             pool,
             shift: setup.page_bytes.trailing_zeros(),
             direct: is_direct,
+            sweeps: if is_direct { Sweeps::Never } else { sweeps(setup) },
+            file: setup.file.clone(),
             stats: setup.stats.clone(),
             share: share.clone(),
             kept: AtomicU64::new(0),
@@ -182,6 +187,7 @@ impl Pages {
         ReadAhead::new(readahead::Config {
             usable_bytes: self.page_bytes() as u32 - reserved,
             memory_pages: u32::try_from(pages).unwrap_or(u32::MAX),
+            sweeps: self.sweeps,
         })
     }
 
@@ -232,6 +238,15 @@ impl Pages {
         let address = self.pool.map(page, advisor).ok();
         self.note();
         address
+    }
+
+    /// Asks the system for what a connection wants it to have in its cache.
+    pub fn sweep(&self, ahead: &mut ReadAhead) {
+        let count = u32::try_from(self.pool.pages()).unwrap_or(u32::MAX);
+        while let Some(pages) = ahead.sweep(count) {
+            let offset = u64::from(pages.start - 1) << self.shift;
+            self.file.read_ahead(offset, (pages.len() as u64) << self.shift);
+        }
     }
 
     /// So many pages more are looked at than before.
@@ -399,6 +414,15 @@ fn past_cache(setup: &Setup<'_>) -> Option<Arc<dyn File>> {
         Direct::Auto => free_memory().is_some_and(|free| setup.len > free as u64 / 2),
     };
     (wanted && setup.page_bytes >= DIRECT_BYTES).then(|| setup.file.past_cache()).flatten()
+}
+
+/// When the file is swept: where the system has memory for it. Not for a clock where time is not the system's.
+fn sweeps(setup: &Setup<'_>) -> Sweeps {
+    if setup.file.raw_descriptor().is_none() {
+        return Sweeps::Always;
+    }
+    let pages = free_memory().unwrap_or_default() / 2 / setup.page_bytes;
+    Sweeps::UpTo(u32::try_from(pages).unwrap_or(u32::MAX))
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.

@@ -94,6 +94,9 @@ impl View {
             return true;
         }
         let Some(hit) = pages.read(buf, offset, &mut Ahead(ahead)) else { return false };
+        if !hit {
+            pages.sweep(ahead);
+        }
         if let (Some(page), Some(first)) = (pages.whole_page(offset, buf.len()), buf.first()) {
             ahead.passed(page as u32 + 1, *first);
         }
@@ -126,7 +129,11 @@ impl View {
         let found = pages.try_map(page);
         let address = match found {
             Some((address, _)) => address,
-            None => pages.map(page, &mut Ahead(ahead))?,
+            None => {
+                let address = pages.map(page, &mut Ahead(ahead))?;
+                pages.sweep(ahead);
+                address
+            }
         };
         self.last = found.map(|(_, place)| (page, place));
         // SAFETY: as above.

@@ -66,7 +66,10 @@ fn count(files: &Files<'_>, pair: &Pair, case: &Case, side: &str) -> Result<Cost
         STOCK => Source::stock_on(&database.path, medium, 2 * database.bytes)?,
         _ => Source::litefoot_on(&database.path, medium, database.bytes / POOL_SHARE, Direct::Auto)?,
     };
-    let bytes = || counting.snapshot().of(FileKind::Database).bytes_read as f64;
+    let bytes = || {
+        let counts = counting.snapshot().of(FileKind::Database);
+        (counts.bytes_read + counts.bytes_read_ahead) as f64
+    };
     let device_us = || DEVICES.iter().map(|(device, _)| modelled.virtual_us(*device)).collect::<Vec<_>>();
     let plans = case.plans(files, &pair.data, 1, 0);
     let mut connections = source.connect(plans.len())?;
