@@ -180,6 +180,11 @@ pub trait File: Send + Sync {
     /// hint: it promises nothing, and waits at most until the device takes the request.
     fn read_ahead(&self, _offset: u64, _len: u64) {}
 
+    /// How many bytes the system reads ahead by itself of one who reads in order; 0 where that is not known.
+    fn own_read_ahead(&self) -> u64 {
+        0
+    }
+
     /// Whether [`File::read_ahead`] does anything.
     fn reads_ahead(&self) -> bool {
         false

@@ -221,6 +221,21 @@ impl File for OsFile {
         unsafe { libc::readahead(self.file.as_raw_fd(), offset as libc::off64_t, len as usize) };
     }
 
+    #[cfg(target_os = "linux")]
+    fn own_read_ahead(&self) -> u64 {
+        let device = libc::dev_t::from(self.id.device);
+        let device = format!("{}:{}", libc::major(device), libc::minor(device));
+        // A disk, a part of one, or a file system over several.
+        let places = [
+            format!("/sys/dev/block/{device}/queue/read_ahead_kb"),
+            format!("/sys/dev/block/{device}/../queue/read_ahead_kb"),
+            format!("/sys/class/bdi/{device}/read_ahead_kb"),
+        ];
+        let kilobytes =
+            places.iter().find_map(|place| fs::read_to_string(place).ok()?.trim().parse::<u64>().ok());
+        kilobytes.unwrap_or_default().saturating_mul(1024)
+    }
+
     fn reads_ahead(&self) -> bool {
         cfg!(target_os = "linux") && !self.is_direct
     }

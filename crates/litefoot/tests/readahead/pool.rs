@@ -68,7 +68,7 @@ impl Memory for InMemory<'_, '_> {
 impl<'a> Pool<'a> {
     pub fn new(image: &'a Image, capacity: usize, reads_ahead: bool) -> Pool<'a> {
         let (usable_bytes, memory_pages) = (image.page_bytes as u32, capacity as u32);
-        let config = Config { usable_bytes, memory_pages, sweeps: Sweeps::Never };
+        let config = Config { usable_bytes, memory_pages, sweeps: Sweeps::Never, system_leads: false };
         let ahead = reads_ahead.then(|| ReadAhead::new(config));
         Pool {
             image,

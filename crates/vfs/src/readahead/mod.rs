@@ -82,6 +82,8 @@ pub struct Config {
     pub memory_pages: u32,
     /// When the file is read in its own order, into the system's cache.
     pub sweeps: Sweeps,
+    /// Whether the system reads far enough ahead by itself where pages come in order.
+    pub system_leads: bool,
 }
 
 /// Pages of the longest window of all.
@@ -100,6 +102,7 @@ struct View<'a> {
     /// Pages that were wanted so far.
     now: u32,
     sweeps: Sweeps,
+    system_leads: bool,
     /// Since the beginning.
     time: Duration,
 }
@@ -141,11 +144,10 @@ impl ReadAhead {
     /// `pages` is the length of the file. Adds the pages to read ahead, in the order in which they will be wanted.
     pub fn wanted(&mut self, page: u32, pages: u32, memory: &dyn Memory, ahead: &mut Vec<u32>) {
         self.passed.wanted = self.passed.wanted.saturating_add(1);
-        let Config { usable_bytes, memory_pages, sweeps } = self.config;
+        let Config { usable_bytes, memory_pages, sweeps, system_leads } = self.config;
         let longest = (memory_pages / 8).clamp(stream::FIRST_WINDOW, LONGEST_WINDOW);
-        let (usable, now) = (usable_bytes as usize, self.passed.wanted);
-        let view =
-            View { memory, pages, usable, memory_pages, longest, now, sweeps, time: self.began.elapsed() };
+        let (usable, now, time) = (usable_bytes as usize, self.passed.wanted, self.began.elapsed());
+        let view = View { memory, pages, usable, memory_pages, longest, now, sweeps, system_leads, time };
         let begin = ahead.len();
         self.mind.get_or_insert_default().wanted(page, &mut self.passed, &view, ahead);
         let mut place = begin;

@@ -12,7 +12,8 @@
 //! 2. For a page that comes from anywhere, and that the sweep had not reached, it goes on by [`FOR_A_JUMP`] pages: flash
 //!    reads half of them in the time of a random access. So a stream that stops has at worst taken three times as long.
 //!    For any other page it goes on by [`FOR_A_STEP`].
-//! 3. Where pages come in order, forward, it is never further ahead than the stream has come, nor than [`LONGEST_LEAD`].
+//! 3. Where pages come in order, forward, it is never further ahead than the stream has come, nor than [`LONGEST_LEAD`];
+//!    where the system reads ahead far enough by itself, that is left to it.
 //! 4. Where they come from anywhere, it only goes on while at least a [`WORTH`]th of what it has not reached is still to
 //!    come in the stream, as far as the tree tells; rows of an index do not tell, and count once they were a
 //!    [`FEW_ENTRIES`]th of the file.
@@ -92,7 +93,7 @@ impl Sweep {
             return;
         }
         if self.in_order == STEPS {
-            self.credit = if is_forward { self.lead(page, run, view) } else { 0 };
+            self.credit = if is_forward && !view.system_leads { self.lead(page, run, view) } else { 0 };
             return;
         }
         let is_jump = !is_step && !self.has_reached(page, view);
@@ -193,6 +194,7 @@ mod tests {
             longest: 125,
             now: 0,
             sweeps,
+            system_leads: false,
             time: Duration::ZERO,
         }
     }
@@ -273,6 +275,12 @@ mod tests {
             next = range.end;
         }
         assert!(next > pages - CHUNK);
+        let (mut sweep, mut view) = (Sweep::default(), view(pages, Sweeps::Always));
+        view.system_leads = true;
+        for (run, page) in (1..).zip(&wanted) {
+            sweep.follow(*page, run, || Some(20_000), &view);
+            assert_eq!(sweep.next(pages), None, "the system does that by itself");
+        }
     }
 
     #[test]

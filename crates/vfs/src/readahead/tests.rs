@@ -70,7 +70,12 @@ fn ahead_of(ahead: &mut ReadAhead, page: u32, memory: &dyn Memory) -> Vec<u32> {
 }
 
 fn new() -> ReadAhead {
-    ReadAhead::new(Config { usable_bytes: PAGE_BYTES as u32, memory_pages: 10_000, sweeps: Sweeps::Always })
+    ReadAhead::new(Config {
+        usable_bytes: PAGE_BYTES as u32,
+        memory_pages: 10_000,
+        sweeps: Sweeps::Always,
+        system_leads: false,
+    })
 }
 
 #[test]
@@ -267,7 +272,12 @@ fn calls() -> impl Strategy<Value = Calls> {
 
 /// Whatever happens, pages lie inside the file and windows have a limit.
 fn keep_the_limits(calls: Calls, memory: &Pages, usable_bytes: u32) -> Result<(), TestCaseError> {
-    let mut ahead = ReadAhead::new(Config { usable_bytes, memory_pages: 10_000, sweeps: Sweeps::Always });
+    let mut ahead = ReadAhead::new(Config {
+        usable_bytes,
+        memory_pages: 10_000,
+        sweeps: Sweeps::Always,
+        system_leads: false,
+    });
     for (passes, page, kind) in calls {
         if passes {
             ahead.passed(page, kind);

@@ -45,6 +45,8 @@ const PARTITIONS: usize = 4;
 const RUN_PAGES: u64 = 128;
 /// The part of the frames that connections may hold for themselves.
 const KEPT_SHARE: usize = 8;
+/// Bytes that the system reads ahead where nothing is gained by telling it of more.
+const FAR_ENOUGH: u64 = 1 << 20;
 /// Smallest pages that can be read past the system's cache.
 const DIRECT_BYTES: usize = 4096;
 /// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
@@ -76,6 +78,7 @@ pub struct Pages {
     /// The file where reads pass the system's cache, and when it is swept.
     file: Arc<dyn File>,
     sweeps: Sweeps,
+    system_leads: bool,
     stats: Arc<Page>,
     share: Arc<Share>,
     /// Pages that connections hold for themselves.
@@ -112,6 +115,7 @@ impl Pages {
             shift: setup.page_bytes.trailing_zeros(),
             direct: is_direct,
             sweeps: if is_direct { Sweeps::Never } else { sweeps(setup) },
+            system_leads: setup.file.own_read_ahead() >= FAR_ENOUGH,
             file: setup.file.clone(),
             stats: setup.stats.clone(),
             share: share.clone(),
@@ -188,6 +192,7 @@ impl Pages {
             usable_bytes: self.page_bytes() as u32 - reserved,
             memory_pages: u32::try_from(pages).unwrap_or(u32::MAX),
             sweeps: self.sweeps,
+            system_leads: self.system_leads,
         })
     }
 
