@@ -10,7 +10,7 @@ use super::{IoMethods, Sqlite3, Sqlite3File};
 use crate::capture::{Capture, Hears};
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
-use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
+use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -23,7 +23,7 @@ pub(crate) struct FileObject {
     header: Sqlite3File,
     api: &'static Api,
     vfs: Arc<Vfs>,
-    handle: Box<dyn Handle>,
+    handle: AnyHandle,
 }
 
 impl FileObject {
@@ -35,7 +35,7 @@ impl FileObject {
         file: *mut Sqlite3File,
         api: &'static Api,
         vfs: Arc<Vfs>,
-        handle: Box<dyn Handle>,
+        handle: AnyHandle,
         has_shared_memory: bool,
     ) {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
@@ -440,12 +440,55 @@ unsafe extern "C" fn fetch(
     bytes: c_int,
     page: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the file is ours; `page` can be written.
+    // SAFETY: the file is ours, SQLite does not call two methods of it at a time; `page` can be written.
+    unsafe {
+        let main = (*file.cast::<FileObject>()).handle.main();
+        match main.and_then(|main| main.fetch_kept(offset as u64, bytes as u32)) {
+            Some(found) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            None => fetch_in_memory(file, offset, bytes, page),
+        }
+    }
+}
+
+/// A page that the connection does not keep; apart, so that those that it does keep cost less.
+#[inline(never)]
+unsafe extern "C" fn fetch_in_memory(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
+    unsafe {
+        let main = (*file.cast::<FileObject>()).handle.main();
+        match main.and_then(|main| main.fetch_in_memory(offset as u64, bytes as u32)) {
+            Some(found) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            None => fetch_other(file, offset, bytes, page),
+        }
+    }
+}
+
+/// A page that is not in memory, and whatever else is out of the ordinary.
+#[cold]
+unsafe extern "C" fn fetch_other(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
     unsafe {
         *page = std::ptr::null_mut();
         with(file, |object| {
             let bytes = usize::try_from(bytes).unwrap_or(0);
-            if let Some(found) = object.handle.fetch(offset_of(offset), bytes) {
+            let main = object.handle.main();
+            if let Some(found) = main.and_then(|main| main.fetch(offset_of(offset), bytes)) {
                 *page = found.as_ptr().cast();
             }
             Ok(SQLITE_OK)
@@ -454,17 +497,14 @@ unsafe extern "C" fn fetch(
 }
 
 unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
-    if page.is_null() {
-        // That the file is about to change is a hint to those who map all of it.
-        return SQLITE_OK;
+    // Without a page it is only said that the file is about to change: a hint to those who map all of it.
+    if !page.is_null()
+        // SAFETY: as for `fetch`.
+        && let Some(main) = unsafe { (*file.cast::<FileObject>()).handle.main() }
+    {
+        main.unfetch(offset as u64);
     }
-    // SAFETY: the file is ours.
-    unsafe {
-        with(file, |object| {
-            object.handle.unfetch(offset_of(offset));
-            Ok(SQLITE_OK)
-        })
-    }
+    SQLITE_OK
 }
 
 static MAIN_METHODS: IoMethods = IoMethods {

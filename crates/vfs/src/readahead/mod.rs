@@ -66,7 +66,7 @@ pub trait Memory {
 }
 
 /// What does not change while a file is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of a page that b-trees use: its size without the reserved bytes at its end.
     pub usable_bytes: u32,
@@ -99,7 +99,7 @@ impl View<'_> {
 }
 
 /// Decides what to read ahead for one connection's file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReadAhead {
     config: Config,
     passed: Passed,
@@ -115,12 +115,20 @@ impl ReadAhead {
     /// SQLite got that page. `first_byte` is the page's: it tells b-tree pages apart.
     #[inline]
     pub fn passed(&mut self, page: u32, first_byte: u8) {
-        match first_byte {
-            node::TABLE_LEAF => (),
-            node::TABLE_INTERIOR | node::INDEX_INTERIOR => self.passed.interior(page),
-            node::INDEX_LEAF => self.passed.index_leaf(page),
-            _ => (),
+        // Leaves of tables come by most often.
+        if first_byte & LEAF != 0 {
+            if first_byte == node::INDEX_LEAF {
+                self.passed.index_leaf(page);
+            }
+        } else if first_byte == node::TABLE_INTERIOR || first_byte == node::INDEX_INTERIOR {
+            self.passed.interior(page);
         }
+    }
+
+    /// SQLite got an interior page.
+    #[inline]
+    pub fn passed_interior(&mut self, page: u32) {
+        self.passed.interior(page);
     }
 
     /// A page has to be read, or was read ahead and is used for the first time. To be called before it is read;
