@@ -154,6 +154,24 @@ unsafe extern "C" fn traced(
     statement: *mut c_void,
     detail: *mut c_void,
 ) -> c_int {
+    // SAFETY: `watch` has passed a capture that is alive; for this event the detail is the text of the statement.
+    unsafe {
+        let capture = &*context.cast::<Capture>();
+        if event == SQLITE_TRACE_STMT && !detail.is_null() && capture.sleeps_on(detail.cast()) {
+            return 0;
+        }
+        told(event, context, statement, detail)
+    }
+}
+
+/// As [`traced`], where SQLite should tell of statements.
+#[inline(never)]
+unsafe extern "C" fn told(
+    event: c_uint,
+    context: *mut c_void,
+    statement: *mut c_void,
+    detail: *mut c_void,
+) -> c_int {
     // SAFETY: `watch` has passed a capture that is alive.
     let capture = unsafe { &*context.cast::<Capture>() };
     if capture.is_busy() {
@@ -167,27 +185,32 @@ unsafe extern "C" fn traced(
         SQLITE_TRACE_PROFILE => capture.ended_quickly(running),
         _ => true,
     };
-    if done {
-        return 0;
+    if !done {
+        // SAFETY: as above.
+        unsafe { note(capture, event, running, detail) };
     }
-    let call = || {
-        match event {
-            SQLITE_TRACE_STMT if !detail.is_null() => {
-                // SAFETY: for this event the detail is the text of the statement.
-                let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
-                match capture.hears(sql) {
-                    // SAFETY: whoever calls us has our hook; the connection is alive.
-                    Some(hears) => unsafe { listen(capture, hears) },
-                    None => capture.started(running, sql),
-                }
+    0
+}
+
+/// SQLite tells of a statement of which something has to be noted.
+///
+/// # Safety
+/// As for [`traced`], which SQLite has called.
+#[inline(never)]
+unsafe fn note(capture: &Capture, event: c_uint, running: Running, detail: *mut c_void) {
+    let call = || match event {
+        SQLITE_TRACE_STMT => {
+            // SAFETY: for this event the detail is the text of the statement.
+            let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
+            if let Some(hears) = capture.started(running, sql) {
+                // SAFETY: whoever calls us has our hook; the connection is alive.
+                unsafe { listen(capture, hears) };
             }
-            SQLITE_TRACE_PROFILE => capture.ended(running),
-            _ => {}
         }
+        _ => capture.ended(running),
     };
     // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
     let _ = catch_unwind(AssertUnwindSafe(call));
-    0
 }
 
 /// Runs one call behind the boundary: panics become errors, errors become codes.
