@@ -22,7 +22,9 @@
 //! # Invariants
 //! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
 //!    the connection (`EXPLAIN`, reading bindings) calls them again; those calls return at once.
-//! 2. No statement of ours outlives a transaction: an application can close its connection at any moment that
+//! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
+//!    none is left open, so has every other (`rest`).
+//! 3. No statement of ours outlives a transaction: an application can close its connection at any moment that
 //!    it could without us.
 
 pub(crate) mod cause;
