@@ -489,3 +489,175 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
         assert!(other.is_autocommit() && other.close().is_ok(), "{end}");
     }
 }
+
+/// A connection that has only read for long is asked to tell less. What it writes after all is neither lost nor replayed
+/// wrongly, and soon captured again.
+#[test]
+fn who_writes_after_reading_for_long_hides_nothing() {
+    const LONG: i64 = 1100;
+    let (medium, vfs, db) = prepared("sla-reads");
+    // Figures are asked for elsewhere: that is no query.
+    let other = vfs.open("/app.db").unwrap();
+    let commits = || (stat(&other, "commits_statements"), stat(&other, "commits_pages"));
+    let read = |times: i64| {
+        let mut query = db.prepare_cached("SELECT count(*) FROM t WHERE id > ?1").unwrap();
+        for round in 0..times {
+            query.query_row([round], |row| row.get::<_, i64>(0)).unwrap();
+        }
+    };
+    let insert = || db.execute("INSERT INTO t(v, w) VALUES(?1, zeroblob(8))", [1]).unwrap();
+    let check = |step: &str| {
+        assert_eq!(after_cut(&format!("sla-reads-{step}"), &medium), rows(&db), "{step}");
+    };
+    insert();
+    // So often that from then on it takes four times as many.
+    read(LONG);
+    let before = commits();
+    insert();
+    assert_eq!(commits(), (before.0, before.1 + 1), "its end is not told");
+    check("first");
+    for _ in 0..20 {
+        insert();
+    }
+    let before = commits();
+    insert();
+    assert_eq!(commits(), (before.0 + 1, before.1));
+    read(LONG);
+    insert();
+    assert_eq!(commits(), (before.0 + 2, before.1), "too few to rest again");
+
+    // A transaction that begins with a promise to read is captured from its first statement on.
+    read(4 * LONG);
+    db.execute_batch("BEGIN").unwrap();
+    read(3);
+    insert();
+    insert();
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(commits(), (before.0 + 3, before.1));
+    check("begin");
+    // Not where pages are changed in it by something else.
+    read(4 * LONG);
+    db.execute_batch("BEGIN").unwrap();
+    write_blob(&db, b"blob");
+    insert();
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(commits(), (before.0 + 3, before.1 + 1));
+    check("blob");
+    for _ in 0..20 {
+        insert();
+    }
+
+    // One that has read for long first is lost, with what is changed past it.
+    let before = commits();
+    db.execute_batch("BEGIN").unwrap();
+    read(17 * LONG);
+    write_blob(&db, b"more");
+    insert();
+    db.execute_batch("SAVEPOINT s; DELETE FROM t WHERE id = 3; ROLLBACK TO s; RELEASE s").unwrap();
+    insert();
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(commits(), (before.0, before.1 + 1));
+    check("transaction");
+}
+
+/// A function that changes the database.
+unsafe extern "C" fn change(
+    context: *mut ffi::sqlite3_context,
+    _count: std::ffi::c_int,
+    _values: *mut *mut ffi::sqlite3_value,
+) {
+    // SAFETY: SQLite calls this from a statement of the connection.
+    unsafe {
+        let db = ffi::sqlite3_context_db_handle(context);
+        let sql = c"INSERT INTO t(v) VALUES(77)".as_ptr();
+        let code = ffi::sqlite3_exec(db, sql, None, std::ptr::null_mut(), std::ptr::null_mut());
+        ffi::sqlite3_result_int(context, code);
+    }
+}
+
+/// What was left open, and what ran inside of something else, while ends were not told.
+#[test]
+fn what_was_open_while_a_connection_rested_is_noticed() {
+    let (medium, vfs, db) = prepared("sla-open");
+    db.execute_batch(
+        "CREATE TABLE u(id INTEGER PRIMARY KEY, a); INSERT INTO u VALUES(1, 0);
+         INSERT INTO t(v) VALUES(1), (2), (3);
+         CREATE TRIGGER r AFTER INSERT ON t BEGIN UPDATE u SET a = a + 1 WHERE id = 1; END",
+    )
+    .unwrap();
+    let other = vfs.open("/app.db").unwrap();
+    let commits = || (stat(&other, "commits_statements"), stat(&other, "commits_pages"));
+    let insert = || db.execute("INSERT INTO t(v) VALUES(?1)", [1]).unwrap();
+    let check = |step: &str| {
+        assert_eq!(after_cut(&format!("sla-open-{step}"), &medium), rows(&db), "{step}");
+    };
+    for _ in 0..2 {
+        insert();
+    }
+    let mut query = db.prepare("SELECT count(*) FROM t").unwrap();
+    let mut read = |times: i64| {
+        for _ in 0..times {
+            query.query_row([], |row| row.get::<_, i64>(0)).unwrap();
+        }
+    };
+    read(1100);
+    let mut cursor = db.prepare("SELECT id FROM t").unwrap();
+    let mut open = cursor.query([]).unwrap();
+    assert!(open.next().unwrap().is_some());
+    let before = commits();
+    // The first ends the rest, and has a trigger; the others find the cursor.
+    for _ in 0..3 {
+        insert();
+    }
+    assert_eq!(commits(), (before.0, before.1 + 3));
+    check("cursor");
+    drop(open);
+    for _ in 0..40 {
+        insert();
+    }
+    let before = commits();
+    insert();
+    assert_eq!(commits(), (before.0 + 1, before.1));
+
+    // Rows of a change that are still to be fetched are a statement that is open.
+    read(5000);
+    {
+        let mut change = db.prepare("UPDATE t SET v = 7 WHERE id < 3 RETURNING id").unwrap();
+        let mut change = change.query([]).unwrap();
+        assert!(change.next().unwrap().is_some());
+        insert();
+        assert!(change.next().unwrap().is_some());
+    }
+    check("rows");
+    for _ in 0..300 {
+        insert();
+    }
+
+    // A function of the application's that writes.
+    // SAFETY: the connection is alive, and the function is gone before it is.
+    let created = unsafe {
+        ffi::sqlite3_create_function_v2(
+            db.handle(),
+            c"change".as_ptr(),
+            0,
+            ffi::SQLITE_UTF8,
+            std::ptr::null_mut(),
+            Some(change),
+            None,
+            None,
+            None,
+        )
+    };
+    assert_eq!(created, ffi::SQLITE_OK);
+    read(20_000);
+    assert_eq!(db.query_row("SELECT change()", [], |row| row.get::<_, i32>(0)), Ok(0));
+    insert();
+    check("inner");
+    for _ in 0..300 {
+        insert();
+    }
+    let before = commits();
+    insert();
+    assert_eq!(commits(), (before.0 + 1, before.1));
+    check("last");
+}

@@ -47,8 +47,20 @@ impl Place {
 
     /// # Safety
     /// It comes from [`Place::into_raw`].
+    #[inline]
     pub unsafe fn from_raw(raw: NonNull<()>) -> Place {
         Place(raw.cast())
+    }
+
+    /// Whether nobody is changing a page that the caller holds, and it is what the file says. If so, what the last change
+    /// has made is seen.
+    ///
+    /// # Safety
+    /// The pool that it is from is still there.
+    #[inline]
+    pub unsafe fn is_steady(self) -> bool {
+        // SAFETY: states live as long as their pool, and do not move.
+        unsafe { self.0.as_ref() }.is_steady()
     }
 }
 
@@ -99,17 +111,6 @@ impl Pool {
     pub unsafe fn let_go_at(&self, place: Place) {
         // SAFETY: states live as long as their pool, and do not move.
         unsafe { place.0.as_ref() }.let_go();
-    }
-
-    /// Whether nobody is changing a page that the caller holds, and which the file still has. If so, what the last change
-    /// has made is seen.
-    ///
-    /// # Safety
-    /// The place is the page's, and this pool's.
-    #[inline]
-    pub unsafe fn is_steady(&self, page: u64, place: Place) -> bool {
-        // SAFETY: as above.
-        page < self.pages() && unsafe { place.0.as_ref() }.is_steady()
     }
 
     /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
@@ -164,7 +165,7 @@ impl Pool {
             match latch.frame {
                 Some((frame, holds)) if holds > 0 => {
                     self.put(frame, &vec![0; self.shared.page_bytes]);
-                    self.shared.stale.store(true, Ordering::Release);
+                    self.spoil(&latch);
                 }
                 Some(_) => self.forget_latched(latch),
                 None => {}
@@ -218,10 +219,15 @@ impl Pool {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
     }
 
+    fn spoil(&self, latch: &Latches<'_>) {
+        latch.state.spoil();
+        self.shared.stale.store(true, Ordering::Release);
+    }
+
     fn forget_latched(&self, latch: Latches<'_>) {
         let frame = latch.state.forget_latched();
         if frame.is_none() {
-            self.shared.stale.store(true, Ordering::Release);
+            self.spoil(&latch);
         }
         drop(latch);
         if let Some(frame) = frame {

@@ -10,6 +10,7 @@
 //! bit  53      WRITING   one writer has it, and nobody else may look
 //! bit  54      CLEANING  the cleaner has it: its bytes are on their way to the medium
 //! bit  55      LATCHED   somebody writes the page on the medium, in memory or not: no new holds, no reads
+//! bit  56      SPOILED   held when it should have gone: its bytes are not what the medium has, until it goes
 //!
 //!   EMPTY --begin--> READING --ready--> READY <--hold / let go--> READY, held
 //!     ^ |               |              ^  |  ^ \--write / written--> READY, dirty
@@ -43,6 +44,9 @@ const DIRTY: u64 = 1 << 52;
 const WRITING: u64 = 1 << 53;
 const CLEANING: u64 = 1 << 54;
 const LATCHED: u64 = 1 << 55;
+const SPOILED: u64 = 1 << 56;
+/// The bits from here on are those of pages that must not be looked at again by those who hold them.
+const NOT_STEADY: u32 = 55;
 
 /// Most times that the clock's hand spares a page that is not used again.
 pub(super) const MOST_USAGE: usize = (USAGE / USE) as usize;
@@ -162,11 +166,13 @@ impl<W: Word> State<W> {
     fn hold_with(&self, not: u64, usage: u64) -> Option<u32> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if word & FRAME == 0 || word & not != 0 || word & HOLDS == HOLDS {
+            // One hold too many would carry into READING.
+            let held = word + HOLD;
+            if word & FRAME == 0 || (word | held) & (not | READING) != 0 {
                 return None;
             }
-            let used = if word & USAGE == USAGE { 0 } else { usage };
-            match self.0.swap_if(word, word + HOLD + used, Ordering::Acquire) {
+            let used = if word & USAGE == USAGE { held } else { held + usage };
+            match self.0.swap_if(word, used, Ordering::Acquire) {
                 Ok(_) => return Some(frame_of(word)),
                 Err(now) => word = now,
             }
@@ -231,10 +237,15 @@ impl<W: Word> State<W> {
         self.0.fetch_and(!CLEANING, Ordering::Release);
     }
 
-    /// Whether nobody latches a page that the caller holds.
+    /// Whether nobody latches a page that the caller holds, and nobody who did has left it as it should not be.
     #[inline]
     pub fn is_steady(&self) -> bool {
-        self.0.load(Ordering::Acquire) & LATCHED == 0
+        self.0.load(Ordering::Acquire) >> NOT_STEADY == 0
+    }
+
+    /// A page that is latched, and held, cannot be made what it should be. Whoever finds it unlatched finds that, too.
+    pub fn spoil(&self) {
+        self.0.fetch_or(SPOILED, Ordering::Relaxed);
     }
 
     pub fn look(&self) -> Found {
@@ -465,6 +476,7 @@ mod tests {
             (None, None, None, None)
         );
         assert_eq!((state.forget_latched(), state.evict(5)), (None, false));
+        assert!(!state.is_steady());
         state.let_go();
         assert!((0..10).all(|_| !state.evict(5)));
         assert_eq!(state.forget_latched(), Some(5));
@@ -473,6 +485,22 @@ mod tests {
         assert_eq!(state.look(), Found::Empty);
         state.begin(1, false);
         assert_eq!(state.latch(), Latched::Busy);
+    }
+
+    #[test]
+    fn a_page_is_spoiled_until_it_goes() {
+        let state = ready(2);
+        state.hold().unwrap();
+        assert!(state.is_steady());
+        assert_eq!(state.latch(), Latched::Frame(2, 1));
+        state.spoil();
+        state.unlatch();
+        assert!(!state.is_steady());
+        state.let_go();
+        assert_eq!(state.forget(), Forgotten::Frame(2, false));
+        state.begin(3, false);
+        state.ready();
+        assert!(state.is_steady());
     }
 
     #[test]

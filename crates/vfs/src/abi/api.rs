@@ -180,6 +180,7 @@ api! {
     177 vtab_config: unsafe extern "C" fn(*mut Sqlite3, c_int, ...) -> c_int,
     179 close_v2: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     180 db_filename: unsafe extern "C" fn(*mut Sqlite3, *const c_char) -> *const c_char,
+    184 stmt_busy: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     185 stmt_readonly: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     189 uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
     191 wal_checkpoint_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_int, *mut c_int) -> c_int,

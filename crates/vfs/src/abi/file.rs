@@ -10,7 +10,7 @@ use super::{IoMethods, Sqlite3, Sqlite3File};
 use crate::capture::{Capture, Hears};
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
-use crate::vfs::handle::{Control, Handle, Handled, PragmaCall};
+use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -23,7 +23,7 @@ pub(crate) struct FileObject {
     header: Sqlite3File,
     api: &'static Api,
     vfs: Arc<Vfs>,
-    handle: Box<dyn Handle>,
+    handle: AnyHandle,
 }
 
 impl FileObject {
@@ -35,7 +35,7 @@ impl FileObject {
         file: *mut Sqlite3File,
         api: &'static Api,
         vfs: Arc<Vfs>,
-        handle: Box<dyn Handle>,
+        handle: AnyHandle,
         has_shared_memory: bool,
     ) {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
@@ -154,6 +154,24 @@ unsafe extern "C" fn traced(
     statement: *mut c_void,
     detail: *mut c_void,
 ) -> c_int {
+    // SAFETY: `watch` has passed a capture that is alive; for this event the detail is the text of the statement.
+    unsafe {
+        let capture = &*context.cast::<Capture>();
+        if event == SQLITE_TRACE_STMT && !detail.is_null() && capture.sleeps_on(detail.cast()) {
+            return 0;
+        }
+        told(event, context, statement, detail)
+    }
+}
+
+/// As [`traced`], where SQLite should tell of statements.
+#[inline(never)]
+unsafe extern "C" fn told(
+    event: c_uint,
+    context: *mut c_void,
+    statement: *mut c_void,
+    detail: *mut c_void,
+) -> c_int {
     // SAFETY: `watch` has passed a capture that is alive.
     let capture = unsafe { &*context.cast::<Capture>() };
     if capture.is_busy() {
@@ -167,27 +185,32 @@ unsafe extern "C" fn traced(
         SQLITE_TRACE_PROFILE => capture.ended_quickly(running),
         _ => true,
     };
-    if done {
-        return 0;
+    if !done {
+        // SAFETY: as above.
+        unsafe { note(capture, event, running, detail) };
     }
-    let call = || {
-        match event {
-            SQLITE_TRACE_STMT if !detail.is_null() => {
-                // SAFETY: for this event the detail is the text of the statement.
-                let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
-                match capture.hears(sql) {
-                    // SAFETY: whoever calls us has our hook; the connection is alive.
-                    Some(hears) => unsafe { listen(capture, hears) },
-                    None => capture.started(running, sql),
-                }
+    0
+}
+
+/// SQLite tells of a statement of which something has to be noted.
+///
+/// # Safety
+/// As for [`traced`], which SQLite has called.
+#[inline(never)]
+unsafe fn note(capture: &Capture, event: c_uint, running: Running, detail: *mut c_void) {
+    let call = || match event {
+        SQLITE_TRACE_STMT => {
+            // SAFETY: for this event the detail is the text of the statement.
+            let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
+            if let Some(hears) = capture.started(running, sql) {
+                // SAFETY: whoever calls us has our hook; the connection is alive.
+                unsafe { listen(capture, hears) };
             }
-            SQLITE_TRACE_PROFILE => capture.ended(running),
-            _ => {}
         }
+        _ => capture.ended(running),
     };
     // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
     let _ = catch_unwind(AssertUnwindSafe(call));
-    0
 }
 
 /// Runs one call behind the boundary: panics become errors, errors become codes.
@@ -440,12 +463,55 @@ unsafe extern "C" fn fetch(
     bytes: c_int,
     page: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the file is ours; `page` can be written.
+    // SAFETY: the file is ours, SQLite does not call two methods of it at a time; `page` can be written.
+    unsafe {
+        let main = (*file.cast::<FileObject>()).handle.main();
+        match main.and_then(|main| main.fetch_kept(offset as u64, bytes as u32)) {
+            Some(found) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            None => fetch_in_memory(file, offset, bytes, page),
+        }
+    }
+}
+
+/// A page that the connection does not keep; apart, so that those that it does keep cost less.
+#[inline(never)]
+unsafe extern "C" fn fetch_in_memory(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
+    unsafe {
+        let main = (*file.cast::<FileObject>()).handle.main();
+        match main.and_then(|main| main.fetch_in_memory(offset as u64, bytes as u32)) {
+            Some(found) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            None => fetch_other(file, offset, bytes, page),
+        }
+    }
+}
+
+/// A page that is not in memory, and whatever else is out of the ordinary.
+#[cold]
+unsafe extern "C" fn fetch_other(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
     unsafe {
         *page = std::ptr::null_mut();
         with(file, |object| {
             let bytes = usize::try_from(bytes).unwrap_or(0);
-            if let Some(found) = object.handle.fetch(offset_of(offset), bytes) {
+            let main = object.handle.main();
+            if let Some(found) = main.and_then(|main| main.fetch(offset_of(offset), bytes)) {
                 *page = found.as_ptr().cast();
             }
             Ok(SQLITE_OK)
@@ -454,17 +520,14 @@ unsafe extern "C" fn fetch(
 }
 
 unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
-    if page.is_null() {
-        // That the file is about to change is a hint to those who map all of it.
-        return SQLITE_OK;
+    // Without a page it is only said that the file is about to change: a hint to those who map all of it.
+    if !page.is_null()
+        // SAFETY: as for `fetch`.
+        && let Some(main) = unsafe { (*file.cast::<FileObject>()).handle.main() }
+    {
+        main.unfetch(offset as u64);
     }
-    // SAFETY: the file is ours.
-    unsafe {
-        with(file, |object| {
-            object.handle.unfetch(offset_of(offset));
-            Ok(SQLITE_OK)
-        })
-    }
+    SQLITE_OK
 }
 
 static MAIN_METHODS: IoMethods = IoMethods {

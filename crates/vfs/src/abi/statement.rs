@@ -139,6 +139,24 @@ impl Db {
         count(SQLITE_DBSTATUS_CACHE_HIT) + count(SQLITE_DBSTATUS_CACHE_MISS)
     }
 
+    /// Whether a statement has started and not ended, but for one; one that is not run by steps, as for a blob handle, counts,
+    /// too.
+    pub(crate) fn has_open_statement_but(self, one: Running) -> bool {
+        let mut statement = std::ptr::null_mut();
+        loop {
+            // SAFETY: the connection is alive, and so are its statements while its thread is here.
+            unsafe {
+                statement = (self.api.next_stmt)(self.raw, statement);
+                if statement.is_null() {
+                    return false;
+                }
+                if statement as usize != one.id() && (self.api.stmt_busy)(statement) != 0 {
+                    return true;
+                }
+            }
+        }
+    }
+
     /// The connection's last error message.
     pub(crate) fn message(self) -> String {
         // SAFETY: the connection is alive; the text is copied at once.

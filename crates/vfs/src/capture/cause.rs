@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Cause {
-    /// Something wrote pages outside the statements that were seen: a blob handle, the backup interface, or
-    /// an application that has taken the trace hook.
+    /// Something wrote pages outside the statements that were seen: a blob handle, the backup interface, an
+    /// application that has taken the trace hook, or a connection that had only read for long.
     NotSeen,
     /// It is the connection's first, which began before the log was open.
     Opening,

@@ -11,6 +11,7 @@
 //! | `verdict` | whether a statement can be replayed |
 //! | `record` | the bytes of a captured transaction |
 //! | `cause` | why a transaction is written as pages |
+//! | `rest` | what SQLite is asked to tell of |
 //!
 //! # What it promises
 //! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in
@@ -21,11 +22,14 @@
 //! # Invariants
 //! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
 //!    the connection (`EXPLAIN`, reading bindings) calls them again; those calls return at once.
-//! 2. No statement of ours outlives a transaction: an application can close its connection at any moment that
+//! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
+//!    none is left open, so has every other (`rest`).
+//! 3. No statement of ours outlives a transaction: an application can close its connection at any moment that
 //!    it could without us.
 
 pub(crate) mod cause;
 pub(crate) mod record;
+mod rest;
 mod verdict;
 
 use crate::abi::api::Api;
@@ -35,6 +39,8 @@ use crate::vfs::writers::WriterId;
 use cause::Cause;
 use litefoot_engine::sync::{Mutex, MutexGuard};
 use record::{Captured, Checks, Settings, Text, put_value};
+pub(crate) use rest::Hears;
+use rest::Rest;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -57,9 +63,6 @@ const LESS_BITS: u32 = 2;
 const MOST_LESS_BITS: u32 = 5;
 const RETRIED: u32 = 16;
 
-/// Statements without a log after which SQLite is asked for less.
-const FEW_RESTING: u32 = 16;
-
 /// What a connection's own cache is made to hold.
 const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
 /// Statements that may be in the way of that.
@@ -70,15 +73,6 @@ const CACHE_ATTEMPTS: u32 = 3;
 const WITHOUT_LOG: u8 = 0;
 const WITH_LOG: u8 = 1;
 const BY_APPLICATION: u8 = 2;
-
-/// What SQLite is to tell of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hears {
-    /// Statements that start and that end.
-    All,
-    /// Statements that start.
-    Starts,
-}
 
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
@@ -102,10 +96,8 @@ pub(crate) struct Capture {
     cache_attempts: AtomicU32,
     /// What SQLite was told of how many changed pages to keep.
     spill: AtomicU8,
-    /// Statements that started since there is nothing to capture: the database has no write-ahead log.
-    resting: AtomicU32,
-    /// Whether SQLite does not tell of the ends of statements.
-    no_ends: AtomicBool,
+    /// What SQLite is asked to tell of.
+    rest: Rest,
     /// Whether the state is such that a query need not be noted in it.
     ready: AtomicBool,
     /// The query that runs without being noted there; 0 for none. Whoever looks at the state notes it first.
@@ -173,6 +165,12 @@ impl State {
         self.open.is_empty() && self.captured.statements.is_empty()
     }
 
+    /// Settings may have changed unseen.
+    fn forget_verdicts(&mut self) {
+        self.settings = None;
+        self.verdicts.clear();
+    }
+
     /// A query runs of which nothing else has to be noted.
     fn run_alone(&mut self, statement: usize) {
         self.open.push(statement);
@@ -231,8 +229,7 @@ impl Capture {
             barred: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
             spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
-            resting: AtomicU32::new(0),
-            no_ends: AtomicBool::new(false),
+            rest: Rest::default(),
             ready: AtomicBool::new(false),
             quick: AtomicUsize::new(0),
             lost: AtomicBool::new(false),
@@ -327,67 +324,31 @@ impl Capture {
         free
     }
 
-    /// What SQLite should tell of from now on, where that changes. What it is asked for costs each statement some time,
-    /// and without a log is of no use. The statement that finds a log again is not captured, and it must not be the
-    /// trigger of one, which begins with a comment: its end would never be told.
-    pub fn hears(&self, sql: &[u8]) -> Option<Hears> {
-        let resting = self.resting.load(Ordering::Relaxed);
-        let no_ends = self.no_ends.load(Ordering::Relaxed);
-        if no_ends && !sql.starts_with(b"--") && self.database.has_wal() {
-            self.no_ends.store(false, Ordering::Relaxed);
-            self.resting.store(0, Ordering::Relaxed);
-            return Some(Hears::All);
-        }
-        if !no_ends && resting > FEW_RESTING {
-            self.no_ends.store(true, Ordering::Relaxed);
-            return Some(Hears::Starts);
-        }
-        None
-    }
-
-    /// A statement starts: whether there is nothing to capture, and nothing was left over. Others may make a
-    /// write-ahead log, or remove it, at any time between transactions.
-    #[inline]
-    fn rests(&self, has_log: bool) -> bool {
-        if self.no_ends.load(Ordering::Relaxed) {
-            return true;
-        }
-        if has_log {
-            self.resting.store(0, Ordering::Relaxed);
-            return false;
-        }
-        self.rest()
-    }
-
-    fn rest(&self) -> bool {
-        if self.resting.load(Ordering::Relaxed) == 0 {
-            let mut state = self.state();
-            if !state.open.is_empty() {
-                return false;
-            }
-            self.begin(&mut state);
-            state.cause = Some(Cause::Opening);
-            state.accesses = None;
-            self.shows_nothing.store(false, Ordering::Relaxed);
-            self.note_ready(&mut state);
-        }
-        self.resting.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
-    /// A statement starts: `true` where that is all there is to be known of it. This is the way of every point query.
+    /// A statement starts: whether the connection rests, and nothing is to be known of it. This is the way of every point
+    /// query of a connection that only reads.
     ///
     /// # Safety
     /// `sql` is a text that ends with a zero.
     #[inline]
+    pub unsafe fn sleeps_on(&self, sql: *const u8) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.rest.lasts(self.database.wal_generation(), sql) }
+    }
+
+    /// The same where the connection does not rest, or perhaps no longer: `true` where that is all there is to be known of
+    /// the statement.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline]
     pub unsafe fn started_quickly(&self, statement: Running, sql: *const u8) -> bool {
+        if !self.rest.is_over() {
+            return false;
+        }
         let has_log = self.database.has_wal();
         let told = if has_log { WITHOUT_LOG } else { WITH_LOG };
         if self.cache_attempts.load(Ordering::Relaxed) > 0 || self.spill.load(Ordering::Relaxed) == told {
             return false;
-        }
-        if self.no_ends.load(Ordering::Relaxed) {
-            return !has_log;
         }
         if self.lost.load(Ordering::Relaxed) && self.is_of_no_account(statement) {
             self.unnoted.store(statement.id(), Ordering::Relaxed);
@@ -395,11 +356,12 @@ impl Capture {
         }
         let is_ready = has_log
             && self.ready.load(Ordering::Relaxed)
-            && self.resting.load(Ordering::Relaxed) == 0
+            && !self.rest.is_logless()
             && self.quick.load(Ordering::Relaxed) == 0
             && self.owes.load(Ordering::Relaxed) == 0;
         // SAFETY: by contract.
-        let alone = is_ready && unsafe { begins_with_select(sql) } && statement.is_read_only();
+        let is_query = is_ready && unsafe { begins_with_select(sql) } && statement.is_read_only();
+        let alone = is_query && self.rest.count_query(self.database.queries_before_rest());
         if alone {
             self.quick.store(statement.id(), Ordering::Relaxed);
         }
@@ -455,31 +417,36 @@ impl Capture {
         self.lost.store(state.writing && state.cause.is_some(), Ordering::Relaxed);
     }
 
-    /// A statement starts.
-    pub fn started(&self, statement: Running, sql: &[u8]) {
+    /// A statement starts. Answers what SQLite should tell of from now on, where that changes.
+    pub fn started(&self, statement: Running, sql: &[u8]) -> Option<Hears> {
         if !self.enter() {
-            return;
+            return None;
         }
         // Should its end never have been told, this may be another at its address.
         self.unnoted.store(0, Ordering::Relaxed);
         self.settle_cache();
-        // Looked at once: the two must not see different modes.
-        let has_log = self.database.has_wal();
+        // Looked at once: all must see the same mode.
+        let generation = self.database.wal_generation();
+        let has_log = generation & 1 == 1;
         self.settle_spill(has_log);
-        if self.rests(has_log) {
-            self.busy.store(false, Ordering::Relaxed);
-            return;
-        }
-        let mut state = self.state();
-        self.start(&mut state, statement, sql);
-        self.note_ready(&mut state);
-        drop(state);
+        let hears = match self.rests_or_wakes(statement, sql, generation) {
+            Some(hears) => hears,
+            None => {
+                if !self.is_without_log(has_log) {
+                    let mut state = self.state();
+                    self.start(&mut state, statement, sql);
+                    self.note_ready(&mut state);
+                }
+                None
+            }
+        };
         self.busy.store(false, Ordering::Relaxed);
+        hears
     }
 
     /// A statement has ended.
     pub fn ended(&self, statement: Running) {
-        if self.resting.load(Ordering::Relaxed) > 0 || !self.enter() {
+        if self.rest.is_logless() || !self.enter() {
             return;
         }
         let mut state = self.state();
@@ -502,7 +469,7 @@ impl Capture {
         // The hook was taken by the application; then nothing of ours may be left in its connection.
         if state.open.is_empty() {
             state.helper = None;
-            if self.resting.load(Ordering::Relaxed) == 0 {
+            if !self.rest.is_logless() {
                 state.cause = Some(Cause::NotSeen);
             }
         }
@@ -520,6 +487,9 @@ impl Capture {
             state.cause.get_or_insert(Cause::NotSeen);
         }
         if let Some(cause) = state.cause {
+            if self.rest.has_cost() {
+                self.database.rest_later();
+            }
             return Err(cause);
         }
         state.oversized = 0;
@@ -583,6 +553,11 @@ impl Capture {
             // A trigger of the statement.
             return;
         }
+        if self.rest.is_unsure() && sql.starts_with(b"--") {
+            // Perhaps one of a statement whose end is not told.
+            state.cause.get_or_insert(Cause::NotSeen);
+            return;
+        }
         let Some(wal) = self.database.wal() else {
             self.begin(state);
             state.cause = Some(Cause::Opening);
@@ -592,7 +567,7 @@ impl Capture {
         if !std::mem::replace(&mut state.told, true) {
             self.take_over_checkpoints();
         }
-        let outermost = state.open.is_empty();
+        let outermost = state.open.is_empty() && !self.may_meet_others(statement);
         let autocommit = self.db.is_autocommit();
         let fresh = autocommit && outermost;
         if fresh {
@@ -615,6 +590,9 @@ impl Capture {
             return;
         };
         let read_only = statement.is_read_only();
+        if !read_only {
+            self.rest.note_writer();
+        }
         if state.schema != wal.schema() {
             state.schema = wal.schema();
             state.verdicts.clear();
@@ -686,6 +664,7 @@ impl Capture {
 
     /// A transaction begins.
     fn begin(&self, state: &mut State) {
+        self.rest.begin();
         let changes = self.db.total_changes();
         let earlier =
             state.unchecked.take().map(|number| (number, changes.wrapping_sub(state.changes_before)));

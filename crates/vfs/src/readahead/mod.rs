@@ -74,7 +74,7 @@ pub trait Memory {
 }
 
 /// What does not change while a file is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of a page that b-trees use: its size without the reserved bytes at its end.
     pub usable_bytes: u32,
@@ -115,29 +115,38 @@ impl View<'_> {
 }
 
 /// Decides what to read ahead for one connection's file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReadAhead {
     config: Config,
     passed: Passed,
     mind: Option<Box<Mind>>,
-    began: Instant,
+    /// When the first page was wanted.
+    began: Option<Instant>,
 }
 
 impl ReadAhead {
     /// One that has seen nothing.
     pub fn new(config: Config) -> ReadAhead {
-        ReadAhead { config, passed: Passed::default(), mind: None, began: Instant::now() }
+        ReadAhead { config, passed: Passed::default(), mind: None, began: None }
     }
 
     /// SQLite got that page. `first_byte` is the page's: it tells b-tree pages apart.
     #[inline]
     pub fn passed(&mut self, page: u32, first_byte: u8) {
-        match first_byte {
-            node::TABLE_LEAF => (),
-            node::TABLE_INTERIOR | node::INDEX_INTERIOR => self.passed.interior(page),
-            node::INDEX_LEAF => self.passed.index_leaf(page),
-            _ => (),
+        // Leaves of tables come by most often.
+        if first_byte & LEAF != 0 {
+            if first_byte == node::INDEX_LEAF {
+                self.passed.index_leaf(page);
+            }
+        } else if first_byte == node::TABLE_INTERIOR || first_byte == node::INDEX_INTERIOR {
+            self.passed.interior(page);
         }
+    }
+
+    /// SQLite got an interior page.
+    #[inline]
+    pub fn passed_interior(&mut self, page: u32) {
+        self.passed.interior(page);
     }
 
     /// A page has to be read, or was read ahead and is used for the first time. To be called before it is read;
@@ -146,7 +155,11 @@ impl ReadAhead {
         self.passed.wanted = self.passed.wanted.saturating_add(1);
         let Config { usable_bytes, memory_pages, sweeps, system_leads } = self.config;
         let longest = (memory_pages / 8).clamp(stream::FIRST_WINDOW, LONGEST_WINDOW);
-        let (usable, now, time) = (usable_bytes as usize, self.passed.wanted, self.began.elapsed());
+        let (usable, now, time) = (
+            usable_bytes as usize,
+            self.passed.wanted,
+            self.began.get_or_insert_with(Instant::now).elapsed(),
+        );
         let view = View { memory, pages, usable, memory_pages, longest, now, sweeps, system_leads, time };
         let begin = ahead.len();
         self.mind.get_or_insert_default().wanted(page, &mut self.passed, &view, ahead);

@@ -52,7 +52,7 @@ pub(super) struct Passed {
 impl Passed {
     #[inline]
     pub fn interior(&mut self, page: u32) {
-        if self.interior[self.interior_at] != page {
+        if self.interior[self.interior_at % RING] != page {
             self.interior_at = (self.interior_at + 1) % RING;
             self.interior[self.interior_at] = page;
         }
@@ -60,7 +60,7 @@ impl Passed {
 
     #[inline]
     pub fn index_leaf(&mut self, page: u32) {
-        if self.leaves[self.leaves_at].page != page {
+        if self.leaves[self.leaves_at % LEAVES].page != page {
             self.leaves_at = (self.leaves_at + 1) % LEAVES;
             self.leaves[self.leaves_at] = IndexLeaf { page, since: self.wanted, tries: 0 };
         }

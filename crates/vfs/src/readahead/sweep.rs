@@ -50,8 +50,9 @@ const FAST: Duration = Duration::from_micros(8);
 const TIMED: u32 = 256;
 
 /// When files are swept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sweeps {
+    #[default]
     /// Never: reads do not pass the system's cache.
     Never,
     /// Where it pays; pages from anywhere only in a file of so many pages, at most.

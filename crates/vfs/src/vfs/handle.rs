@@ -4,12 +4,13 @@
 //! calls into these methods and errors into result codes.
 
 use super::lock::Level;
+use super::main_file::MainFile;
+use super::session::Session;
 use crate::error::{Error, Result};
 use std::ffi::c_int;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-use super::session::Session;
 
 /// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
 pub enum Control<'a> {
@@ -107,16 +108,56 @@ pub trait Handle: Send {
     }
     /// Memory barrier.
     fn shm_barrier(&mut self) {}
-    /// The address of `bytes` at `offset`, where they are one page that can be had in memory; it stays until
-    /// [`Handle::unfetch`].
-    fn fetch(&mut self, _offset: u64, _bytes: usize) -> Option<NonNull<u8>> {
-        None
-    }
-    /// The page at `offset` that was fetched is not looked at any more.
-    fn unfetch(&mut self, _offset: u64) {}
     /// Stops using the wal-index.
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
         Ok(())
+    }
+}
+
+/// Any of them. One on a main database file is known for what it is: SQLite asks it for pages all the time.
+pub(crate) enum AnyHandle {
+    /// On a main database file.
+    Main(Box<MainFile>),
+    /// On anything else.
+    Other(Box<dyn Handle>),
+}
+
+impl AnyHandle {
+    /// Closes the file.
+    pub fn close(self) -> Result<()> {
+        match self {
+            AnyHandle::Main(main) => main.close(),
+            AnyHandle::Other(other) => other.close(),
+        }
+    }
+
+    /// The handle on a main database file, where it is one.
+    #[inline]
+    pub fn main(&mut self) -> Option<&mut MainFile> {
+        match self {
+            AnyHandle::Main(main) => Some(main),
+            AnyHandle::Other(_) => None,
+        }
+    }
+}
+
+impl Deref for AnyHandle {
+    type Target = dyn Handle;
+
+    fn deref(&self) -> &(dyn Handle + 'static) {
+        match self {
+            AnyHandle::Main(main) => &**main,
+            AnyHandle::Other(other) => &**other,
+        }
+    }
+}
+
+impl DerefMut for AnyHandle {
+    fn deref_mut(&mut self) -> &mut (dyn Handle + 'static) {
+        match self {
+            AnyHandle::Main(main) => &mut **main,
+            AnyHandle::Other(other) => &mut **other,
+        }
     }
 }
 

@@ -26,16 +26,30 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Pages that one connection keeps, at most.
-const SLOTS: usize = 16;
+/// Pages that one connection keeps, at most: as many as `used` has bits.
+const SLOTS: usize = 64;
+
+/// The slot of a page. Interior pages often lie at even distances, and would meet in a few of the slots.
+#[inline]
+fn place(page: u64) -> usize {
+    ((page as u32).wrapping_mul(0x9e37_79b1) >> (u32::BITS - SLOTS.ilog2())) as usize
+}
 
 /// Requests after which the figures of the database follow. Who asks inside the process sees all of them.
 const COUNTED_TOGETHER: u64 = 256;
 
+/// A page of the file: where it lies there, which tells it from all others, and which one that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub offset: u64,
+    pub number: u64,
+}
+
 /// What one connection keeps, and what it has counted.
-#[derive(Default)]
 pub struct Kept {
     slots: [Slot; SLOTS],
+    /// Which of them have a page.
+    used: AtomicU64,
     /// The pool that the pages are from.
     pages: Mutex<Option<Arc<Pages>>>,
     /// Requests that found their page in memory, and how many of them are in the figures. Only its connection counts.
@@ -43,11 +57,23 @@ pub struct Kept {
     counted: AtomicU64,
 }
 
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            slots: std::array::from_fn(|_| Slot::default()),
+            used: AtomicU64::new(0),
+            pages: Mutex::default(),
+            hits: AtomicU64::new(0),
+            counted: AtomicU64::new(0),
+        }
+    }
+}
+
 /// All fields are changed by one thread at a time, and what one leaves the other finds: the locks on the database see
 /// to that.
 #[derive(Default)]
 struct Slot {
-    /// The page, counted from 1; 0 for none.
+    /// Where the page lies in the file, and one more; 0 for none.
     page: AtomicU64,
     /// Where its state lies, and its bytes.
     place: AtomicPtr<()>,
@@ -58,8 +84,22 @@ struct Slot {
 
 impl Slot {
     #[inline]
-    fn has(&self, page: u64) -> bool {
-        self.page.load(Ordering::Relaxed) == page + 1
+    fn has(&self, offset: u64) -> bool {
+        self.page.load(Ordering::Relaxed) == offset + 1
+    }
+
+    /// The address of the page that it has, while nobody changes that.
+    ///
+    /// # Safety
+    /// It has a page, and its connection uses the pool that this is from.
+    #[inline]
+    unsafe fn address(&self) -> Option<NonNull<u8>> {
+        // SAFETY: where there is a page there are both addresses (`Kept::keep`); the pool is there.
+        unsafe {
+            let place = Place::from_raw(NonNull::new_unchecked(self.place.load(Ordering::Relaxed)));
+            let address = NonNull::new_unchecked(self.address.load(Ordering::Relaxed));
+            place.is_steady().then_some(address)
+        }
     }
 
     #[inline]
@@ -67,7 +107,7 @@ impl Slot {
         self.users.load(Ordering::Relaxed)
     }
 
-    /// Lets go of its page for another, counted from 1, or for none; answers whether it had one.
+    /// Lets go of its page for another, or for none; answers whether it had one.
     fn replace(&self, pages: &Pages, page: u64, at: (*mut u8, *mut ()), users: u32) -> bool {
         let before = self.page.load(Ordering::Relaxed);
         self.page.store(page, Ordering::Relaxed);
@@ -76,7 +116,7 @@ impl Slot {
         self.users.store(users, Ordering::Relaxed);
         if before > 0 {
             // SAFETY: invariant 1; nobody looks at it by this slot any more.
-            unsafe { pages.let_go(before - 1) };
+            unsafe { pages.let_go((before - 1) >> pages.shift()) };
         }
         before > 0
     }
@@ -84,57 +124,64 @@ impl Slot {
 
 impl Kept {
     #[inline]
-    fn slot(&self, page: u64) -> &Slot {
-        &self.slots[page as usize % SLOTS]
+    fn slot(&self, page: Page) -> &Slot {
+        &self.slots[place(page.number)]
     }
 
-    /// The address of a page that is kept. It stays while the lock on the database does. `pages` is the pool that is set.
+    /// The address of a page that is kept; it stays while the lock on the database does.
+    ///
+    /// # Safety
+    /// The connection has a lock on the database, and uses the pool that is set.
     #[inline]
-    pub fn look(&self, seat: &Seat, pages: &Pages, page: u64) -> Option<NonNull<u8>> {
+    pub unsafe fn look(&self, page: Page) -> Option<NonNull<u8>> {
         let slot = self.slot(page);
-        if !slot.has(page) || !seat.reads() {
-            return None;
-        }
-        let place = NonNull::new(slot.place.load(Ordering::Relaxed))?;
-        let address = NonNull::new(slot.address.load(Ordering::Relaxed))?;
-        // SAFETY: the slot has the page, of this pool, and came by its place in `keep`.
-        let is_steady = unsafe { pages.is_steady(page, Place::from_raw(place)) };
-        is_steady.then_some(address)
+        // SAFETY: it has the page, and by contract.
+        if slot.has(page.offset) { unsafe { slot.address() } } else { None }
     }
 
     /// The same for SQLite, until [`Kept::give_back`].
+    ///
+    /// # Safety
+    /// As for [`Kept::look`].
     #[inline]
-    pub fn lend(&self, seat: &Seat, pages: &Pages, page: u64) -> Option<NonNull<u8>> {
-        let address = self.look(seat, pages, page)?;
+    pub unsafe fn lend(&self, page: Page) -> Option<NonNull<u8>> {
+        // SAFETY: by contract.
+        let address = unsafe { self.look(page) }?;
         let users = &self.slot(page).users;
         users.store(users.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.hit();
         Some(address)
     }
 
     /// SQLite has done with a page; `false` where it is not kept, or was not lent: then whoever holds it lets go of it.
     #[inline]
-    pub fn give_back(&self, page: u64) -> bool {
+    pub fn give_back(&self, page: Page) -> bool {
         let slot = self.slot(page);
-        let users = slot.users();
-        let lent = slot.has(page) && users > 0;
-        if lent {
-            slot.users.store(users - 1, Ordering::Relaxed);
+        if !slot.has(page.offset) {
+            return false;
         }
-        lent
+        let users = slot.users();
+        if users == 0 {
+            return false;
+        }
+        slot.users.store(users - 1, Ordering::Relaxed);
+        true
     }
 
     /// Whether a page may be kept.
     #[inline]
-    pub fn may_keep(&self, seat: &Seat, pages: &Pages, page: u64) -> bool {
+    pub fn may_keep(&self, seat: &Seat, pages: &Pages, page: Page) -> bool {
         let slot = self.slot(page);
         // Who writes may cut the page off.
-        seat.only_reads() && slot.users() == 0 && !slot.has(page) && pages.may_keep()
+        seat.only_reads() && slot.users() == 0 && !slot.has(page.offset) && pages.may_keep()
     }
 
     /// Keeps a page that may be, and that the connection holds; SQLite looks at it `users` times.
-    pub fn keep(&self, pages: &Pages, page: u64, at: (NonNull<u8>, Place), users: u32) {
+    pub fn keep(&self, pages: &Pages, page: Page, at: (NonNull<u8>, Place), users: u32) {
         let at = (at.0.as_ptr(), at.1.into_raw().as_ptr());
-        if !self.slot(page).replace(pages, page + 1, at, users) {
+        if !self.slot(page).replace(pages, page.offset + 1, at, users) {
+            let used = self.used.load(Ordering::Relaxed);
+            self.used.store(used | 1 << place(page.number), Ordering::Relaxed);
             pages.kept(1);
         }
     }
@@ -149,10 +196,19 @@ impl Kept {
     /// Lets go of what SQLite does not look at.
     fn clear(&self, pages: Option<&Pages>) {
         let Some(pages) = pages else { return };
-        for slot in self.slots.iter().filter(|slot| slot.users() == 0) {
-            if slot.replace(pages, 0, (ptr::null_mut(), ptr::null_mut()), 0) {
-                pages.kept(-1);
+        let used = self.used.load(Ordering::Relaxed);
+        let (mut left, mut used_still) = (used, used);
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.slots[place].users() == 0 {
+                self.slots[place].replace(pages, 0, (ptr::null_mut(), ptr::null_mut()), 0);
+                used_still &= !(1 << place);
             }
+        }
+        if used != used_still {
+            self.used.store(used_still, Ordering::Relaxed);
+            pages.kept(-i64::from((used ^ used_still).count_ones()));
         }
     }
 

@@ -248,6 +248,36 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
     *value = c_int::from(*flag);
 }
 
+/// Pages by address. SQLite asks for those so often that nothing may lie between.
+impl MainFile {
+    /// The address of `bytes` at `offset`, where they are one page that the connection keeps; it stays until
+    /// [`MainFile::unfetch`]. Does not panic.
+    #[inline]
+    pub fn fetch_kept(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        self.view.fetch_kept(&self.database, offset, bytes)
+    }
+
+    /// The same where they are one that is in memory. Does not panic.
+    #[inline]
+    pub fn fetch_in_memory(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        self.view.fetch_in_memory(&self.database, offset, bytes)
+    }
+
+    /// The address of `bytes` at `offset`, where they are one page that can be had.
+    pub fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        if self.batcher.holds() {
+            return None;
+        }
+        self.view.fetch(&self.database, offset, bytes)
+    }
+
+    /// The page at `offset` that was fetched is not looked at any more. Does not panic.
+    #[inline]
+    pub fn unfetch(&mut self, offset: u64) {
+        self.view.unfetch(offset);
+    }
+}
+
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         if !self.batcher.holds() && self.view.read(&self.database, buf, offset) {
@@ -256,25 +286,16 @@ impl Handle for MainFile {
         self.batcher.read(&self.session, buf, offset, &mut ())
     }
 
-    fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.batcher.holds() {
-            return None;
-        }
-        self.view.fetch(&self.database, offset, bytes)
-    }
-
-    fn unfetch(&mut self, offset: u64) {
-        self.view.unfetch(offset);
-    }
-
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
+        self.view.step_back();
         self.before_in_place()?;
         self.batcher.write(&self.session, buf, offset)
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
+        self.view.step_back();
         self.before_in_place()?;
         self.batcher.set_len(&self.session, len)
     }
@@ -312,8 +333,10 @@ impl Handle for MainFile {
             self.may_begin()?;
         }
         self.database.lock(&self.session.seat, to)?;
-        if to == Level::Reserved {
-            self.session.begin_writing();
+        match to {
+            Level::Shared if !self.batcher.holds() => self.view.step_near(),
+            Level::Reserved => self.session.begin_writing(),
+            _ => {}
         }
         Ok(())
     }
@@ -322,6 +345,7 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.batcher.end(&self.session);
         }
+        self.view.step_back();
         self.view.rest(&self.database);
         self.database.unlock(&self.session.seat, to);
         Ok(())

@@ -44,7 +44,7 @@ use crate::memory::MemoryFile;
 use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
-use handle::Handle;
+use handle::{AnyHandle, Handle};
 use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
 use litefoot_engine::tier::tier_of;
 use lock::Level;
@@ -95,8 +95,14 @@ pub(crate) struct OpenRequest {
 
 /// What `xOpen` answers.
 pub(crate) struct Opened {
-    pub handle: Box<dyn Handle>,
+    pub handle: AnyHandle,
     pub flags: c_int,
+}
+
+impl Opened {
+    fn new(handle: impl Handle + 'static, flags: c_int) -> Opened {
+        Opened { handle: AnyHandle::Other(Box::new(handle)), flags }
+    }
 }
 
 impl Vfs {
@@ -126,10 +132,7 @@ impl Vfs {
         let Some(path) = request.path else { return self.open_temporary(flags) };
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
             let opened = self.open_main(&path, flags, &request.parameters, request.api);
-            return Ok(opened.unwrap_or_else(|reason| Opened {
-                handle: Box::new(RefusedFile::new(explain(reason))),
-                flags,
-            }));
+            return Ok(opened.unwrap_or_else(|reason| Opened::new(RefusedFile::new(explain(reason)), flags)));
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
             if flags & SQLITE_OPEN_WAL != 0
@@ -140,7 +143,7 @@ impl Vfs {
                 if session.seat.level() == Level::Exclusive {
                     wal.mend(&session.database)?;
                 }
-                return Ok(Opened { handle: Box::new(WalFile::new(session.clone(), wal)), flags });
+                return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
             }
             if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE)
                 == SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE
@@ -148,14 +151,14 @@ impl Vfs {
             {
                 session.begin_writing();
                 let memory = self.memory(&session.database);
-                return Ok(Opened { handle: Box::new(JournalFile::new(session, memory)), flags });
+                return Ok(Opened::new(JournalFile::new(session, memory), flags));
             }
             let database = request.session.map(|session| session.database.clone());
             return self.open_companion(&path, flags, database);
         }
         let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
         let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
-        Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file.file, delete)), flags })
+        Ok(Opened::new(PlainFile::temporary(self.medium.clone(), file.file, delete), flags))
     }
 
     fn open_main(
@@ -215,7 +218,7 @@ impl Vfs {
             out
         };
         let handle = MainFile::new(database, read_only, powersafe_overwrite);
-        Ok(Opened { handle: Box::new(handle), flags })
+        Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
     /// Checks the options of a tier, and lets its path survive a change of the directory.
@@ -258,12 +261,12 @@ impl Vfs {
             None => (&self.medium, opened.file),
         };
         let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced);
-        Ok(Opened { handle: Box::new(handle), flags })
+        Ok(Opened::new(handle, flags))
     }
 
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
         let file = self.temporary_files().open()?;
-        Ok(Opened { handle: Box::new(PlainFile::temporary(self.medium.clone(), file, false)), flags })
+        Ok(Opened::new(PlainFile::temporary(self.medium.clone(), file, false), flags))
     }
 
     /// A file in memory that keeps as many bytes there as the database allows.

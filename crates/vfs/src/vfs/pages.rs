@@ -132,8 +132,9 @@ impl Pages {
         self.refuses_one_in.store(one_in, Ordering::Relaxed);
     }
 
+    /// Whether this request is one of these.
     #[inline]
-    fn refuses(&self) -> bool {
+    pub fn refuses(&self) -> bool {
         if !cfg!(debug_assertions) {
             return false;
         }
@@ -280,16 +281,6 @@ impl Pages {
     #[inline]
     pub fn kept_pages(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
-    }
-
-    /// Whether nobody is changing a page that the caller holds; whoever looks then sees what the last change has made.
-    ///
-    /// # Safety
-    /// The place is the page's, and this pool's.
-    #[inline]
-    pub unsafe fn is_steady(&self, page: u64, place: Place) -> bool {
-        // SAFETY: by contract.
-        unsafe { self.pool.is_steady(page, place) }
     }
 
     /// Whether a page in memory is not what it should be: the pool must be dropped.

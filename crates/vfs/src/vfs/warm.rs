@@ -9,7 +9,6 @@
 //! # What it does not do
 //! Change anything but time. The head is read without trust: an address that is wrong is not looked at.
 
-use crate::readahead::LEAF;
 use std::ptr::NonNull;
 
 /// Bytes that the processor fetches together.
@@ -19,7 +18,7 @@ const FEWEST_CELLS: usize = 4;
 /// Most bytes of a page that are asked for as a whole.
 const MOST_BYTES: usize = 8192;
 
-/// Asks for the cells that the first three steps of a search in a b-tree page look at.
+/// Asks for the cells that the first three steps of a search in a leaf look at.
 ///
 /// # Safety
 /// `page` is a page of `bytes` bytes, at least 512, which can be read.
@@ -28,14 +27,13 @@ pub unsafe fn for_search(page: NonNull<u8>, bytes: usize) {
     // SAFETY: the head of a page lies inside it; cell pointers are looked at inside the page only.
     unsafe {
         let head = page.as_ptr();
-        let two = |at: usize| u16::from_be_bytes([*head.add(at), *head.add(at + 1)]) as usize;
-        // File format, section 1.6: interior pages have four bytes more in front of their cells' pointers.
-        let (pointers, most) = if *head & LEAF == 0 { (12, (bytes - 12) / 2) } else { (8, (bytes - 8) / 2) };
-        let cells = two(3).min(most);
+        let two = |at: usize| usize::from(u16::from_be_bytes(*head.add(at).cast::<[u8; 2]>()));
+        // File format, section 1.6: so long is the head of a leaf.
+        let cells = two(3).min((bytes - 8) / 2);
         if cells < FEWEST_CELLS {
             return;
         }
-        let cell = |number: usize| fetch(head.wrapping_add(two(pointers + 2 * number)));
+        let cell = |number: usize| fetch(head.wrapping_add(two(8 + 2 * number)));
         let (half, quarter, eighth) = (cells / 2, cells / 4, cells / 8);
         cell(half);
         cell(quarter);

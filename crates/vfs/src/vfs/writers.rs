@@ -9,7 +9,9 @@
 //!
 //! Invariants:
 //! 1. At most one writer is served; it is the only one that gets the write lock meanwhile.
-//! 2. Waiting is bounded, and a thread never waits for itself. Whoever gives up goes on without a turn and
+//! 2. A turn ends when its writer says so. Where it may not be heard of again before it has the lock, the turn is over
+//!    at a time ([`Writers::enter_for`]).
+//! 3. Waiting is bounded, and a thread never waits for itself. Whoever gives up goes on without a turn and
 //!    meets SQLite's busy handling.
 
 use litefoot_engine::sync::{Condvar, Mutex};
@@ -41,6 +43,8 @@ struct Served {
     thread: ThreadId,
     /// Whether it holds SQLite's write lock.
     writing: bool,
+    /// When its turn is over if it does not by then, and nobody will say so.
+    until: Option<Instant>,
 }
 
 struct Waiting {
@@ -51,6 +55,15 @@ struct Waiting {
 }
 
 impl State {
+    /// Ends a turn that was over at a time.
+    fn end_turn(&mut self) {
+        let is_over =
+            |served: &Served| !served.writing && served.until.is_some_and(|until| until <= Instant::now());
+        if self.served.as_ref().is_some_and(is_over) {
+            self.served = None;
+        }
+    }
+
     /// Whether a writer may be served at once, past those who wait.
     fn is_free(&self) -> bool {
         self.served.is_none() && self.waiting.front().is_none_or(|first| first.since.elapsed() < FAIRNESS)
@@ -62,8 +75,9 @@ impl Writers {
     pub fn enter(&self, writer: WriterId, limit: Duration) {
         let thread = std::thread::current().id();
         let mut state = self.state.lock();
+        state.end_turn();
         if state.is_free() {
-            state.served = Some(Served { writer, thread, writing: false });
+            state.served = Some(Served { writer, thread, writing: false, until: None });
             return;
         }
         if let Some(served) = &state.served
@@ -74,7 +88,10 @@ impl Writers {
         let (turn, since) = (Arc::new(Condvar::new()), Instant::now());
         state.waiting.push_back(Waiting { writer, thread, since, turn: turn.clone() });
         loop {
-            let timed_out = turn.wait_until(&mut state, since + limit).timed_out();
+            let until = state.served.as_ref().and_then(|served| served.until).unwrap_or(since + limit);
+            turn.wait_until(&mut state, until.min(since + limit));
+            state.end_turn();
+            let timed_out = since.elapsed() >= limit;
             if state.served.as_ref().is_some_and(|served| served.writer == writer) {
                 return;
             }
@@ -82,16 +99,27 @@ impl Writers {
             if timed_out || first && state.served.is_none() {
                 state.waiting.retain(|waiting| waiting.writer != writer);
                 if state.served.is_none() {
-                    state.served = Some(Served { writer, thread, writing: false });
+                    state.served = Some(Served { writer, thread, writing: false, until: None });
                 }
                 return;
             }
         }
     }
 
+    /// The same, but a turn that is not used within `most` is over: nobody says when.
+    pub fn enter_for(&self, writer: WriterId, limit: Duration, most: Duration) {
+        self.enter(writer, limit);
+        let mut state = self.state.lock();
+        if let Some(served) = state.served.as_mut().filter(|served| served.writer == writer) {
+            served.until = Some(Instant::now() + most);
+        }
+    }
+
     /// Whether the writer may take the write lock now.
     pub fn may_write(&self, writer: WriterId) -> bool {
-        match &self.state.lock().served {
+        let mut state = self.state.lock();
+        state.end_turn();
+        match &state.served {
             Some(served) => served.writer == writer,
             None => true,
         }
@@ -101,7 +129,7 @@ impl Writers {
     pub fn writes(&self, writer: WriterId) {
         let mut state = self.state.lock();
         let thread = std::thread::current().id();
-        state.served = Some(Served { writer, thread, writing: true });
+        state.served = Some(Served { writer, thread, writing: true, until: None });
     }
 
     /// The writer's turn is over.
@@ -118,6 +146,7 @@ impl Writers {
                 writer: next.writer,
                 thread: next.thread,
                 writing: false,
+                until: None,
             });
         }
     }
@@ -174,6 +203,29 @@ mod tests {
         }
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
         assert!(writers.may_write(9));
+    }
+
+    #[test]
+    fn a_turn_that_nobody_ends_is_over_in_time() {
+        let writers = Arc::new(Writers::default());
+        writers.enter_for(0, LONG, Duration::from_millis(20));
+        assert!(writers.may_write(0) && !writers.may_write(1));
+        let other = writers.clone();
+        std::thread::spawn(move || {
+            other.enter(1, LONG);
+            assert!(other.may_write(1));
+        })
+        .join()
+        .unwrap();
+        assert!(!writers.may_write(0));
+        writers.leave(1);
+        // Who has the lock by then keeps its turn.
+        writers.enter_for(0, LONG, Duration::ZERO);
+        writers.writes(0);
+        assert!(!writers.may_write(1));
+        writers.leave(0);
+        writers.enter_for(0, LONG, Duration::ZERO);
+        assert!(writers.may_write(1));
     }
 
     #[test]

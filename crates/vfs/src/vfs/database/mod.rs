@@ -53,6 +53,11 @@ const WAL_SHARE: usize = 4;
 const MANY_NEW_BYTES: usize = 256 << 10;
 const MANY_NEW_SHARE: usize = 64;
 
+/// Queries in a row after which a connection is taken for one that only reads, at first, and how many times as many when
+/// that was wrong. Each of them is then some hundred instructions shorter; to be wrong costs a commit some syncs.
+const QUERIES_BEFORE_REST: u32 = 1000;
+const LATER: u32 = 4;
+
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -79,6 +84,8 @@ pub struct Database {
     wal: Mutex<Option<Arc<Wal>>>,
     /// How many commits of the log were promised to be durable.
     promises: AtomicU64,
+    /// After how many queries in a row SQLite is asked to tell less of a connection.
+    queries_before_rest: AtomicU32,
     /// The redo log of its rollback-journal transactions.
     atomic: Arc<AtomicLog>,
     /// Whether there may be a pool at all.
@@ -186,6 +193,7 @@ impl Database {
             share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
             promises: AtomicU64::new(0),
+            queries_before_rest: AtomicU32::new(QUERIES_BEFORE_REST),
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
             handles: AtomicU64::new(0),
@@ -610,6 +618,18 @@ impl Database {
     #[inline]
     pub fn promises(&self) -> u64 {
         self.promises.load(Ordering::Acquire)
+    }
+
+    /// After how many queries in a row, and no statement that could write, a connection is taken for one that only reads.
+    #[inline]
+    pub fn queries_before_rest(&self) -> u32 {
+        self.queries_before_rest.load(Ordering::Relaxed)
+    }
+
+    /// One that was taken for that wrote after all, and had to write pages. What that costs is made good by many queries.
+    pub fn rest_later(&self) {
+        let later = self.queries_before_rest().saturating_mul(LATER);
+        self.queries_before_rest.store(later, Ordering::Relaxed);
     }
 
     /// Changes whenever another log, or none, has to be asked for.
