@@ -46,7 +46,7 @@
 //! | `cold_C_us`, `cold_C_2t_us` | microseconds for all queries of a round, cold |
 //! | `cold_C_disk_bytes`, `cold_C_2t_disk_bytes` | what the disk gave for them, the system's reading ahead included; 0 where nobody tells |
 //! | `ratio.cold_C_over_stock`, `…_2t` | speed, cold |
-//! | `cold_C_bytes`, `ratio.cold_C_bytes` | bytes asked for, cold; litefoot's over stock's |
+//! | `cold_C_bytes`, `ratio.cold_C_bytes` | bytes asked for, cold, and those that the system was asked to read ahead, although they come from the disk once; litefoot's over stock's |
 //! | `cold_C_model_us.DEVICE` | time of a modelled device |
 //! | `ratio.cold_C_D_over_stock` | speed on that device |
 //! | `zipf_us`, `zipf_2t_us`, `ratio.zipf_over_stock`, `…_2t` | microseconds for a query; speed |
