@@ -8,6 +8,7 @@ use crate::harness::{Latencies, Progress, median};
 use crate::report::Figures;
 use crate::{Error, Result};
 use rusqlite::Connection;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -48,21 +49,26 @@ fn round(task: &Task<'_>, side: &Side, mode: &str) -> Result<(f64, f64)> {
     insert(&writer, Keys::Random, 0, rows, &mut timing).map_err(explain)?;
     let plan = task.plan("100m");
     let more = (plan.rows() / 3).max(rows);
-    let stop = AtomicBool::new(false);
+    let (begin, stop) = (Barrier::new(2), AtomicBool::new(false));
     let mut idle = Latencies::new()?;
     for n in 0..task.sizes.reads {
         read(&reader, rows, n, &mut idle).map_err(explain)?;
     }
     let during = std::thread::scope(|scope| {
         let reading = scope.spawn(|| -> Result<(Connection, Latencies)> {
-            let mut latencies = Latencies::new()?;
-            let mut n = 0;
-            while !stop.load(Ordering::Relaxed) {
+            let latencies = Latencies::new();
+            begin.wait();
+            let (mut latencies, mut n) = (latencies?, 0);
+            // At least one, however late this thread gets a processor.
+            loop {
                 read(&reader, rows, n, &mut latencies).map_err(explain)?;
                 n += 1;
+                if stop.load(Ordering::Relaxed) {
+                    return Ok((reader, latencies));
+                }
             }
-            Ok((reader, latencies))
         });
+        begin.wait();
         let written = insert(&writer, Keys::Random, rows, more, &mut timing).map_err(explain);
         stop.store(true, Ordering::Relaxed);
         let read = reading.join().unwrap_or_else(|_| Err(Error::Wrong("a reader has panicked".to_owned())));
