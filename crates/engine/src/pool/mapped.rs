@@ -161,7 +161,9 @@ impl Pool {
         self.shared.pages.store(pages, Ordering::Release);
         for page in pages..before {
             let Some(state) = self.shared.table.of(page) else { break };
-            let latch = self.latch(page, state)?;
+            // Should one be waited for in vain, those behind it stay as they are.
+            let latch =
+                self.latch(page, state).inspect_err(|_| self.shared.stale.store(true, Ordering::Release))?;
             match latch.frame {
                 Some((frame, holds)) if holds > 0 => {
                     self.put(frame, &vec![0; self.shared.page_bytes]);
