@@ -661,3 +661,36 @@ fn what_was_open_while_a_connection_rested_is_noticed() {
     assert_eq!(commits(), (before.0 + 1, before.1));
     check("last");
 }
+
+/// A setting that the statements before did not have, changed where it is not the first word that says so.
+#[test]
+fn settings_are_noticed_however_they_are_changed() {
+    let cases = [
+        ("comment", "-- With the triggers of triggers\nPRAGMA recursive_triggers=ON", true),
+        ("explain", "EXPLAIN PRAGMA recursive_triggers=ON", false),
+    ];
+    for (name, sql, rests) in cases {
+        let (medium, _vfs, db) = prepared(&format!("sla-settings-{name}"));
+        db.execute_batch(
+            "CREATE TRIGGER r AFTER INSERT ON t WHEN new.id < 5 BEGIN INSERT INTO t(id) VALUES(new.id + 1); END;",
+        )
+        .unwrap();
+        let insert = || db.execute("INSERT INTO t(id) VALUES(1)", []).unwrap();
+        for _ in 0..3 {
+            insert();
+            db.execute("DELETE FROM t", []).unwrap();
+        }
+        if rests {
+            let mut query = db.prepare("SELECT count(*) FROM t").unwrap();
+            for _ in 0..1100 {
+                query.query_row([], |row| row.get::<_, i64>(0)).unwrap();
+            }
+        }
+        db.execute_batch(sql).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        insert();
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(rows(&db).len(), 5, "{name}");
+        assert_eq!(after_cut(&format!("sla-settings-{name}-2"), &medium), rows(&db), "{name}");
+    }
+}

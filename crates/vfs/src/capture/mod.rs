@@ -92,6 +92,8 @@ pub(crate) struct Capture {
     disturbed: AtomicBool,
     /// Whether the connection must not be captured any more.
     barred: AtomicBool,
+    /// Whether a setting was changed, by whatever statement, since verdicts were last looked at.
+    set: AtomicBool,
     /// How often the connection's page cache may still be tried to be made small.
     cache_attempts: AtomicU32,
     /// What SQLite was told of how many changed pages to keep.
@@ -227,6 +229,7 @@ impl Capture {
             owes: AtomicU64::new(0),
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
+            set: AtomicBool::new(false),
             cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
             spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
             rest: Rest::default(),
@@ -261,6 +264,14 @@ impl Capture {
     /// The connection has a setting that no replay knows of.
     pub fn bar(&self) {
         self.barred.store(true, Ordering::Relaxed);
+    }
+
+    /// The application has compiled a PRAGMA that gives a setting a value, which mostly takes effect there and then: in a
+    /// function of its own, behind a comment, and without being run, too.
+    pub fn note_setting(&self) {
+        if !self.is_busy() {
+            self.set.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether the statement that runs shows nothing of what it reads before it has committed. If so, `commit`
@@ -732,6 +743,10 @@ impl Capture {
 
     /// The verdict on a text.
     fn judge(&self, state: &mut State, sql: &str) -> (Verdict, Arc<Text>) {
+        if self.set.load(Ordering::Relaxed) {
+            self.set.store(false, Ordering::Relaxed);
+            state.forget_verdicts();
+        }
         if let Some((_, verdict, text)) = state.verdicts.last.as_ref().filter(|(_, _, text)| text.sql == sql)
         {
             return (*verdict, text.clone());
@@ -819,7 +834,7 @@ fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts
     if is("SAVEPOINT") || is("RELEASE") || is("ROLLBACK") {
         return Kind::Savepoint;
     }
-    if is("PRAGMA") || is("ATTACH") || is("DETACH") {
+    if may_change_settings(word) {
         *settings = None;
         verdicts.clear();
     }
@@ -842,6 +857,11 @@ unsafe fn begins_with_select(sql: *const u8) -> bool {
 fn is_query(sql: &str) -> bool {
     let word = first_word(sql);
     ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
+}
+
+/// Whether a statement that begins with this may change how others compile.
+fn may_change_settings(word: &str) -> bool {
+    ["PRAGMA", "ATTACH", "DETACH"].iter().any(|one| word.eq_ignore_ascii_case(one))
 }
 
 fn is_pragma(sql: &str) -> bool {

@@ -16,7 +16,7 @@
 //! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
 
 use super::cause::Cause;
-use super::{Capture, Kind, State, Verdicts, is_query, kind_of};
+use super::{Capture, Kind, State, Verdicts, first_word, is_query, kind_of, may_change_settings};
 use crate::abi::statement::{Running, TransactionState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -173,7 +173,8 @@ impl Capture {
     /// too, or the end of a transaction that has only read.
     fn is_slept_through(&self, statement: Running, sql: &[u8]) -> bool {
         let Ok(sql) = std::str::from_utf8(sql) else { return false };
-        let inner = sql.strip_prefix("-- ").unwrap_or(sql);
+        // What looks like the text of an inner statement can be a comment in front of another.
+        let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
         let is_end = || {
             kind_of(sql, true, &mut None, &mut Verdicts::default()) == Kind::Boundary
                 && !self.db.is_autocommit()

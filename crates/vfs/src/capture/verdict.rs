@@ -229,8 +229,13 @@ pub(crate) fn examine(db: Db, sql: &str) -> Option<Program> {
     let mut program = Program { verdict: Verdict::Replayable, fingerprint: 0 };
     let mut hasher = DefaultHasher::new();
     let (mut loops, mut makes_rowids) = (false, false);
+    // All are read before anything is asked: a question can make SQLite drop a schema that has changed meanwhile, and the
+    // listing looks into it.
+    let mut instructions = Vec::new();
     while listing.step() == SQLITE_ROW {
-        let instruction = read(&listing);
+        instructions.push(read(&listing));
+    }
+    for instruction in instructions {
         fingerprint(&instruction, &mut hasher);
         loops |= LOOPS.contains(&instruction.name.as_str());
         makes_rowids |= instruction.name == "NewRowid";

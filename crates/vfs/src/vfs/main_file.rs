@@ -128,6 +128,7 @@ impl MainFile {
             self.session.unsafe_commits.store(off, Ordering::Relaxed);
         }
         let Some(capture) = self.session.capture() else { return };
+        capture.note_setting();
         match name {
             "cache_size" => capture.keep_cache(),
             "cache_spill" => capture.keep_spill(),

@@ -112,6 +112,10 @@ impl Writers {
         let mut state = self.state.lock();
         if let Some(served) = state.served.as_mut().filter(|served| served.writer == writer) {
             served.until = Some(Instant::now() + most);
+            // Who waits already does not know of it.
+            if let Some(first) = state.waiting.front() {
+                first.turn.notify_one();
+            }
         }
     }
 
@@ -226,6 +230,22 @@ mod tests {
         writers.leave(0);
         writers.enter_for(0, LONG, Duration::ZERO);
         assert!(writers.may_write(1));
+    }
+
+    #[test]
+    fn who_waited_before_a_turn_got_an_end_hears_of_it() {
+        let writers = Arc::new(Writers::default());
+        writers.enter(0, LONG);
+        let other = writers.clone();
+        let waiting = std::thread::spawn(move || {
+            other.enter(1, Duration::from_secs(10));
+            assert!(other.may_write(1));
+        });
+        wait_until_queued(&writers, 1);
+        let begun = Instant::now();
+        writers.enter_for(0, LONG, Duration::from_millis(20));
+        waiting.join().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
