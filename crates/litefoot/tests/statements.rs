@@ -694,3 +694,21 @@ fn settings_are_noticed_however_they_are_changed() {
         assert_eq!(after_cut(&format!("sla-settings-{name}-2"), &medium), rows(&db), "{name}");
     }
 }
+
+/// SQLite tells of such a statement that it starts and ends, and then, when it starts anew, nothing.
+#[test]
+fn a_statement_that_is_prepared_anew_and_left_open_is_part_of_the_transaction() {
+    for (name, begin) in [("deferred", "BEGIN"), ("immediate", "BEGIN IMMEDIATE")] {
+        let (medium, vfs, db) = prepared(&format!("sla-anew-{name}"));
+        db.execute("INSERT INTO t(id, v) VALUES(1, 0), (2, 0), (3, 0)", []).unwrap();
+        let mut update = db.prepare("UPDATE t SET v = v + 1 RETURNING id").unwrap();
+        vfs.open("/app.db").unwrap().execute_batch("CREATE TABLE u(a)").unwrap();
+        let mut open = update.query([]).unwrap();
+        assert!(open.next().unwrap().is_some());
+        db.execute_batch(begin).unwrap();
+        drop(open);
+        db.execute("INSERT INTO t(id, v) VALUES(100, 1)", []).unwrap();
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(after_cut(&format!("sla-anew-{name}-2"), &medium), rows(&db), "{name}");
+    }
+}

@@ -582,7 +582,7 @@ impl Capture {
         let autocommit = self.db.is_autocommit();
         let fresh = autocommit && outermost;
         if fresh {
-            self.begin(state);
+            self.begin_fresh(state);
         } else if !autocommit && outermost && state.cause.is_none() && self.was_touched(state) {
             state.cause = Some(Cause::NotSeen);
         }
@@ -670,6 +670,15 @@ impl Capture {
         if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
             let frames = self.database.wal_bytes() / TYPICAL_PAGE_BYTES;
             self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
+        }
+    }
+
+    /// A transaction begins with a statement, as far as is known. If something writes already, its start was not told: one
+    /// that has to be prepared anew ends, and starts again in silence.
+    fn begin_fresh(&self, state: &mut State) {
+        self.begin(state);
+        if self.db.transaction() == TransactionState::Writing {
+            state.cause = Some(Cause::NotSeen);
         }
     }
 

@@ -200,7 +200,7 @@ impl Capture {
         *kind =
             std::str::from_utf8(sql).map_or(Kind::Write, |sql| kind_of(sql, read_only, settings, verdicts));
         if had_log && fresh && read_only && state.kind == Kind::Boundary {
-            self.begin(&mut state);
+            self.begin_fresh(&mut state);
         } else {
             self.rest.woken.store(had_log, Ordering::Relaxed);
         }
