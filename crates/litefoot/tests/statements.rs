@@ -712,3 +712,28 @@ fn a_statement_that_is_prepared_anew_and_left_open_is_part_of_the_transaction() 
         assert_eq!(after_cut(&format!("sla-anew-{name}-2"), &medium), rows(&db), "{name}");
     }
 }
+
+/// `sqlite3_deserialize` closes the main file of a connection that lives on, and so does its trace hook.
+#[test]
+fn a_connection_whose_main_database_is_replaced_lives_on() {
+    let (medium, vfs, db) = prepared("sla-replaced");
+    db.execute("INSERT INTO t(id, v) VALUES(1, 0)", []).unwrap();
+    let mut len = 0;
+    // SAFETY: the connection is open; SQLite answers memory that is ours, and gets back what it is to free.
+    unsafe {
+        let main = c"main".as_ptr();
+        let bytes = ffi::sqlite3_serialize(db.handle(), main, &raw mut len, 0);
+        assert!(!bytes.is_null());
+        // As in a file that has no log.
+        std::slice::from_raw_parts_mut(bytes, len as usize)[18..20].fill(1);
+        let flags = (ffi::SQLITE_DESERIALIZE_FREEONCLOSE | ffi::SQLITE_DESERIALIZE_RESIZEABLE) as _;
+        assert_eq!(ffi::sqlite3_deserialize(db.handle(), main, bytes, len, len, flags), ffi::SQLITE_OK);
+    }
+    for id in 2..2000 {
+        db.execute("INSERT INTO t(id, v) VALUES(?1, 0)", [id]).unwrap();
+    }
+    assert_eq!(rows(&db).len(), 1999);
+    assert!(vfs.databases().is_empty(), "nobody has it open");
+    db.close().unwrap();
+    assert_eq!(after_cut("sla-replaced-2", &medium).len(), 1);
+}

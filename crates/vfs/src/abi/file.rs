@@ -5,15 +5,16 @@
 
 use super::api::Api;
 use super::codes::*;
-use super::statement::{Db, Running};
+use super::statement::Db;
+use super::watched::Watched;
 use super::{IoMethods, Sqlite3, Sqlite3File};
-use crate::capture::{Capture, Hears};
+use crate::capture::Capture;
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
 use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct FileObject {
     api: &'static Api,
     vfs: Arc<Vfs>,
     handle: AnyHandle,
+    /// What the connection's hook is given, where this is its main file and it is watched.
+    watched: Option<Watched>,
 }
 
 impl FileObject {
@@ -39,7 +42,7 @@ impl FileObject {
         has_shared_memory: bool,
     ) {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
-        let object = FileObject { header: Sqlite3File { methods }, api, vfs, handle };
+        let object = FileObject { header: Sqlite3File { methods }, api, vfs, handle, watched: None };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
@@ -71,14 +74,13 @@ impl FileObject {
     ///
     /// # Safety
     /// `db` is that connection.
-    pub(crate) unsafe fn watch(&self, db: *mut Sqlite3) {
+    pub(crate) unsafe fn watch(&mut self, db: *mut Sqlite3) {
         let Some(session) = self.session() else { return };
         let database = &session.database;
         if session.internal {
             return;
         }
-        // SAFETY: the session, which owns the capture, ends with the main file, and that after the last
-        // statement of the connection.
+        // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
             use_pool(handle);
@@ -91,10 +93,9 @@ impl FileObject {
             return;
         }
         let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));
-        let context = Arc::as_ptr(&capture);
-        session.set_capture(capture);
-        // SAFETY: as above.
-        unsafe { listen(&*context, Hears::All) };
+        session.set_capture(capture.clone());
+        // SAFETY: as above; the connection is new, and its hook nobody's.
+        self.watched = Some(unsafe { Watched::begin(capture) });
     }
 
     /// Why the open was refused, where it was.
@@ -131,86 +132,6 @@ pub(crate) unsafe fn main_file<'a>(api: &Api, db: *mut Sqlite3) -> Option<&'a mu
             (api.file_control)(db, c"main".as_ptr(), SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast());
         if code == SQLITE_OK { FileObject::of(file) } else { None }
     }
-}
-
-/// Sets the hook of a connection's statements.
-///
-/// # Safety
-/// The connection is alive, its hook is ours or nobody's, and the capture lives as long as the connection.
-unsafe fn listen(capture: &Capture, hears: Hears) {
-    let events = match hears {
-        Hears::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
-        Hears::Starts => SQLITE_TRACE_STMT,
-    };
-    let context = std::ptr::from_ref(capture).cast_mut().cast();
-    // SAFETY: by contract; the callback takes the context for what it is.
-    unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context) };
-}
-
-/// SQLite tells of a statement.
-unsafe extern "C" fn traced(
-    event: c_uint,
-    context: *mut c_void,
-    statement: *mut c_void,
-    detail: *mut c_void,
-) -> c_int {
-    // SAFETY: `watch` has passed a capture that is alive; for this event the detail is the text of the statement.
-    unsafe {
-        let capture = &*context.cast::<Capture>();
-        if event == SQLITE_TRACE_STMT && !detail.is_null() && capture.sleeps_on(detail.cast()) {
-            return 0;
-        }
-        told(event, context, statement, detail)
-    }
-}
-
-/// As [`traced`], where SQLite should tell of statements.
-#[inline(never)]
-unsafe extern "C" fn told(
-    event: c_uint,
-    context: *mut c_void,
-    statement: *mut c_void,
-    detail: *mut c_void,
-) -> c_int {
-    // SAFETY: `watch` has passed a capture that is alive.
-    let capture = unsafe { &*context.cast::<Capture>() };
-    if capture.is_busy() {
-        return 0;
-    }
-    // SAFETY: SQLite passes the statement that it is about to run, or has run.
-    let running = unsafe { Running::new(capture.api(), statement) };
-    let done = match event {
-        // SAFETY: for this event the detail is the text of the statement.
-        SQLITE_TRACE_STMT if !detail.is_null() => unsafe { capture.started_quickly(running, detail.cast()) },
-        SQLITE_TRACE_PROFILE => capture.ended_quickly(running),
-        _ => true,
-    };
-    if !done {
-        // SAFETY: as above.
-        unsafe { note(capture, event, running, detail) };
-    }
-    0
-}
-
-/// SQLite tells of a statement of which something has to be noted.
-///
-/// # Safety
-/// As for [`traced`], which SQLite has called.
-#[inline(never)]
-unsafe fn note(capture: &Capture, event: c_uint, running: Running, detail: *mut c_void) {
-    let call = || match event {
-        SQLITE_TRACE_STMT => {
-            // SAFETY: for this event the detail is the text of the statement.
-            let sql = unsafe { CStr::from_ptr(detail.cast()) }.to_bytes();
-            if let Some(hears) = capture.started(running, sql) {
-                // SAFETY: whoever calls us has our hook; the connection is alive.
-                unsafe { listen(capture, hears) };
-            }
-        }
-        _ => capture.ended(running),
-    };
-    // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
-    let _ = catch_unwind(AssertUnwindSafe(call));
 }
 
 /// Runs one call behind the boundary: panics become errors, errors become codes.
@@ -260,7 +181,9 @@ unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
     let object = unsafe { file.cast::<FileObject>().read() };
     // SAFETY: the header may be written; null methods mean "closed".
     unsafe { (*file).methods = std::ptr::null() };
-    let FileObject { api, vfs, handle, .. } = object;
+    let FileObject { api, vfs, handle, watched, .. } = object;
+    // Before what it looks at goes.
+    drop(watched);
     let code = guard(api, || handle.close());
     drop(vfs);
     code

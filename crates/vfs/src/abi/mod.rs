@@ -10,6 +10,7 @@ pub(crate) mod filename;
 pub(crate) mod statement;
 pub(crate) mod table;
 pub(crate) mod vfs;
+mod watched;
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 

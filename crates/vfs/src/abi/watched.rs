@@ -1,0 +1,157 @@
+//! The hook that a connection's statements are told by (`sqlite3_trace_v2`).
+//!
+//! # How it stays true
+//! - The hook may be called for as long as the connection lives, which can be longer than its main file:
+//!   `sqlite3_deserialize` puts another in its place. So what it is given is a [`Context`] of its own, which loses its
+//!   capture with the file.
+//! - The context is freed with the file where SQLite has said before that the connection is closed. Where it has not,
+//!   because of the above or because the application has taken the hook, these few bytes stay.
+//! - The hook is set where the connection is new, and changed only where SQLite has just called it: there it is ours.
+
+use super::codes::{SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
+use super::statement::Running;
+use crate::capture::{Capture, Hears};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// What the hook is given. SQLite calls it under the connection's lock, and closes files under that, too.
+struct Context {
+    /// Null once the file is closed.
+    capture: AtomicPtr<Capture>,
+    /// Whether the connection is being closed.
+    closes: AtomicBool,
+}
+
+/// A connection that is watched, as its main file knows it.
+pub(super) struct Watched {
+    context: NonNull<Context>,
+    /// So that the context's pointer is good until this is dropped.
+    _capture: Arc<Capture>,
+}
+
+impl Watched {
+    /// Sets the hook.
+    ///
+    /// # Safety
+    /// The connection of the capture is alive, and its hook is nobody's.
+    pub unsafe fn begin(capture: Arc<Capture>) -> Watched {
+        let pointer = AtomicPtr::new(Arc::as_ptr(&capture).cast_mut());
+        let context = Box::new(Context { capture: pointer, closes: AtomicBool::new(false) });
+        let context = NonNull::from(Box::leak(context));
+        // SAFETY: by contract.
+        unsafe { listen(&capture, context.as_ptr(), Hears::All) };
+        Watched { context, _capture: capture }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // SAFETY: the context was leaked in `begin`, and is freed only here. If the connection closes no statement of it
+        // will ever run again.
+        unsafe {
+            let context = self.context.as_ref();
+            context.capture.store(ptr::null_mut(), Ordering::Relaxed);
+            if context.closes.load(Ordering::Relaxed) {
+                drop(Box::from_raw(self.context.as_ptr()));
+            }
+        }
+    }
+}
+
+/// Sets the hook of a connection's statements.
+///
+/// # Safety
+/// The connection is alive, and its hook is ours or nobody's.
+unsafe fn listen(capture: &Capture, context: *mut Context, hears: Hears) {
+    let events = SQLITE_TRACE_CLOSE
+        | match hears {
+            Hears::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
+            Hears::Starts => SQLITE_TRACE_STMT,
+        };
+    // SAFETY: by contract; the callback takes the context for what it is.
+    unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };
+}
+
+/// SQLite tells of a statement.
+unsafe extern "C" fn traced(
+    event: c_uint,
+    context: *mut c_void,
+    statement: *mut c_void,
+    detail: *mut c_void,
+) -> c_int {
+    // SAFETY: `listen` has passed a context, which is there while the hook can be called; its capture is there while it is
+    // not null. For this event the detail is the text of the statement.
+    unsafe {
+        let capture = (*context.cast::<Context>()).capture.load(Ordering::Relaxed);
+        if event == SQLITE_TRACE_STMT
+            && !capture.is_null()
+            && !detail.is_null()
+            && (*capture).sleeps_on(detail.cast())
+        {
+            return 0;
+        }
+        told(event, context, statement, detail)
+    }
+}
+
+/// As [`traced`], where SQLite should tell of statements.
+#[inline(never)]
+unsafe extern "C" fn told(
+    event: c_uint,
+    context: *mut c_void,
+    statement: *mut c_void,
+    detail: *mut c_void,
+) -> c_int {
+    let context = context.cast::<Context>();
+    if event == SQLITE_TRACE_CLOSE {
+        // SAFETY: as for `traced`.
+        unsafe { (*context).closes.store(true, Ordering::Relaxed) };
+        return 0;
+    }
+    // SAFETY: as for `traced`.
+    let capture = unsafe { (*context).capture.load(Ordering::Relaxed).as_ref() };
+    let Some(capture) = capture.filter(|capture| !capture.is_busy()) else { return 0 };
+    // SAFETY: SQLite passes the statement that it is about to run, or has run.
+    let running = unsafe { Running::new(capture.api(), statement) };
+    let done = match event {
+        // SAFETY: for this event the detail is the text of the statement.
+        SQLITE_TRACE_STMT if !detail.is_null() => unsafe { capture.started_quickly(running, detail.cast()) },
+        SQLITE_TRACE_PROFILE => capture.ended_quickly(running),
+        _ => true,
+    };
+    if !done {
+        // SAFETY: as above.
+        unsafe { note(capture, context, event, running, detail.cast()) };
+    }
+    0
+}
+
+/// SQLite tells of a statement of which something has to be noted.
+///
+/// # Safety
+/// As for [`traced`], which SQLite has called.
+#[inline(never)]
+unsafe fn note(
+    capture: &Capture,
+    context: *mut Context,
+    event: c_uint,
+    running: Running,
+    sql: *const c_char,
+) {
+    let call = || match event {
+        SQLITE_TRACE_STMT => {
+            // SAFETY: for this event the detail is the text of the statement.
+            let sql = unsafe { CStr::from_ptr(sql) }.to_bytes();
+            if let Some(hears) = capture.started(running, sql) {
+                // SAFETY: whoever calls us has our hook; the connection is alive.
+                unsafe { listen(capture, context, hears) };
+            }
+        }
+        _ => capture.ended(running),
+    };
+    // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
+    let _ = catch_unwind(AssertUnwindSafe(call));
+}
