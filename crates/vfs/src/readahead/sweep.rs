@@ -52,8 +52,8 @@ const TIMED: u32 = 256;
 /// When files are swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sweeps {
-    #[default]
     /// Never: reads do not pass the system's cache.
+    #[default]
     Never,
     /// Where it pays; pages from anywhere only in a file of so many pages, at most.
     UpTo(u32),

@@ -91,7 +91,8 @@ pub struct Pages {
 impl Pages {
     /// A pool over a database; `None` where there can be none.
     pub fn new(share: &Arc<Share>, setup: &Setup<'_>) -> Option<Pages> {
-        let direct = past_cache(setup);
+        let free = free_memory();
+        let direct = past_cache(setup, free);
         let config = Config {
             page_bytes: setup.page_bytes,
             frames: share.bytes() / setup.page_bytes,
@@ -106,6 +107,7 @@ impl Pages {
         // Page 1 may be newer than the log says.
         let in_log = move |page: u64| log.is_live() && (page == 0 || log.contains(page as u32 + 1));
         let is_direct = direct.is_some();
+        let sweeps = if is_direct { Sweeps::Never } else { sweeps(setup, free) };
         let pool = Pool::new(direct.unwrap_or(file), share.io().clone(), &config, Box::new(|_| true))
             .ok()?
             .with_source(Box::new(move |page| in_log(page).then(|| newest.clone())));
@@ -114,8 +116,8 @@ impl Pages {
             pool,
             shift: setup.page_bytes.trailing_zeros(),
             direct: is_direct,
-            sweeps: if is_direct { Sweeps::Never } else { sweeps(setup) },
-            system_leads: setup.file.own_read_ahead() >= FAR_ENOUGH,
+            sweeps,
+            system_leads: !is_direct && setup.file.own_read_ahead() >= FAR_ENOUGH,
             file: setup.file.clone(),
             stats: setup.stats.clone(),
             share: share.clone(),
@@ -401,23 +403,23 @@ impl Memory for InPool<'_> {
 }
 
 /// The file past the system's cache, where reads are to go there.
-fn past_cache(setup: &Setup<'_>) -> Option<Arc<dyn File>> {
+fn past_cache(setup: &Setup<'_>, free: Option<usize>) -> Option<Arc<dyn File>> {
     let wanted = match setup.direct {
         Direct::On => true,
         Direct::Off => false,
         // What the system could keep is read from there faster than from the device, and it gives that memory
         // away when somebody needs it.
-        Direct::Auto => free_memory().is_some_and(|free| setup.len > free as u64 / 2),
+        Direct::Auto => free.is_some_and(|free| setup.len > free as u64 / 2),
     };
     (wanted && setup.page_bytes >= DIRECT_BYTES).then(|| setup.file.past_cache()).flatten()
 }
 
 /// When the file is swept: where the system has memory for it. Not for a clock where time is not the system's.
-fn sweeps(setup: &Setup<'_>) -> Sweeps {
+fn sweeps(setup: &Setup<'_>, free: Option<usize>) -> Sweeps {
     if setup.file.raw_descriptor().is_none() {
         return Sweeps::Always;
     }
-    let pages = free_memory().unwrap_or_default() / 2 / setup.page_bytes;
+    let pages = free.unwrap_or_default() / 2 / setup.page_bytes;
     Sweeps::UpTo(u32::try_from(pages).unwrap_or(u32::MAX))
 }
 

@@ -10,8 +10,8 @@
 //! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it and the processor has
 //!    64 bits. All others, and all of them elsewhere, go through [`File`] on a few threads: what counts or models
 //!    sees each operation. So do reads through the system's cache, of which the system is told before the first of
-//!    them is done ([`File::read_ahead`]): they are all under way then, in the order in which they were submitted, and
-//!    cost a third of what the ring takes for pages that are not in the cache.
+//!    them is done ([`File::read_ahead`]): they are all under way then, in the order in which they were submitted.
+//!    Through the ring they take half as long again where they are not in the cache: it wakes its thread for each page.
 //! 3. Merged requests are of one handle and one direction, adjacent, at most [`IoConfig::merge_bytes`].
 //! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
 //!    whose bytes are bad. Where a merged write fails, all its parts have failed.
