@@ -718,6 +718,11 @@ fn a_statement_that_is_prepared_anew_and_left_open_is_part_of_the_transaction() 
 fn a_connection_whose_main_database_is_replaced_lives_on() {
     let (medium, vfs, db) = prepared("sla-replaced");
     db.execute("INSERT INTO t(id, v) VALUES(1, 0)", []).unwrap();
+    {
+        let _busy = db.prepare("SELECT 1").unwrap();
+        // SAFETY: the connection is open, and stays so: one of its statements is left.
+        assert_eq!(unsafe { ffi::sqlite3_close(db.handle()) }, ffi::SQLITE_BUSY);
+    }
     let mut len = 0;
     // SAFETY: the connection is open; SQLite answers memory that is ours, and gets back what it is to free.
     unsafe {

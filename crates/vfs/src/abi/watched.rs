@@ -106,9 +106,10 @@ unsafe extern "C" fn told(
     detail: *mut c_void,
 ) -> c_int {
     let context = context.cast::<Context>();
+    // SAFETY: as for `traced`. A connection that was to be closed may turn out to be busy, and live on: then a statement runs
+    // before its file can be closed by other means.
+    unsafe { (*context).closes.store(event == SQLITE_TRACE_CLOSE, Ordering::Relaxed) };
     if event == SQLITE_TRACE_CLOSE {
-        // SAFETY: as for `traced`.
-        unsafe { (*context).closes.store(true, Ordering::Relaxed) };
         return 0;
     }
     // SAFETY: as for `traced`.
