@@ -7,6 +7,7 @@
 use crate::abi::api::Api;
 use crate::abi::vfs::Registration;
 use crate::error::{Error, Result};
+use crate::notice::environment;
 use crate::options::Options;
 use crate::vfs::{Vfs, VfsSetup};
 use litefoot_engine::device::OsMedium;
@@ -62,7 +63,7 @@ pub(crate) fn only_library() -> Option<Api> {
 /// The options of the environment, for programs that cannot say them in a URI.
 fn default_options() -> Result<Options> {
     let mut options = Options::default();
-    if let Some(list) = std::env::var_os(OPTIONS_VARIABLE) {
+    if let Some(list) = environment(OPTIONS_VARIABLE) {
         options
             .set_list(&list.to_string_lossy())
             .map_err(|why| Error::Refused(format!("environment variable {OPTIONS_VARIABLE}: {why}")))?;

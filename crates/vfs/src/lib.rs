@@ -26,6 +26,7 @@ mod error;
 pub mod install;
 mod journal;
 mod memory;
+mod notice;
 pub mod options;
 mod pragma;
 pub mod readahead;

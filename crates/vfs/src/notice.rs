@@ -1,0 +1,117 @@
+//! One line to the application's user, where litefoot is the cause of something that SQLite has no words for.
+//!
+//! SQLite makes of an error below it a text of its own, such as "unable to open database file". The reason then reaches
+//! nobody but by the standard error stream.
+//!
+//! # Promises
+//! 1. A line is written once for each database and cause in a process.
+//! 2. Writing never waits, raises no signal, and changes no `errno` of the application's.
+//! 3. With `LITEFOOT_QUIET=1` nothing is written.
+//!
+//! # Limits
+//! At most [`MOST`] different lines in a process. A line is lost where standard error cannot take it at once.
+
+use litefoot_engine::sync::Mutex;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsString, c_char};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+/// Most lines that one process writes.
+const MOST: usize = 64;
+
+/// The variable that silences all lines.
+const QUIET: &str = "LITEFOOT_QUIET";
+
+unsafe extern "C" {
+    /// Of the C library, which the bindings lack.
+    fn secure_getenv(name: *const c_char) -> *mut c_char;
+}
+
+/// What was told already: a hash of the database and the cause.
+static TOLD: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// Writes `text` as one line, unless this `cause` was told of this database before.
+pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) {
+    if environment(QUIET).is_some_and(|value| value != "0" && !value.is_empty()) || !is_new(database, cause) {
+        return;
+    }
+    let mut line: String = format!("litefoot: {text}").chars().map(harmless).collect();
+    line.push('\n');
+    write_at_once(line.as_bytes());
+}
+
+/// A variable of the environment; none in a program that runs with more rights than its user has.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is NUL-terminated; the value is copied before anything else can change the environment.
+    unsafe {
+        let value = secure_getenv(name.as_ptr());
+        (!value.is_null()).then(|| OsString::from_vec(CStr::from_ptr(value).to_bytes().to_vec()))
+    }
+}
+
+fn is_new(database: &Path, cause: &'static str) -> bool {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (database, cause).hash(&mut hasher);
+    // In a forked child somebody who is not there may hold it: then nothing is told, and nobody waits.
+    let Some(mut told) = TOLD.try_lock_for(std::time::Duration::from_millis(1)) else { return false };
+    told.len() < MOST && told.insert(hasher.finish())
+}
+
+/// What a terminal does nothing for.
+fn harmless(character: char) -> char {
+    if character.is_control() { '?' } else { character }
+}
+
+/// Writes to standard error what it takes without waiting.
+fn write_at_once(line: &[u8]) {
+    // SAFETY: all structures are plain data on this stack; the descriptor may be closed, and then the calls fail.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+        if libc::poll(&raw mut ready, 1, 0) == 1 && ready.revents & libc::POLLOUT != 0 {
+            // The reader of a pipe may be gone: the signal of that is taken back before anybody sees it.
+            let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
+                (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&raw mut pipe);
+            libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+            libc::sigpending(&raw mut pending);
+            let was_pending = libc::sigismember(&raw const pending, libc::SIGPIPE) == 1;
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut before) == 0 {
+                let written = libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+                if written < 0 && *libc::__errno_location() == libc::EPIPE && !was_pending {
+                    let now: libc::timespec = std::mem::zeroed();
+                    libc::sigtimedwait(&raw const pipe, std::ptr::null_mut(), &raw const now);
+                }
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+            }
+        }
+        *libc::__errno_location() = errno;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_for_each_database() {
+        let (a, b) = (Path::new("/notice-a.db"), Path::new("/notice-b.db"));
+        assert!(is_new(a, "locked") && !is_new(a, "locked"));
+        assert!(is_new(b, "locked") && is_new(a, "moved") && !is_new(b, "locked"));
+    }
+
+    #[test]
+    fn a_terminal_gets_no_escapes() {
+        let line: String = "a\u{1b}[2J\u{9b}b\n".chars().map(harmless).collect();
+        assert_eq!(line, "a?[2J?b?");
+    }
+
+    #[test]
+    fn the_environment_is_read() {
+        assert_eq!(environment("LITEFOOT_SURELY_NOT_SET"), None);
+        assert!(environment("PATH").is_some());
+    }
+}
