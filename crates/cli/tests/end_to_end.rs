@@ -51,6 +51,15 @@ fn python_runs_unchanged_and_leaves_the_same_database() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn blocking_system_calls_of_a_program_are_never_cut_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = script("pipes.py");
+    let answer = succeed(directory.path(), &["run", "--", "python3", &program, "a.db"]);
+    assert_eq!(answer, "short: 0 0\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn preload_really_puts_litefoot_beneath_the_program() {
     let directory = tempfile::tempdir().unwrap();
     let ask = "import sqlite3; print(sqlite3.connect('a.db').execute('PRAGMA litefoot_version').fetchone())";

@@ -26,6 +26,7 @@ pub mod prefetch;
 pub mod store;
 pub mod sync;
 pub mod task;
+pub mod thread;
 pub mod tier;
 
 pub use store::Database;

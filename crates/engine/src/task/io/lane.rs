@@ -9,22 +9,22 @@ use super::IoConfig;
 use super::batch::{Batch, plan};
 use super::request::Request;
 use crate::device::File;
-use crate::sync::{Bell, Mutex};
+use crate::sync::{self, Mutex};
 use crate::task::Watched;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Wakes a thread that sleeps elsewhere.
-pub(super) type Alarm = Box<dyn Fn() + Send + Sync>;
+pub(super) type Bell = Box<dyn Fn() + Send + Sync>;
 
 pub(super) struct Lane {
     waiting: Mutex<Waiting>,
-    arrived: Bell,
+    arrived: sync::Bell,
     /// Changes when requests have left.
     room: Watched<()>,
     limit: usize,
     merge_bytes: usize,
-    alarm: Option<Alarm>,
+    alarm: Option<Bell>,
 }
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Lane {
     pub fn new(config: &IoConfig) -> Lane {
         Lane {
             waiting: Mutex::default(),
-            arrived: Bell::default(),
+            arrived: sync::Bell::default(),
             room: Watched::default(),
             limit: config.queue_requests.max(1),
             merge_bytes: config.merge_bytes,
@@ -84,7 +84,7 @@ impl Lane {
     }
 
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-    pub fn with_alarm(config: &IoConfig, alarm: Alarm) -> Lane {
+    pub fn with_alarm(config: &IoConfig, alarm: Bell) -> Lane {
         Lane { alarm: Some(alarm), ..Lane::new(config) }
     }
 

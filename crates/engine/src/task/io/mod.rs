@@ -16,6 +16,8 @@
 //! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
 //!    whose bytes are bad. Where a merged write fails, all its parts have failed.
 //! 5. At most [`IoConfig::queue_requests`] requests wait; whoever submits more waits for room.
+//! 6. A ring is set up, used and taken down by a thread of the queue and by no other. The kernel interrupts the system
+//!    calls of every thread that ever used a ring when it ends: an application would see its own come back too early.
 //!
 //! # What it does not do
 //! Order anything. Requests that overlap must not be in flight together; the pool's states see to that. It
@@ -33,6 +35,7 @@ pub use request::{Buffer, Completion, Direction, Request, Ticket};
 use super::TaskError;
 use crate::device::File;
 use crate::sync::Mutex;
+use crate::thread::spawn;
 use batch::Batch;
 use lane::Lane;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +94,23 @@ pub struct IoQueue {
 
 struct Lanes {
     direct: Arc<Lane>,
-    ring: Option<Arc<Lane>>,
+    ring: Option<RingLane>,
+}
+
+/// What leads to the ring's thread.
+struct RingLane {
+    lane: Arc<Lane>,
+    /// Whether the kernel allows a ring, once its thread has asked. Where it does not, that thread does what it has got
+    /// until then as the others do.
+    allowed: Arc<OnceLock<bool>>,
+}
+
+impl Lanes {
+    /// The ring's lane, unless the kernel is known to allow no ring.
+    fn for_ring(&self) -> Option<&Lane> {
+        let ring = self.ring.as_ref()?;
+        (ring.allowed.get() != Some(&false)).then_some(&ring.lane)
+    }
 }
 
 impl IoQueue {
@@ -125,10 +144,9 @@ impl IoQueue {
             let run = move || threads::run(&lane, &counters);
             match spawn(format!("litefoot-io-{index}"), run) {
                 Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    direct.close();
-                    return Err(error);
-                }
+                // One is enough.
+                Err(_) if index > 0 => break,
+                Err(error) => return Err(TaskError::NoResources(error.to_string())),
             }
         }
         let ring = self.start_ring(&mut threads);
@@ -137,23 +155,37 @@ impl IoQueue {
 
     /// Without it, all goes through the threads.
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-    fn start_ring(&self, threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
-        let ring = ring::Ring::probe(self.config.ring_operations)?;
-        let lane = Arc::new(Lane::with_alarm(&self.config, ring.alarm()));
-        let (for_thread, counters) = (lane.clone(), self.counters.clone());
-        let thread = spawn("litefoot-ring".to_owned(), move || ring.run(&for_thread, &counters));
-        threads.push(thread.ok()?);
-        Some(lane)
+    fn start_ring(&self, threads: &mut Vec<JoinHandle<()>>) -> Option<RingLane> {
+        if self.config.ring_operations == 0 {
+            return None;
+        }
+        let alarm = ring::Alarm::new()?;
+        let lane = Arc::new(Lane::with_alarm(&self.config, alarm.bell()));
+        let allowed = Arc::new(OnceLock::new());
+        let (for_thread, answer) = (lane.clone(), allowed.clone());
+        let (counters, operations) = (self.counters.clone(), self.config.ring_operations);
+        let run = move || {
+            let ring = ring::Ring::probe(operations, alarm);
+            // Nobody else answers.
+            let _ = answer.set(ring.is_some());
+            match ring {
+                Some(ring) => ring.run(&for_thread, &counters),
+                None => threads::run(&for_thread, &counters),
+            }
+        };
+        threads.push(spawn("litefoot-ring", run).ok()?);
+        Some(RingLane { lane, allowed })
     }
 
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-    fn start_ring(&self, _threads: &mut Vec<JoinHandle<()>>) -> Option<Arc<Lane>> {
+    fn start_ring(&self, _threads: &mut Vec<JoinHandle<()>>) -> Option<RingLane> {
         None
     }
 
-    /// Whether requests of plain files go through io_uring.
+    /// Whether requests of plain files go through io_uring. Waits until the kernel was asked.
     pub fn uses_ring(&self) -> bool {
-        self.lanes().is_ok_and(|lanes| lanes.ring.is_some())
+        let lanes = self.lanes().ok();
+        lanes.and_then(|lanes| lanes.ring.as_ref()).is_some_and(|ring| *ring.allowed.wait())
     }
 
     /// Submits a request. Waits for room where too many wait already.
@@ -170,7 +202,7 @@ impl IoQueue {
             // No thread to be had: the caller waits.
             return requests.into_iter().for_each(|request| self.perform(request));
         };
-        let Some(ring) = &lanes.ring else { return lanes.direct.push(requests) };
+        let Some(ring) = lanes.for_ring() else { return lanes.direct.push(requests) };
         let (for_ring, direct) = requests.into_iter().partition(Request::suits_ring);
         ring.push(for_ring);
         lanes.direct.push(direct);
@@ -216,16 +248,11 @@ impl IoQueue {
     }
 }
 
-fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TaskError> {
-    let thread = thread::Builder::new().name(name).spawn(run);
-    thread.map_err(|error| TaskError::NoResources(error.to_string()))
-}
-
 impl Drop for IoQueue {
     fn drop(&mut self) {
         if let Some(lanes) = self.lanes.get() {
             lanes.direct.close();
-            lanes.ring.iter().for_each(|ring| ring.close());
+            lanes.ring.iter().for_each(|ring| ring.lane.close());
         }
         let me = thread::current().id();
         for thread in

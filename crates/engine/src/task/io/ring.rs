@@ -1,6 +1,6 @@
 //! Reads and writes through io_uring.
 //!
-//! One thread owns the ring. With nothing in flight it waits at the lane; otherwise in the ring, for a
+//! One thread owns the ring: it sets the ring up, alone submits to it, and takes it down. With nothing in flight it waits at the lane; otherwise in the ring, for a
 //! completion or for its alarm, an eventfd that the ring polls.
 //!
 //! # Invariants
@@ -10,7 +10,7 @@
 //!    completion queue has twice that many, so that none is lost.
 
 use super::batch::Batch;
-use super::lane::{Alarm, Lane};
+use super::lane::{Bell, Lane};
 use super::request::Direction;
 use super::{Counters, Ordering};
 use io_uring::{IoUring, opcode, squeue, types};
@@ -28,9 +28,14 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Ring {
     ring: IoUring,
     limit: usize,
-    eventfd: Arc<OwnedFd>,
+    alarm: Alarm,
     alarm_set: bool,
     in_flight: usize,
+}
+
+/// Wakes the ring's thread while it waits in the ring.
+pub(super) struct Alarm {
+    eventfd: Arc<OwnedFd>,
 }
 
 /// What the kernel has.
@@ -39,31 +44,20 @@ struct InFlight {
     vectors: Vec<libc::iovec>,
 }
 
-impl Ring {
-    /// A ring, where the kernel allows one.
-    pub fn probe(operations: u32) -> Option<Ring> {
-        if operations == 0 {
-            return None;
-        }
-        let ring = IoUring::new(operations.saturating_add(1)).ok()?;
-        let mut probe = io_uring::Probe::new();
-        ring.submitter().register_probe(&mut probe).ok()?;
-        let needed = [opcode::Readv::CODE, opcode::Writev::CODE, opcode::PollAdd::CODE];
-        if !needed.into_iter().all(|code| probe.is_supported(code)) {
-            return None;
-        }
+impl Alarm {
+    /// An alarm, where there is a descriptor for it.
+    pub fn new() -> Option<Alarm> {
         // SAFETY: a plain system call.
         let eventfd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if eventfd < 0 {
             return None;
         }
         // SAFETY: the descriptor was made just now and belongs to nobody else.
-        let eventfd = Arc::new(unsafe { OwnedFd::from_raw_fd(eventfd) });
-        Some(Ring { ring, limit: operations as usize, eventfd, alarm_set: false, in_flight: 0 })
+        Some(Alarm { eventfd: Arc::new(unsafe { OwnedFd::from_raw_fd(eventfd) }) })
     }
 
-    /// Wakes the ring's thread while it waits in the ring.
-    pub fn alarm(&self) -> Alarm {
+    /// Rings it.
+    pub fn bell(&self) -> Bell {
         let eventfd = self.eventfd.clone();
         Box::new(move || {
             let one = 1u64;
@@ -71,6 +65,30 @@ impl Ring {
             // alarm rings already.
             let _ = unsafe { libc::write(eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
         })
+    }
+
+    fn descriptor(&self) -> RawFd {
+        self.eventfd.as_raw_fd()
+    }
+
+    fn quiet(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight bytes into a live variable; the descriptor does not block.
+        let _ = unsafe { libc::read(self.descriptor(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl Ring {
+    /// A ring for the calling thread, where the kernel allows one.
+    pub fn probe(operations: u32, alarm: Alarm) -> Option<Ring> {
+        let ring = open(operations.saturating_add(1))?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe).ok()?;
+        let needed = [opcode::Readv::CODE, opcode::Writev::CODE, opcode::PollAdd::CODE];
+        if !needed.into_iter().all(|code| probe.is_supported(code)) {
+            return None;
+        }
+        Some(Ring { ring, limit: operations as usize, alarm, alarm_set: false, in_flight: 0 })
     }
 
     /// Works until the lane is closed and empty.
@@ -120,7 +138,7 @@ impl Ring {
     }
 
     fn set_alarm(&mut self) {
-        let poll = opcode::PollAdd::new(types::Fd(self.eventfd.as_raw_fd()), libc::POLLIN as u32);
+        let poll = opcode::PollAdd::new(types::Fd(self.alarm.descriptor()), libc::POLLIN as u32);
         self.submit(&poll.build().user_data(ALARM));
         self.alarm_set = true;
     }
@@ -143,7 +161,8 @@ impl Ring {
             self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (user_data, result) in completed {
             if user_data == ALARM {
-                self.quiet_alarm();
+                self.alarm_set = false;
+                self.alarm.quiet();
                 continue;
             }
             self.in_flight -= 1;
@@ -156,11 +175,12 @@ impl Ring {
             batch.finish_after(result, counters);
         }
     }
+}
 
-    fn quiet_alarm(&mut self) {
-        self.alarm_set = false;
-        let mut count = 0u64;
-        // SAFETY: eight bytes into a live variable; the descriptor does not block.
-        let _ = unsafe { libc::read(self.eventfd.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
+/// The ring that interrupts its thread least. From Linux 6.1 on completions wait until the thread asks for them; from
+/// 5.19 on they come with its next system call.
+fn open(entries: u32) -> Option<IoUring> {
+    let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+    let cooperative = deferred.or_else(|_| IoUring::builder().setup_coop_taskrun().build(entries));
+    cooperative.or_else(|_| IoUring::new(entries)).ok()
 }

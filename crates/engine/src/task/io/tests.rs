@@ -228,6 +228,31 @@ fn a_fiber_that_waits_for_a_read_leaves_its_thread_to_others() {
     assert_eq!(*log.lock().unwrap(), ["ran meanwhile", "read"]);
 }
 
+/// The kernel takes rings down some time after they were closed.
+#[cfg(target_os = "linux")]
+const INTERRUPTIONS_MS: libc::c_int = 30;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_blocking_system_call_of_the_caller_is_never_interrupted_by_a_ring() {
+    let (_directory, file) = file_of(&OsMedium, 4);
+    // SAFETY: a plain system call.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    // Unlike others, the kernel does not resume this call by itself.
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    for round in 0..5 {
+        let queue = IoQueue::start(&IoConfig::default()).unwrap();
+        let places: Vec<_> = (0..4).map(|number| (number * PAGE as u64, PAGE)).collect();
+        read_together(&queue, &file, &places);
+        drop(queue);
+        // SAFETY: there is room for the one event that is asked for.
+        let slept = unsafe { libc::epoll_wait(epoll, &raw mut event, 1, INTERRUPTIONS_MS) };
+        assert_eq!(slept, 0, "round {round}: {}", std::io::Error::last_os_error());
+    }
+    // SAFETY: opened above, and used by nobody else.
+    unsafe { libc::close(epoll) };
+}
+
 #[test]
 fn more_requests_than_the_queue_holds_wait_for_room() {
     for config in both_ways() {
