@@ -22,10 +22,7 @@ const FAULTS: [libc::c_int; 6] =
 ///
 /// # Errors
 /// When the system gives none.
-pub fn spawn(
-    name: impl Into<String>,
-    run: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let builder = Builder::new().name(name.into());
     // A new thread inherits what its parent blocks.
     let _blocked = Blocked::begin();
