@@ -68,6 +68,9 @@ pub enum Error {
          cargo build --release -p litefoot-peers --features peers"
     )]
     Peers,
+    /// Something that the experiment needs is not there.
+    #[error("this needs {0}")]
+    Missing(String),
     /// One of the other stores, or the program that has them, failed.
     #[error("{name}: {what}")]
     Peer {

@@ -5,6 +5,7 @@
 mod atomic;
 mod commit;
 mod crash;
+pub(crate) mod faults;
 mod group;
 mod pcg;
 pub(crate) mod peers;
@@ -45,6 +46,10 @@ pub struct Options {
     pub journals: Journals,
     /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
     pub tier: bool,
+    /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
+    pub case: Option<String>,
+    /// liblitefoot.so, for experiments that load it into other programs.
+    pub library: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -56,6 +61,8 @@ impl Default for Options {
             cuts: None,
             journals: Journals::default(),
             tier: false,
+            case: None,
+            library: None,
         }
     }
 }
@@ -69,6 +76,8 @@ pub enum Flag {
     Journal,
     /// [`Options::tier`].
     Tier,
+    /// [`Options::case`].
+    Case,
 }
 
 /// An experiment.
@@ -78,6 +87,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it measures, in one line.
     pub description: &'static str,
+    /// Whether it measures something that the page shows; else it looks for faults.
+    pub measures: bool,
     /// The options of its own that it takes.
     pub flags: &'static [Flag],
     run: fn(&Options, &mut dyn Progress) -> Result<Figures>,
@@ -88,60 +99,77 @@ pub const ALL: &[Experiment] = &[
     Experiment {
         name: "commit",
         description: "what a small durable transaction costs: time, bytes, syncs, and time on modelled devices",
+        measures: true,
         flags: &[],
         run: commit::run,
     },
     Experiment {
         name: "atomic",
         description: "rollback-journal transactions: time, and one insert by kind of call, and memory",
+        measures: true,
         flags: &[],
         run: atomic::run,
     },
     Experiment {
         name: "group",
         description: "four threads that write one database: throughput, latency, fairness, syncs",
+        measures: true,
         flags: &[],
         run: group::run,
     },
     Experiment {
         name: "ssl",
         description: "mobile applications' transactions in WAL mode, and how long a crash takes to be mended",
+        measures: true,
         flags: &[],
         run: ssl::run,
     },
     Experiment {
         name: "crash",
         description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
+        measures: true,
         flags: &[Flag::Cuts, Flag::Journal, Flag::Tier],
         run: crash::run,
     },
     Experiment {
+        name: "faults",
+        description: "every system call of a program failed in turn: nothing acknowledged may be lost, nothing hang",
+        measures: false,
+        flags: &[Flag::Journal, Flag::Case],
+        run: faults::run,
+    },
+    Experiment {
         name: "smile",
         description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
+        measures: true,
         flags: &[],
         run: smile::run,
     },
     Experiment {
         name: "pcg",
         description: "transactions larger than the page cache: speed, latency, readers, bytes written, memory",
+        measures: true,
         flags: &[],
         run: pcg::run,
     },
     Experiment {
         name: "read",
         description: "reading: warm, cold, by sixteen connections, skewed, against SQLite's own cache and mapped files",
+        measures: true,
         flags: &[],
         run: read::run,
     },
     Experiment {
         name: "psqlite",
         description: "hot chunks on a fast non-volatile device: NAND writes, erases and time of a phone's databases",
+        measures: true,
         flags: &[],
         run: psqlite::run,
     },
     Experiment {
         name: "peers",
         description: "durable commits and reads of redb, LMDB, fjall, RocksDB and libSQL, in the same rounds",
+        measures: true,
         flags: &[],
         run: peers::run,
     },
@@ -153,12 +181,16 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 }
 
 impl Experiment {
-    /// What it needs and does not find: `peers` has a program that is built apart.
+    /// What it needs and does not find: `peers` has a program that is built apart, `faults` compiles two.
     ///
     /// # Errors
-    /// That of its run, [`Error::Peers`](crate::Error::Peers).
+    /// That of its run, [`Error::Peers`](crate::Error::Peers) or [`Error::Missing`](crate::Error::Missing).
     pub fn prepared(&self) -> Result<()> {
-        if self.name == "peers" { peers::prepared() } else { Ok(()) }
+        match self.name {
+            "peers" => peers::prepared(),
+            "faults" => faults::compiler(),
+            _ => Ok(()),
+        }
     }
 
     /// Runs it.

@@ -9,6 +9,7 @@ mod table;
 mod watch;
 mod whole;
 
+use crate::commands::run::find_library;
 use crate::failure::Failure;
 use crate::interrupt::{self, Idle};
 use crate::output::{Output, left, table as aligned};
@@ -35,6 +36,7 @@ Examples:
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
   litefoot bench --all --quick --report out       roughly, in less than five minutes
@@ -47,8 +49,8 @@ pub struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Every experiment, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier"])]
+    /// Every experiment that measures, one after the other
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -57,7 +59,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -87,6 +89,10 @@ pub struct Args {
     /// With hot chunks on a second device, where the experiment has a choice
     #[arg(long)]
     tier: bool,
+
+    /// Only the cases whose names begin like this, where the experiment names some
+    #[arg(long, value_name = "CASE")]
+    case: Option<String>,
 }
 
 /// A journal family on the command line.
@@ -114,7 +120,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
-        if args.json.is_some() || args.quick || args.cuts.is_some() || args.journal.is_some() || args.tier {
+        if args.json.is_some()
+            || args.quick
+            || args.cuts.is_some()
+            || args.journal.is_some()
+            || args.tier
+            || args.case.is_some()
+        {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
                 .code(2));
@@ -157,7 +169,7 @@ fn page(directory: &Path, args: &Args, output: &mut Output) -> Result<ExitCode, 
     interrupt::listen(Idle::Ask);
     let options = plain_options(args);
     let mut jobs: Vec<(&Experiment, &Options)> = Vec::new();
-    for known in experiments::ALL {
+    for known in experiments::ALL.iter().filter(|known| known.measures) {
         match known.prepared() {
             Ok(()) => jobs.push((known, &options)),
             Err(why) => output.line(format!("without {}: {why}", known.name))?,
@@ -188,6 +200,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.cuts.is_some(), Flag::Cuts, "--cuts"),
         (args.journal.is_some(), Flag::Journal, "--journal"),
         (args.tier, Flag::Tier, "--tier"),
+        (args.case.is_some(), Flag::Case, "--case"),
     ] {
         if given && !experiment.flags.contains(&flag) {
             let what = format!("{name} means nothing to the experiment {}", experiment.name);
@@ -205,6 +218,8 @@ fn plain_options(args: &Args) -> Options {
         cuts: args.cuts,
         journals: args.journal.map(Journals::from).unwrap_or_default(),
         tier: args.tier,
+        case: args.case.clone(),
+        library: find_library().ok(),
     }
 }
 

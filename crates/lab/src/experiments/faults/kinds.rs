@@ -1,0 +1,136 @@
+//! Which calls fail, with what, and under which settings: tables.
+
+use super::case::Begin;
+use libc::{EAGAIN, EINTR, EIO, EMFILE, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM};
+
+/// How often a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Once.
+    Once,
+    /// So many times in a row.
+    InARow(u32),
+    /// From then on always.
+    Always,
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The row of the table.
+    pub name: &'static str,
+    /// The library's name for the call.
+    pub call: &'static str,
+    /// What it fails with; 0 for half of a read or write.
+    pub error: i32,
+    /// How often, in turns.
+    pub times: &'static [Times],
+    /// When the calls begin to be counted.
+    pub begin: Begin,
+    /// Whether calls of SQLite and the C library count as well as litefoot's.
+    pub of_anyone: bool,
+    /// Whether litefoot's documentation says that it may end the process.
+    pub may_abort: bool,
+    /// Most calls that are tried, evenly spread; `None` for every one.
+    pub most: Option<u64>,
+}
+
+const BOTH: &[Times] = &[Times::Once, Times::Always];
+const ONCE: &[Times] = &[Times::Once];
+const ALWAYS: &[Times] = &[Times::Always];
+/// One failed allocation is bad luck; some in a row are a machine without memory.
+const MEMORY: &[Times] = &[Times::Once, Times::InARow(8)];
+
+const fn file(name: &'static str, call: &'static str, error: i32, times: &'static [Times]) -> Kind {
+    Kind { name, call, error, times, begin: Begin::Start, of_anyone: false, may_abort: false, most: None }
+}
+
+/// All kinds.
+pub const KINDS: &[Kind] = &[
+    file("read_eio", "read", EIO, BOTH),
+    file("read_eintr", "read", EINTR, ONCE),
+    file("read_short", "read", 0, BOTH),
+    file("write_eio", "write", EIO, BOTH),
+    file("write_enospc", "write", ENOSPC, BOTH),
+    file("write_eintr", "write", EINTR, ONCE),
+    file("write_short", "write", 0, BOTH),
+    file("durable_eio", "durable", EIO, BOTH),
+    file("durable_unknown", "durable", EOPNOTSUPP, ALWAYS),
+    file("sync_eio", "sync", EIO, BOTH),
+    file("length_enospc", "length", ENOSPC, BOTH),
+    file("length_eio", "length", EIO, ONCE),
+    file("open_emfile", "open", EMFILE, BOTH),
+    file("unlink_eio", "unlink", EIO, BOTH),
+    file("rename_eio", "rename", EIO, BOTH),
+    file("stat_eio", "stat", EIO, BOTH),
+    file("lock_enolck", "lock", ENOLCK, BOTH),
+    file("map_enomem", "map", ENOMEM, BOTH),
+    Kind { begin: Begin::Open, ..file("memory", "memory", ENOMEM, MEMORY) },
+    Kind { may_abort: true, ..file("memory_at_start", "memory", ENOMEM, ONCE) },
+    Kind {
+        begin: Begin::Open,
+        of_anyone: true,
+        most: Some(400),
+        ..file("memory_of_sqlite", "memory", ENOMEM, MEMORY)
+    },
+    file("thread_eagain", "thread", EAGAIN, BOTH),
+    file("ring_eperm", "ring", EPERM, ALWAYS),
+    file("ring_enosys", "ring", ENOSYS, ALWAYS),
+    file("ring_enter_eintr", "enter", EINTR, ONCE),
+    file("ring_enter_eagain", "enter", EAGAIN, ONCE),
+];
+
+/// Settings of the database.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The name in a case.
+    pub name: &'static str,
+    /// The family of journals: the column of the table.
+    pub family: &'static str,
+    /// SQLite's journal mode.
+    pub journal: &'static str,
+    /// Statements that every connection runs first.
+    pub pragmas: &'static str,
+    /// litefoot's options, in the form of `LITEFOOT_OPTIONS`.
+    pub options: &'static str,
+    /// Whether io_uring is there.
+    pub ring: bool,
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    Setting { name: "delete", family: "rollback", journal: "DELETE", pragmas: "", options: "", ring: true },
+    Setting { name: "wal", family: "wal", journal: "WAL", pragmas: "", options: "", ring: true },
+    Setting {
+        name: "truncate_no_pool",
+        family: "rollback",
+        journal: "TRUNCATE",
+        pragmas: "",
+        options: "pool=0",
+        ring: false,
+    },
+    Setting {
+        name: "wal_statements",
+        family: "wal",
+        journal: "WAL",
+        pragmas: "",
+        options: "pool=0",
+        ring: false,
+    },
+    Setting {
+        name: "persist_small_memory",
+        family: "rollback",
+        journal: "PERSIST",
+        pragmas: "",
+        options: "wal_memory=0&log_bytes=64K",
+        ring: false,
+    },
+    Setting {
+        name: "wal_small_memory",
+        family: "wal",
+        journal: "WAL",
+        pragmas: "PRAGMA synchronous=NORMAL",
+        options: "wal_memory=0&log_bytes=64K",
+        ring: false,
+    },
+];
