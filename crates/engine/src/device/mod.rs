@@ -25,6 +25,7 @@ mod mapped;
 mod modelled;
 mod os;
 mod pass_on;
+mod resolve;
 pub mod sim;
 
 pub use counting::{CountingMedium, Counts, Snapshot};
@@ -254,6 +255,15 @@ pub struct PathInfo {
     pub writable: bool,
 }
 
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The absolute path, without symbolic links.
+    pub path: PathBuf,
+    /// Whether there was a symbolic link on the way.
+    pub through_link: bool,
+}
+
 /// A place that holds files: a file system, real or simulated.
 pub trait Medium: Send + Sync {
     /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`].
@@ -279,8 +289,8 @@ pub trait Medium: Send + Sync {
     /// Makes creations, deletions and renames in `directory` durable.
     fn sync_directory(&self, directory: &Path) -> Result<()>;
 
-    /// The absolute form of `path`, symbolic links resolved where they exist.
-    fn absolute(&self, path: &Path) -> Result<PathBuf>;
+    /// The absolute form of `path`, with all symbolic links followed; the file need not exist.
+    fn absolute(&self, path: &Path) -> Result<Resolved>;
 }
 
 /// The bytes of several buffers together.

@@ -7,9 +7,10 @@
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
 use super::mapped::{Kind, Mapping};
+use super::resolve::resolve;
 use super::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
-    Result, parent_directory,
+    Resolved, Result,
 };
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
@@ -504,21 +505,8 @@ impl Medium for OsMedium {
         fs::File::open(directory).and_then(|file| file.sync_all()).map_err(fail)
     }
 
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        let fail = |error| DeviceError::new(Operation::Info, path, error);
-        match fs::canonicalize(path) {
-            Ok(path) => Ok(path),
-            // The file need not exist; its directory decides then.
-            Err(_) => {
-                let directory = parent_directory(path);
-                let base =
-                    fs::canonicalize(directory).or_else(|_| std::path::absolute(directory)).map_err(fail)?;
-                Ok(match path.file_name() {
-                    Some(name) => base.join(name),
-                    None => base,
-                })
-            }
-        }
+    fn absolute(&self, path: &Path) -> Result<Resolved> {
+        resolve(path).map_err(|error| DeviceError::new(Operation::Info, path, error))
     }
 }
 

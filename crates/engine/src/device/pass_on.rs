@@ -170,7 +170,7 @@ macro_rules! pass_on {
         }
     };
     (@absolute $field:tt) => {
-        fn absolute(&self, path: &::std::path::Path) -> $crate::device::Result<::std::path::PathBuf> {
+        fn absolute(&self, path: &::std::path::Path) -> $crate::device::Result<$crate::device::Resolved> {
             self.$field.absolute(path)
         }
     };

@@ -198,7 +198,7 @@ impl Medium for NandMedium {
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let before = self.inner.info(path)?.map(|info| info.id);
         let file = self.inner.open(path, kind, mode)?;
-        let on_pram = self.placement.is_on_pram(&self.inner.absolute(path)?, kind);
+        let on_pram = self.placement.is_on_pram(&self.inner.absolute(path)?.path, kind);
         let mut model = self.model.lock();
         if before.is_none() {
             if on_pram {

@@ -26,6 +26,7 @@ pub const SQLITE_MISMATCH: c_int = 20;
 pub const SQLITE_MISUSE: c_int = 21;
 pub const SQLITE_ROW: c_int = 100;
 pub const SQLITE_DONE: c_int = 101;
+pub const SQLITE_OK_SYMLINK: c_int = SQLITE_OK | (2 << 8);
 pub const SQLITE_OK_LOAD_PERMANENTLY: c_int = SQLITE_OK | (1 << 8);
 
 pub const SQLITE_IOERR_READ: c_int = SQLITE_IOERR | (1 << 8);

@@ -274,13 +274,14 @@ unsafe extern "C" fn full_pathname(
         guard_code(app.api, || {
             let path = filename::path(name).ok_or_else(|| Error::Path(String::new()))?;
             let full = app.vfs.full_pathname(path)?;
-            let full_bytes = full.as_os_str().as_bytes();
+            let full_bytes = full.path.as_os_str().as_bytes();
             if full_bytes.len() >= usize::try_from(bytes).unwrap_or(0) {
-                return Err(Error::Path(full.to_string_lossy().into_owned()));
+                return Err(Error::Path(full.path.to_string_lossy().into_owned()));
             }
             std::ptr::copy_nonoverlapping(full_bytes.as_ptr(), out.cast::<u8>(), full_bytes.len());
             *out.add(full_bytes.len()) = 0;
-            Ok(SQLITE_OK)
+            // SQLite refuses it where the application has asked for no links.
+            Ok(if full.through_link { SQLITE_OK_SYMLINK } else { SQLITE_OK })
         })
     }
 }

@@ -45,7 +45,7 @@ use crate::options::Options;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
 use handle::{AnyHandle, Handle};
-use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, parent_directory};
+use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, Resolved, parent_directory};
 use litefoot_engine::tier::tier_of;
 use lock::Level;
 use main_file::MainFile;
@@ -230,7 +230,7 @@ impl Vfs {
                 tier.display()
             )));
         }
-        options.tier = Some(self.medium.absolute(tier)?);
+        options.tier = Some(self.medium.absolute(tier)?.path);
         Ok(())
     }
 
@@ -367,8 +367,9 @@ impl Vfs {
         })
     }
 
-    pub(crate) fn full_pathname(&self, path: &Path) -> Result<PathBuf> {
-        Ok(self.medium.absolute(path)?)
+    /// The name that the file at `path` has behind all symbolic links, and what lies beside it belongs to.
+    pub(crate) fn full_pathname(&self, path: &Path) -> Result<Resolved> {
+        self.medium.absolute(path).map_err(|error| Error::Refused(error.to_string()))
     }
 }
 

@@ -33,7 +33,7 @@ pub use replay::{Random, Replay};
 
 use super::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
-    Result, parent_directory,
+    Resolved, Result, parent_directory,
 };
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -364,7 +364,7 @@ fn missing(operation: Operation, path: &Path) -> DeviceError {
 
 impl Medium for SimMedium {
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let path = self.absolute(path)?;
+        let path = absolute(path);
         let mut state = self.state();
         let found = state.names.get(&path).copied();
         let inode = match (found, mode) {
@@ -389,7 +389,7 @@ impl Medium for SimMedium {
     }
 
     fn delete(&self, path: &Path) -> Result<()> {
-        let path = self.absolute(path)?;
+        let path = absolute(path);
         let mut state = self.state();
         let inode = state.names.remove(&path).ok_or_else(|| missing(Operation::Delete, &path))?;
         state.free_if_gone(inode);
@@ -398,7 +398,7 @@ impl Medium for SimMedium {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let (from, to) = (self.absolute(from)?, self.absolute(to)?);
+        let (from, to) = (absolute(from), absolute(to));
         let mut state = self.state();
         let inode = state.names.remove(&from).ok_or_else(|| missing(Operation::Rename, &from))?;
         state.names.insert(to.clone(), inode);
@@ -407,7 +407,7 @@ impl Medium for SimMedium {
     }
 
     fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        let path = self.absolute(path)?;
+        let path = absolute(path);
         let state = self.state();
         Ok(state.names.get(&path).map(|inode| PathInfo {
             id: FileId { device: Arc::as_ptr(&self.state) as u64, inode: *inode as u64 },
@@ -419,13 +419,13 @@ impl Medium for SimMedium {
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        let directory = self.absolute(directory)?;
+        let directory = absolute(directory);
         let state = self.state();
         Ok(state.names.keys().filter(|path| parent_directory(path) == directory).cloned().collect())
     }
 
     fn sync_directory(&self, directory: &Path) -> Result<()> {
-        let directory = self.absolute(directory)?;
+        let directory = absolute(directory);
         let mut state = self.state();
         if let Some(error) = state.faults.strike_directory() {
             return Err(DeviceError::new(Operation::SyncDirectory, &directory, error));
@@ -436,10 +436,15 @@ impl Medium for SimMedium {
         Ok(())
     }
 
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        let plain = path.strip_prefix(".").unwrap_or(path);
-        Ok(if plain.is_absolute() { plain.to_owned() } else { Path::new("/").join(plain) })
+    fn absolute(&self, path: &Path) -> Result<Resolved> {
+        Ok(Resolved { path: absolute(path), through_link: false })
     }
+}
+
+/// There is no directory that one is in, and no link.
+fn absolute(path: &Path) -> PathBuf {
+    let plain = path.strip_prefix(".").unwrap_or(path);
+    if plain.is_absolute() { plain.to_owned() } else { Path::new("/").join(plain) }
 }
 
 #[cfg(test)]
