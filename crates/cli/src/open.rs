@@ -79,7 +79,8 @@ fn connect(name: &str, flags: OpenFlags) -> Result<Connection, litefoot::Error> 
 
 /// The name under which a database is opened: one whose chunks are away on the device that its file names.
 fn tiered_name(name: &str) -> String {
-    let file = OsMedium.open(&path_of(name), FileKind::Database, OpenMode::ReadOnly);
+    let found = OsMedium.absolute(&path_of(name));
+    let file = found.and_then(|found| OsMedium.open(&found.path, FileKind::Database, OpenMode::ReadOnly));
     match file.ok().and_then(|file| tier_of(&*file).ok().flatten()) {
         Some(device) if !has_parameter(name, "tier") => named_with_tier(name, &device),
         _ => name.to_owned(),

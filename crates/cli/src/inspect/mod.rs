@@ -72,7 +72,8 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         return Err(Failure::file(path, "is not a regular file").advice("Name a database file."));
     }
     let mode = if info.writable { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-    let file = medium.open(path, FileKind::Database, mode).map_err(|error| device_failure(&error))?;
+    let file = medium.absolute(path).and_then(|found| medium.open(&found.path, FileKind::Database, mode));
+    let file = file.map_err(|error| device_failure(&error))?;
     let describe = |error: DeviceError| device_failure(&error);
     let owner = owner::ask(&*file, info.writable).map_err(describe)?;
     // The owner's lock says nothing of its process.

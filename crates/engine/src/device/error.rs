@@ -47,6 +47,20 @@ impl fmt::Display for Operation {
     }
 }
 
+/// What the medium answered, in words that say what to do where the system's do not.
+struct Said<'a>(&'a io::Error);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.raw_os_error() {
+            Some(libc::ELOOP) => f.write_str(
+                "a symbolic link is in its place, and is not followed; remove it, or name the file that it leads to",
+            ),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
 /// What kind of failure it was, as far as callers decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,7 +85,7 @@ pub enum ErrorKind {
 
 /// A failed operation on a file.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: cannot {operation}: {source}", path.display())]
+#[error("{}: cannot {operation}: {}", path.display(), Said(source))]
 #[non_exhaustive]
 pub struct DeviceError {
     /// What was tried.

@@ -18,11 +18,13 @@
 //! # What it does not do
 //! Cache, buffer, retry or reorder anything.
 
+mod belonging;
 mod counting;
 mod error;
 mod latch;
 mod mapped;
 mod modelled;
+mod opening;
 mod os;
 mod pass_on;
 mod resolve;
@@ -266,8 +268,15 @@ pub struct Resolved {
 
 /// A place that holds files: a file system, real or simulated.
 pub trait Medium: Send + Sync {
-    /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`].
+    /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`]. A symbolic link at
+    /// `path` is not followed: see [`Medium::absolute`].
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>>;
+
+    /// The same place for what belongs to an open database: files created through it get the database's mode and
+    /// owner. `None` where files have neither.
+    fn for_database(&self, _database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {
+        None
+    }
 
     /// Removes a name. Gone for good only after [`Medium::sync_directory`] of its directory.
     fn delete(&self, path: &Path) -> Result<()>;

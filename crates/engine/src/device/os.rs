@@ -6,7 +6,9 @@
 //!
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
+use super::belonging::DatabaseMedium;
 use super::mapped::{Kind, Mapping};
+use super::opening::{self, Rights};
 use super::resolve::resolve;
 use super::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
@@ -94,6 +96,7 @@ impl OsFile {
         }
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let opened = fs::OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
+        let opened = opening::above_standard_streams(opened)?;
         Ok(self.direct.get_or_init(|| opened))
     }
 
@@ -295,6 +298,7 @@ impl File for OsFile {
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(link).ok()?;
+        let file = opening::above_standard_streams(file).ok()?;
         // Some file systems take the flag and refuse the reads.
         let mut probe = Aligned::copy_of(&[0; DIRECT_ALIGNMENT]);
         file.read_at(probe.bytes_mut(), 0).ok()?;
@@ -432,31 +436,34 @@ fn may(path: &Path, mode: libc::c_int) -> bool {
     unsafe { libc::access(path.as_ptr(), mode) == 0 }
 }
 
+/// Opens a file; `rights` are those of its database, where it is known.
+pub(super) fn open_file(
+    path: &Path,
+    kind: FileKind,
+    mode: OpenMode,
+    rights: impl Fn() -> Option<Rights>,
+) -> Result<Arc<dyn File>> {
+    let opened = opening::open(path, kind, mode, rights);
+    let (file, metadata) = opened.map_err(|error| DeviceError::new(Operation::Open, path, error))?;
+    Ok(Arc::new(OsFile {
+        file,
+        path: path.to_owned(),
+        id: FileId { device: metadata.dev(), inode: metadata.ino() },
+        is_direct: false,
+        direct: OnceLock::new(),
+        mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
+        durable_write_unsupported: AtomicBool::new(false),
+    }))
+}
+
 impl Medium for OsMedium {
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let fail = |error| DeviceError::new(Operation::Open, path, error);
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(mode != OpenMode::ReadOnly).mode(0o644);
-        match mode {
-            OpenMode::ReadOnly | OpenMode::ReadWrite => {}
-            OpenMode::Create => drop(options.create(true)),
-            OpenMode::CreateNew => drop(options.create_new(true)),
-        }
-        let file = options.open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
-        if metadata.is_dir() {
-            return Err(fail(io::Error::from_raw_os_error(libc::EISDIR)));
-        }
-        let id = FileId { device: metadata.dev(), inode: metadata.ino() };
-        Ok(Arc::new(OsFile {
-            file,
-            path: path.to_owned(),
-            id,
-            is_direct: false,
-            direct: OnceLock::new(),
-            mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
-            durable_write_unsupported: AtomicBool::new(false),
-        }))
+        open_file(path, kind, mode, || None)
+    }
+
+    fn for_database(&self, database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {
+        database.raw_descriptor()?;
+        Some(Arc::new(DatabaseMedium::new(database)))
     }
 
     fn delete(&self, path: &Path) -> Result<()> {

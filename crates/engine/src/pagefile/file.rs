@@ -21,7 +21,7 @@ impl PageFile {
     /// # Errors
     /// [`Error::NotAPageFile`], [`Error::PageSize`], [`Error::Memory`]; those of the medium.
     pub fn open(medium: &dyn Medium, path: &Path, io: Arc<IoQueue>, options: &Options) -> Result<PageFile> {
-        let file = medium.open(path, FileKind::Database, OpenMode::ReadOnly)?;
+        let file = medium.open(&medium.absolute(path)?.path, FileKind::Database, OpenMode::ReadOnly)?;
         let header = Header::read(&*file)?;
         let pages = usize::try_from(header.pages).unwrap_or(usize::MAX);
         let config = pool::Config {

@@ -89,7 +89,7 @@ impl Files {
                 _ => error.into(),
             })
         };
-        let data = open(path, FileKind::Database)?;
+        let data = open(&medium.absolute(path)?.path, FileKind::Database)?;
         if !data.lock_range(0, 1, RangeLock::Exclusive)? {
             return Err(Error::InUse { path: path.to_owned() });
         }

@@ -182,7 +182,7 @@ impl Vfs {
         // could keep the writers of other processes out.
         let read_only = flags & SQLITE_OPEN_READONLY != 0;
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
-        self.settle_tier(&mut options)?;
+        self.settle_devices(&mut options)?;
         let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         let id = opened.file.id();
@@ -221,8 +221,11 @@ impl Vfs {
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
-    /// Checks the options of a tier, and lets its path survive a change of the directory.
-    fn settle_tier(&self, options: &mut Options) -> Result<()> {
+    /// Checks the options of a tier, and lets the paths of devices survive a change of the directory.
+    fn settle_devices(&self, options: &mut Options) -> Result<()> {
+        if let Some(nvram) = &mut options.nvram {
+            *nvram = self.medium.absolute(nvram)?.path;
+        }
         let Some(tier) = &options.tier else { return Ok(()) };
         if self.pass_through || options.shared {
             return Err(Error::Refused(format!(

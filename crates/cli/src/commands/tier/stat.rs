@@ -88,7 +88,9 @@ fn find(medium: &Arc<dyn Medium>, args: &Args) -> Result<(PathBuf, Overview), Fa
     let path = &args.path;
     let fail =
         |what: String| Failure::new(what).advice("Name a tier device, or a database whose chunks are away.");
-    let open = medium.open(path, FileKind::Database, OpenMode::ReadOnly);
+    let open = medium
+        .absolute(path)
+        .and_then(|found| medium.open(&found.path, FileKind::Database, OpenMode::ReadOnly));
     let file = open.map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             Failure::file(path, "no such file").advice("Check the path; nothing was created.")
@@ -103,7 +105,8 @@ fn find(medium: &Arc<dyn Medium>, args: &Args) -> Result<(PathBuf, Overview), Fa
     if Header::read(&*file).map_err(|error| fail(error.to_string()))?.is_some() {
         return Err(fail(format!("{}: a plain database: nothing of it is away", path.display())));
     }
-    match tier::look(medium, path) {
+    let device = medium.absolute(path).map_err(|error| fail(error.to_string()))?;
+    match tier::look(medium, &device.path) {
         Ok(Some(overview)) => Ok((path.clone(), overview)),
         Ok(None) => Err(fail(format!("{}: nothing was written to it yet", path.display()))),
         Err(tier::Error::NotATier { .. }) => {

@@ -169,11 +169,13 @@ impl Database {
             Some(_) => Page::shared(setup.file.id()),
             None => Page::private(),
         });
+        // Without rights of its own, a medium makes files as it does.
+        let medium = setup.medium.for_database(&setup.file).unwrap_or(setup.medium);
         let atomic = Arc::<AtomicLog>::default();
         Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
         Database {
-            medium: Arc::new(Meter::new(setup.medium, stats.clone())),
+            medium: Arc::new(Meter::new(medium, stats.clone())),
             file: setup.file,
             tier: OnceLock::new(),
             path: setup.path,

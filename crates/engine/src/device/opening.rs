@@ -1,0 +1,160 @@
+//! How files of the operating system are opened and created.
+//!
+//! # Why
+//! A database may lie in a directory where others may write: they can put links, pipes and files of their own at every
+//! name that is used there. And its rights are its owner's decision, also over copies of its pages.
+//!
+//! # What it promises
+//! 1. No symbolic link is followed in the last part of a path; [`Medium::absolute`](super::Medium::absolute) comes first
+//!    where one may be. A file is created only where there was none (`O_EXCL`).
+//! 2. What is opened beside a database is a regular file. Nothing else is waited for, and no terminal taken.
+//! 3. A file that belongs to a database has its mode from the first moment on, whatever the umask, and, as root, its
+//!    owner and group before a byte is in it. Files without a database are private to the user.
+//! 4. No descriptor below 3 is kept: a program that prints to, closes or replaces a standard stream that was closed
+//!    before must not do so to a database.
+//! 5. No program that this process starts inherits a descriptor.
+
+use super::{FileKind, OpenMode};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+/// Rights of a file that nobody else should read.
+const PRIVATE: u32 = 0o600;
+/// Rights of a new database, less the umask.
+const PUBLIC: u32 = 0o644;
+/// Bits of a mode that are passed on to files beside a database.
+const RIGHTS: u32 = 0o777;
+/// Attempts to either open or create a file that others create and remove.
+const ATTEMPTS: u32 = 8;
+/// First descriptor that is no standard stream.
+const FIRST_FREE: libc::c_int = 3;
+
+/// Whose rights a file beside a database gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+impl Rights {
+    /// Those of a database.
+    pub fn of(database: &Metadata) -> Rights {
+        Rights { mode: database.mode() & RIGHTS, user: database.uid(), group: database.gid() }
+    }
+
+    /// Those of the database that a log or journal of this name lies beside: what is before the last hyphen, as SQLite
+    /// has it.
+    fn beside(path: &Path) -> Option<Rights> {
+        let name = path.file_name()?.as_bytes();
+        let hyphen = name.iter().rposition(|byte| *byte == b'-').filter(|at| *at > 0)?;
+        let database: PathBuf = path.with_file_name(OsStr::from_bytes(&name[..hyphen]));
+        fs::symlink_metadata(database).ok().filter(Metadata::is_file).map(|found| Rights::of(&found))
+    }
+}
+
+/// Opens a file; `rights` are those of its database, where it is known.
+pub(super) fn open(
+    path: &Path,
+    kind: FileKind,
+    mode: OpenMode,
+    rights: impl Fn() -> Option<Rights>,
+) -> io::Result<(File, Metadata)> {
+    let create = || create(path, kind, rights());
+    let file = match mode {
+        OpenMode::ReadOnly => existing(path, false)?,
+        OpenMode::ReadWrite => existing(path, true)?,
+        OpenMode::CreateNew => create()?,
+        OpenMode::Create => {
+            let mut attempts = 1;
+            loop {
+                match existing(path, true) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    opened => break opened?,
+                }
+                match create() {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => {}
+                    created => break created?,
+                }
+                attempts += 1;
+            }
+        }
+    };
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if kind != FileKind::Database && !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file, and was left alone; move it away"));
+    }
+    // A file that must not be waited for has its requests refused where a device would have to be.
+    // SAFETY: plain system call on a descriptor we own; no other flag was set.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((file, metadata))
+}
+
+fn options(write: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let flags = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    options.read(true).write(write).custom_flags(flags);
+    options
+}
+
+fn existing(path: &Path, write: bool) -> io::Result<File> {
+    above_standard_streams(options(write).open(path)?)
+}
+
+fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<File> {
+    let belongs =
+        matches!(kind, FileKind::RedoLog | FileKind::StatementLog | FileKind::Journal | FileKind::Tier);
+    let rights = if belongs { rights.or_else(|| Rights::beside(path)) } else { None };
+    let mode = match (rights, kind) {
+        (Some(rights), _) => rights.mode,
+        (None, FileKind::Database | FileKind::SuperJournal | FileKind::Metadata) => PUBLIC,
+        (None, _) => PRIVATE,
+    };
+    let file = above_standard_streams(options(true).mode(mode).create_new(true).open(path)?)?;
+    let Some(rights) = rights else { return Ok(file) };
+    let made = file.metadata()?;
+    if made.mode() & RIGHTS != rights.mode {
+        file.set_permissions(fs::Permissions::from_mode(rights.mode))?;
+    }
+    // SAFETY: the call has no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    if root && (made.uid(), made.gid()) != (rights.user, rights.group) {
+        // Where the file system has no owners, or this root may not change them, the file is as good as SQLite's own.
+        let _ = fchown(&file, Some(rights.user), Some(rights.group));
+    }
+    Ok(file)
+}
+
+/// Gives a file a descriptor that is no standard stream's.
+pub(super) fn above_standard_streams(file: File) -> io::Result<File> {
+    let low = file.as_raw_fd();
+    if low >= FIRST_FREE {
+        return Ok(file);
+    }
+    // SAFETY: plain system call on a descriptor we own.
+    let moved = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, FIRST_FREE) };
+    if moved < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    let moved = unsafe { File::from_raw_fd(moved) };
+    // As SQLite does: what is opened next must not land there either, whoever opens it.
+    drop(file);
+    while let Ok(null) = File::open("/dev/null") {
+        if null.as_raw_fd() >= FIRST_FREE {
+            break;
+        }
+        let _ = null.into_raw_fd();
+    }
+    Ok(moved)
+}

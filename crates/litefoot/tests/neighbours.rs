@@ -1,0 +1,272 @@
+//! What lies beside a database: whose it is, who may read it, and what others may have put there.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::Connection;
+use rusqlite::OpenFlags;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MODES: [&str; 3] = ["delete", "persist", "wal"];
+/// Everything that either SQLite or litefoot has beside a database.
+const SUFFIXES: [&str; 3] = ["-wal", "-sla", "-journal"];
+const PRECIOUS: &str = "what somebody else needs\n";
+
+fn stock(path: &Path) -> rusqlite::Connection {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    rusqlite::Connection::open_with_flags_and_vfs(path, flags, "unix").unwrap()
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A database in a directory of its own, made by stock SQLite.
+fn made(directory: &Path, journal_mode: &str) -> PathBuf {
+    let path = directory.join("app.db");
+    stock(&path).execute_batch(&format!("PRAGMA journal_mode={journal_mode}; CREATE TABLE t(a)")).unwrap();
+    path
+}
+
+/// Mode, user and group of all files of a directory, by name.
+fn rights(directory: &Path) -> Vec<(String, u32, u32, u32)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let mut rights: Vec<_> = entries
+        .map(|entry| {
+            let found = entry.metadata().unwrap();
+            (entry.file_name().into_string().unwrap(), found.mode() & 0o7777, found.uid(), found.gid())
+        })
+        .collect();
+    rights.sort();
+    rights
+}
+
+fn is_root() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[test]
+fn files_beside_a_database_have_its_mode_and_as_root_its_owner() {
+    for journal_mode in MODES {
+        for mode in [0o600, 0o640, 0o666] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = made(directory.path(), journal_mode);
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            if is_root() {
+                chown(&path, Some(65_534), Some(65_534)).unwrap();
+            }
+            let (other, wanted) = (directory.path().join("other.db"), fs::metadata(&path).unwrap());
+            fs::copy(&path, &other).unwrap();
+            if is_root() {
+                chown(&other, Some(65_534), Some(65_534)).unwrap();
+            }
+            let db = Connection::open(&path).unwrap();
+            db.execute_batch("INSERT INTO t VALUES('secret')").unwrap();
+            // A transaction over two databases has real journals, which PERSIST keeps.
+            db.execute("ATTACH ?1 AS other", [other.to_str()]).unwrap();
+            db.execute_batch(&format!("PRAGMA other.journal_mode={journal_mode}")).unwrap();
+            db.execute_batch("BEGIN; INSERT INTO t VALUES(1); INSERT INTO other.t VALUES(1); COMMIT")
+                .unwrap();
+            db.execute_batch("INSERT INTO t VALUES('more')").unwrap();
+            let rights = rights(directory.path());
+            assert!(rights.len() > 2, "there is nothing beside it: {rights:?}");
+            for (name, found, user, group) in rights {
+                assert_eq!(found, mode, "{journal_mode}: {name} is {found:o}");
+                assert_eq!((user, group), (wanted.uid(), wanted.gid()), "{journal_mode}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tier_and_the_logs_beside_it_have_the_rights_of_the_database() {
+    for journal_mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let fast = tempfile::tempdir().unwrap();
+        let path = made(directory.path(), journal_mode);
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+        if is_root() {
+            chown(&path, Some(65_534), Some(65_534)).unwrap();
+        }
+        let wanted = fs::metadata(&path).unwrap();
+        let name = format!("file:{}?tier={}/tier", path.display(), fast.path().display());
+        let db = Connection::open(name).unwrap();
+        db.execute_batch(
+            "INSERT INTO t VALUES(randomblob(200000)); PRAGMA wal_checkpoint; INSERT INTO t VALUES(1);
+             INSERT INTO t VALUES(2)",
+        )
+        .unwrap();
+        let rights = rights(fast.path());
+        assert!(!rights.is_empty(), "{journal_mode}");
+        for (name, found, user, group) in rights {
+            assert_eq!((found, user, group), (0o660, wanted.uid(), wanted.gid()), "{journal_mode}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_new_database_follows_the_umask_as_with_stock_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (directory.path().join("ours.db"), directory.path().join("theirs.db"));
+    Connection::open(&ours).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
+    stock(&theirs).execute_batch("CREATE TABLE t(a)").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode();
+    assert_eq!(mode(&ours), mode(&theirs));
+}
+
+/// What somebody may put where a log or journal is expected.
+const IN_THE_WAY: [&str; 4] = ["link to a file", "link to nothing", "pipe", "directory"];
+
+fn put(what: &str, place: &Path, target: &Path) {
+    match what {
+        "link to a file" => {
+            fs::write(target, PRECIOUS).unwrap();
+            symlink(target, place).unwrap();
+        }
+        "link to nothing" => symlink(target, place).unwrap(),
+        "pipe" => {
+            let name = std::ffi::CString::new(place.to_str().unwrap()).unwrap();
+            // SAFETY: the name is terminated.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        }
+        _ => fs::create_dir(place).unwrap(),
+    }
+}
+
+/// Nothing was written through what is in the way, and it is still there.
+fn is_untouched(what: &str, place: &Path, target: &Path) {
+    assert!(fs::symlink_metadata(place).is_ok(), "{what}: {} is gone", place.display());
+    match what {
+        "link to a file" => assert_eq!(fs::read_to_string(target).unwrap(), PRECIOUS, "{}", place.display()),
+        "link to nothing" => assert!(!target.exists(), "{}: was created through", place.display()),
+        _ => {}
+    }
+}
+
+fn writes(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch("INSERT INTO t VALUES(1)")?;
+    db.execute_batch("INSERT INTO t VALUES(2); UPDATE t SET a = a + 1; PRAGMA wal_checkpoint")
+}
+
+#[test]
+fn what_others_put_in_the_place_of_a_log_is_neither_followed_nor_waited_for() {
+    for journal_mode in MODES {
+        for suffix in SUFFIXES {
+            for what in IN_THE_WAY {
+                for late in [false, true] {
+                    let directory = tempfile::tempdir().unwrap();
+                    let path = made(directory.path(), journal_mode);
+                    let (place, target) = (beside(&path, suffix), directory.path().join("target"));
+                    // A finished journal that stays there is the database's own.
+                    let _ = fs::remove_file(&place);
+                    let mut early = None;
+                    if late {
+                        let db = Connection::open(&path).unwrap();
+                        db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+                        early = Some(db);
+                    }
+                    if place.exists() {
+                        continue;
+                    }
+                    put(what, &place, &target);
+                    let done = match early {
+                        Some(db) => writes(&db),
+                        None => Connection::open(&path).and_then(|db| Ok(writes(&db)?)).map_err(|error| {
+                            match error {
+                                litefoot::Error::Sqlite(error) => error,
+                                other => rusqlite::Error::ToSqlConversionFailure(other.into()),
+                            }
+                        }),
+                    };
+                    let case = format!("{journal_mode}, {suffix}, {what}, late: {late}");
+                    is_untouched(what, &place, &target);
+                    if let Err(error) = done {
+                        let said = litefoot::last_error().unwrap_or_default();
+                        assert!(
+                            said.contains(place.file_name().unwrap().to_str().unwrap()),
+                            "{case}: {error}: {said:?} does not name the file"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_symbolic_link_beside_the_database_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = made(directory.path(), "delete");
+    symlink(directory.path().join("elsewhere"), beside(&path, "-wal")).unwrap();
+    let db = Connection::open(&path).unwrap();
+    writes(&db).unwrap_err();
+    let said = litefoot::last_error().unwrap();
+    assert!(said.contains("app.db-wal") && said.contains("symbolic link"), "{said}");
+}
+
+/// Opens a database with the standard streams closed, in a process of its own.
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn without_standard_streams() {
+    let directory = PathBuf::from(std::env::var("LITEFOOT_TEST_DIRECTORY").unwrap());
+    // SQLite's own files come first: it fills the places of closed streams, too.
+    Connection::open(directory.join("first.db")).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
+    for stream in 0..3 {
+        // SAFETY: nothing of this process needs them any more.
+        unsafe { libc::close(stream) };
+    }
+    let db = Connection::open(directory.join("app.db")).unwrap();
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+    db.execute_batch("PRAGMA temp_store=file; CREATE TEMP TABLE u AS SELECT randomblob(900000)").unwrap();
+    let streams: Vec<String> = (0..3)
+        .map(|stream| {
+            let target = fs::read_link(format!("/proc/self/fd/{stream}"));
+            target.map_or_else(|_| "closed".to_owned(), |target| target.display().to_string())
+        })
+        .collect();
+    for stream in 0..3 {
+        // What programs print by mistake.
+        // SAFETY: the bytes outlive the call.
+        unsafe { libc::write(stream, b"oops".as_ptr().cast(), 4) };
+    }
+    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    fs::write(directory.join("seen"), format!("{streams:?} {sound}")).unwrap();
+}
+
+#[test]
+fn no_file_of_a_database_takes_the_place_of_a_standard_stream() {
+    let directory = tempfile::tempdir().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "without_standard_streams", "--test-threads=1"])
+        .env("LITEFOOT_TEST_DIRECTORY", directory.path())
+        .status()
+        .unwrap();
+    let seen = fs::read_to_string(directory.path().join("seen")).unwrap_or_default();
+    assert_eq!(seen, r#"["/dev/null", "/dev/null", "/dev/null"] ok"#, "{status}");
+}
+
+#[test]
+fn no_program_that_is_started_inherits_a_descriptor() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+    let open = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(directory.path())));
+    let mut seen = 0;
+    for entry in open {
+        let descriptor: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
+        // SAFETY: asks only.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        assert!(flags & libc::FD_CLOEXEC != 0, "{entry:?}");
+        seen += 1;
+    }
+    assert!(seen > 0, "the database is not open");
+}
