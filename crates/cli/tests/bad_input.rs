@@ -285,14 +285,14 @@ const FULL_DISK_WAL: &str = r#"
     set -e
     mount -t tmpfs -o size=700k none disk
     cd disk
-    "$PROGRAM" sql a.db "PRAGMA journal_mode=wal; CREATE TABLE t(a)"
+    "$PROGRAM" sql "file:a.db?statements=on" "PRAGMA journal_mode=wal; CREATE TABLE t(a)"
     set +e
-    "$PROGRAM" sql a.db < ../inserts.sql 2> ../message
+    "$PROGRAM" sql "file:a.db?statements=on" < ../inserts.sql 2> ../message
     echo "$?" > ../code
     set -e
     "$PROGRAM" check a.db
-    "$PROGRAM" sql a.db "SELECT 'rows:' || count(*) AS r FROM t"
-    "$PROGRAM" sql a.db "DELETE FROM t WHERE rowid > 5; SELECT 'left:' || count(*) AS r FROM t"
+    "$PROGRAM" sql "file:a.db?statements=on" "SELECT 'rows:' || count(*) AS r FROM t"
+    "$PROGRAM" sql "file:a.db?statements=on" "DELETE FROM t WHERE rowid > 5; SELECT 'left:' || count(*) AS r FROM t"
 "#;
 
 /// Transactions that are logged as statements need space for their pages later: a full disk is met by a commit, and

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::HookedMedium;
 
-fn open(name: &str, medium: &SimMedium) -> (Vfs, Connection) {
-    let vfs =
-        Vfs::builder(name).medium(Arc::new(medium.clone())).options(Options::default()).register().unwrap();
+fn open(name: &str, medium: &SimMedium, statements: bool) -> (Vfs, Connection) {
+    let options = Options { statements, ..Options::default() };
+    let vfs = Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     (vfs, db)
 }
@@ -28,9 +28,9 @@ fn ids(db: &Connection) -> litefoot::rusqlite::Result<BTreeSet<i64>> {
 }
 
 /// Runs commits of all kinds with the fault, and says what is wrong with what is left.
-fn run(synchronous: &str, faults: &Faults) -> Result<(), String> {
+fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), String> {
     let medium = SimMedium::new();
-    let (vfs, db) = open("faults", &medium);
+    let (vfs, db) = open("faults", &medium, statements);
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
     db.execute_batch(&format!("PRAGMA synchronous={synchronous}")).unwrap();
     medium.set_faults(faults.clone());
@@ -73,7 +73,7 @@ fn run(synchronous: &str, faults: &Faults) -> Result<(), String> {
     };
     drop((db, vfs));
     for image in [image, medium] {
-        let (_vfs, db) = open("faults-after", &image);
+        let (_vfs, db) = open("faults-after", &image, false);
         let found = ids(&db).map_err(|error| format!("{error}: {:?}", litefoot::last_error()))?;
         if !found.is_superset(&acknowledged) {
             return Err(format!("found {found:?}, acknowledged {acknowledged:?}"));
@@ -93,14 +93,17 @@ fn run(synchronous: &str, faults: &Faults) -> Result<(), String> {
 #[test]
 fn a_fault_costs_no_commit_that_was_acknowledged_and_leaves_none_that_failed() {
     let mut wrong = Vec::new();
-    let mut check = |synchronous: &str, faults: &Faults, what: String| {
-        if let Err(reason) = run(synchronous, faults) {
-            wrong.push(format!("{synchronous}, {what}: {reason}"));
+    let mut check = |(synchronous, statements): (&str, bool), faults: &Faults, what: String| {
+        if let Err(reason) = run(synchronous, statements, faults) {
+            wrong.push(format!("{synchronous}, statements {statements}, {what}: {reason}"));
         }
     };
-    for synchronous in ["FULL", "NORMAL"] {
+    for synchronous in [("FULL", true), ("FULL", false), ("NORMAL", true), ("NORMAL", false)] {
         for operation in [Operation::Write, Operation::Sync, Operation::SetLength] {
             for kind in [FileKind::StatementLog, FileKind::RedoLog, FileKind::Database] {
+                if kind == FileKind::StatementLog && !synchronous.1 {
+                    continue;
+                }
                 for (n, again) in (0..30).flat_map(|n| [(n, false), (n, true)]) {
                     let mut faults = Faults::failing(operation, kind, n);
                     faults.fail_again = again;
@@ -130,7 +133,8 @@ fn a_commit_fails_whose_write_another_has_failed() {
     };
     let sim = SimMedium::new();
     let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
-    let vfs = Vfs::builder("faults-shared").medium(Arc::new(medium)).register().unwrap();
+    let logging = Options { statements: true, ..Options::default() };
+    let vfs = Vfs::builder("faults-shared").medium(Arc::new(medium)).options(logging).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
     let insert = |id: i64| {
@@ -174,7 +178,7 @@ fn a_log_that_stays_is_free_when_the_last_connection_is_closed() {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
     drop(db);
     // What is not durable soon will not be at all.
-    let (_vfs, cut) = open("faults-free-cut", &medium.cut(&mut Random::new(1)));
+    let (_vfs, cut) = open("faults-free-cut", &medium.cut(&mut Random::new(1)), false);
     for db in [vfs.open("/app.db").unwrap(), cut] {
         assert_eq!(ids(&db).map_err(|error| (error, litefoot::last_error())), Ok([1, 2].into()));
     }

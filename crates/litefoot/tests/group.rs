@@ -16,6 +16,11 @@ use support::HookedMedium;
 const SCHEMA: &str =
     "PRAGMA journal_mode=wal; CREATE TABLE t(writer INTEGER, n INTEGER, PRIMARY KEY(writer, n));";
 
+/// Commits are logged as statements.
+fn logging() -> Options {
+    Options { statements: true, ..Options::default() }
+}
+
 fn stat(db: &Connection, name: &str) -> i64 {
     let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
@@ -29,7 +34,7 @@ fn threads_write_read_and_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let mut options = Options::default();
-    options.set_list("wal_memory=128K&sla_size=32K").unwrap();
+    options.set_list("wal_memory=128K&statements=on&sla_size=32K").unwrap();
     let vfs = Vfs::builder("group-threads").options(options).register().unwrap();
     let db = vfs.open(&path).unwrap();
     db.execute_batch(SCHEMA).unwrap();
@@ -103,7 +108,7 @@ fn commits_that_wait_together_share_a_sync() {
         }
     };
     let medium = HookedMedium { medium: SimMedium::new(), hook: Arc::new(hook) };
-    let vfs = Vfs::builder("group-share").medium(Arc::new(medium)).register().unwrap();
+    let vfs = Vfs::builder("group-share").medium(Arc::new(medium)).options(logging()).register().unwrap();
     let connections: Vec<Connection> = (0..4).map(|_| vfs.open("/app.db").unwrap()).collect();
     connections[0].execute_batch(SCHEMA).unwrap();
     for (writer, db) in connections.iter().enumerate() {
@@ -164,7 +169,7 @@ fn normal_commits_are_durable_soon() {
     };
     let sim = SimMedium::new();
     let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
-    let vfs = Vfs::builder("group-normal").medium(Arc::new(medium)).register().unwrap();
+    let vfs = Vfs::builder("group-normal").medium(Arc::new(medium)).options(logging()).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch(SCHEMA).unwrap();
     db.execute_batch("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(1, 1); INSERT INTO t VALUES(1, 2)")
@@ -220,7 +225,7 @@ fn at_normal_pages_are_durable_soon() {
 #[test]
 fn emptying_the_log_does_not_disturb_a_transaction() {
     let mut options = Options::default();
-    options.set_list("wal_memory=0&sla_size=8K").unwrap();
+    options.set_list("wal_memory=0&statements=on&sla_size=8K").unwrap();
     let vfs =
         Vfs::builder("group-empty").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -240,7 +245,7 @@ fn emptying_the_log_does_not_disturb_a_transaction() {
 #[test]
 fn figures_are_in_nobodys_way() {
     let mut options = Options::default();
-    options.set_list("wal_memory=0&sla_size=2K").unwrap();
+    options.set_list("wal_memory=0&statements=on&sla_size=2K").unwrap();
     let vfs =
         Vfs::builder("group-figures").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let vfs = Arc::new(vfs);

@@ -9,8 +9,13 @@ use litefoot_engine::device::{FileKind, Medium, Operation, SimMedium};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Commits are logged as statements.
+fn logging() -> Options {
+    Options { statements: true, ..Options::default() }
+}
+
 fn vfs(name: &str, medium: &SimMedium) -> Vfs {
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(Options::default()).register().unwrap()
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(logging()).register().unwrap()
 }
 
 /// A figure of `PRAGMA litefoot_stats`; 0 where it is not shown.
@@ -226,7 +231,7 @@ fn a_checkpoint_without_syncs_keeps_what_others_were_promised() {
 fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
     // More pages than one write takes, and nothing folds them before.
     let medium = SimMedium::new();
-    let mut options = Options::default();
+    let mut options = logging();
     options.set("wal_memory", "256M").unwrap();
     let vfs =
         Vfs::builder("sla-unsynced").medium(Arc::new(medium.clone())).options(options).register().unwrap();
@@ -262,7 +267,7 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
 #[test]
 fn the_log_may_lie_elsewhere() {
     let medium = SimMedium::new();
-    let mut options = Options::default();
+    let mut options = logging();
     options.set("nvram", "/fast/app.log").unwrap();
     let open = |name: &str, medium: &SimMedium| {
         let vfs =
@@ -286,7 +291,7 @@ fn the_log_may_lie_elsewhere() {
 #[test]
 fn a_log_elsewhere_belongs_to_one_database() {
     let medium = SimMedium::new();
-    let mut options = Options::default();
+    let mut options = logging();
     options.set("nvram", "/fast/app.log").unwrap();
     let vfs = |name: &str, medium: &SimMedium| {
         Vfs::builder(name).medium(Arc::new(medium.clone())).options(options.clone()).register().unwrap()

@@ -19,6 +19,8 @@ pub struct Options {
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database begins it anew.
     pub log_bytes: usize,
+    /// Whether a commit of a database in WAL mode may be logged as its statements. They are watched by SQLite's trace hook.
+    pub statements: bool,
     /// Most bytes of the statement log of a database in WAL mode; 0 writes pages only.
     pub sla_size: usize,
     /// Where the statement log lies, if not beside the database.
@@ -86,6 +88,7 @@ impl Default for Options {
             wal_memory: None,
             atomic: AtomicWrites::Auto,
             log_bytes: 4 << 20,
+            statements: false,
             sla_size: 4 << 20,
             nvram: None,
             tier: None,
@@ -163,8 +166,15 @@ const KNOWN: &[Known] = &[
         get: |options| options.log_bytes.to_string(),
     },
     Known {
+        name: "statements",
+        help: "off or on: log a commit of a database in WAL mode as its statements, where that is exact; SQLite's trace \
+               hook then tells of the application's statements",
+        set: |options, value| boolean(value).map(|value| options.statements = value),
+        get: |options| if options.statements { "on" } else { "off" }.to_owned(),
+    },
+    Known {
         name: "sla_size",
-        help: "most bytes (K, M, G) of the statement log of a database in WAL mode; 0: commits write pages only",
+        help: "most bytes (K, M, G) of the statement log (statements=on); 0: commits write pages only",
         set: |options, value| size(value).map(|value| options.sla_size = value),
         get: |options| options.sla_size.to_string(),
     },
@@ -285,6 +295,11 @@ fn boolean(value: &str) -> Result<bool, &'static str> {
 }
 
 impl Options {
+    /// Whether commits are logged as statements at all.
+    pub fn logs_statements(&self) -> bool {
+        self.statements && self.sla_size > 0
+    }
+
     /// Sets one option by name. Names that belong to SQLite are accepted and ignored.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         // Drivers keep theirs in the URI, too (mattn/go-sqlite3: _journal_mode).

@@ -24,6 +24,7 @@ OPTIONS = (
     "wal_memory",
     "atomic",
     "log_bytes",
+    "statements",
     "sla_size",
     "nvram",
     "tier",

@@ -119,6 +119,11 @@ impl RunSetup {
         self.kind() == 2
     }
 
+    /// Whether commits are logged as statements where they can be, which has nothing to do with what else is special.
+    fn logs_statements(&self) -> bool {
+        self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
+    }
+
     /// Whether connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
     fn is_normal(&self) -> bool {
         self.journal == Journal::Rollback && self.kind() == 3 && !self.pass_through
@@ -126,6 +131,7 @@ impl RunSetup {
 
     fn options(&self) -> litefoot::Options {
         let mut options = litefoot::Options::default();
+        options.statements = self.logs_statements();
         if self.has_small_log() {
             options.log_bytes = SMALL_LOG_BYTES;
             options.sla_size = SMALL_LOG_BYTES;

@@ -109,7 +109,7 @@ const TRACES: [Trace; 6] = [
 
 const SIDES: [Side; 2] = [
     Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
-    Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
+    Side { name: LITEFOOT, kind: Kind::Statements(settings("wal", "full")) },
 ];
 
 /// The short form makes this part of the transactions.
@@ -128,7 +128,7 @@ const CAPTURE_STATEMENTS: usize = 1000;
 
 /// A full statement log, and the options under which it gets full without being folded before.
 const FULL_LOG: u64 = 4 << 20;
-const RECOVERY_OPTIONS: &str = "sla_size=8M&wal_memory=1G";
+const RECOVERY_OPTIONS: &str = "statements=on&sla_size=8M&wal_memory=1G";
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
@@ -330,7 +330,7 @@ fn count(trace: &Trace, plan: &Plan, side: &Side, directory: &Path, figures: &mu
 /// What watching a statement costs: transactions that are rolled back, with and without a statement log.
 fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
-    let sides = [("sla_size=0", 0), ("sla_size=4M", 1)];
+    let sides = [("statements=off", 0), ("statements=on", 1)];
     progress.begin("watching statements", (CAPTURE_ROUNDS * sides.len()) as u64);
     let times = interleave(&sides, CAPTURE_ROUNDS, |round, (list, number)| {
         let mut side_options = litefoot::Options::default();

@@ -48,7 +48,7 @@ fn frames_that_fill_the_sector_are_part_of_the_commit() {
 fn a_sector_may_end_in_the_header_of_a_frame() {
     for page_bytes in [512, 1024, 4096] {
         let medium = SimMedium::new();
-        let litefoot = vfs(&medium, "wal_memory=16M&sla_size=0");
+        let litefoot = vfs(&medium, "wal_memory=16M");
         let db = prepared(&litefoot, "file:/app.db?psow=0", page_bytes);
         db.execute_batch("PRAGMA wal_autocheckpoint=0").unwrap();
         for id in 1..=400 {
@@ -82,7 +82,7 @@ fn a_full_disk_never_closes_the_database() {
     for (number, act) in [few_new, many_new, new_and_old, grows_and_shrinks].into_iter().enumerate() {
         for synchronous in ["normal", "off", "full"] {
             let medium = SimMedium::new();
-            let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller&sla_size=0");
+            let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller");
             let db = litefoot.open("/app.db").unwrap();
             db.execute_batch(
                 "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
@@ -126,7 +126,7 @@ fn a_full_disk_never_closes_the_database() {
 #[test]
 fn a_log_that_is_read_anew_is_read_to_its_end() {
     let medium = SimMedium::new();
-    let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller&sla_size=0");
+    let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller");
     drop(prepared(&litefoot, "/app.db", 4096));
     let first = litefoot.open("/app.db").unwrap();
     let second = litefoot.open("/app.db").unwrap();

@@ -28,7 +28,7 @@ fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
 fn a_page_that_was_given_up_and_cut_off_is_not_new() {
     for cuts_at_once in [true, false] {
         let medium = SimMedium::new();
-        let litefoot = vfs(&medium, "wal_memory=64K&cleaner=caller&sla_size=0");
+        let litefoot = vfs(&medium, "wal_memory=64K&cleaner=caller");
         let db = prepared(&litefoot, 100);
         db.execute_batch("PRAGMA wal_autocheckpoint=0; BEGIN").unwrap();
         put(&db, "t", 0..60, 2).unwrap();

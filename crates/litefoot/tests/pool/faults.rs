@@ -71,7 +71,7 @@ fn a_read_error_goes_to_the_one_who_asked() {
 fn a_failed_sync_is_an_input_output_error_and_then_nothing_is_written() {
     for mode in ["delete", "wal"] {
         let (medium, rows) = medium(mode);
-        let vfs = vfs("faults-sync", &medium, "sla_size=0");
+        let vfs = vfs("faults-sync", &medium, "");
         let db = vfs.open("/app.db").unwrap();
         let other = vfs.open("/app.db").unwrap();
         check_all(&other, &rows);
@@ -100,7 +100,7 @@ fn a_failed_sync_is_an_input_output_error_and_then_nothing_is_written() {
 #[test]
 fn a_transaction_that_has_begun_before_a_failed_sync_hears_of_an_input_output_error() {
     let (medium, rows) = medium("wal");
-    let vfs = vfs("faults-begun", &medium, "sla_size=0");
+    let vfs = vfs("faults-begun", &medium, "");
     let db = vfs.open("/app.db").unwrap();
     let other = vfs.open("/app.db").unwrap();
     put(&db, 1, 1).unwrap();

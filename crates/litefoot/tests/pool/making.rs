@@ -26,7 +26,7 @@ fn make_pool(database: &Database) {
 #[test]
 fn what_is_written_while_the_pool_is_made_is_in_it() {
     let sim = SimMedium::new();
-    let builder = |name: &str| Vfs::builder(name).options(parse("sla_size=0"));
+    let builder = |name: &str| Vfs::builder(name).options(parse(""));
     let plain = builder("making-fill").medium(Arc::new(sim.clone())).register().unwrap();
     let db = plain.open("/app.db").unwrap();
     db.execute_batch("PRAGMA journal_mode=wal").unwrap();

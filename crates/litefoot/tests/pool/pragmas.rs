@@ -72,7 +72,7 @@ fn without_a_pool_sqlite_is_left_alone() {
 fn sqlite_keeps_more_of_a_transaction_with_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let vfs = vfs("pragmas-spill", "pool=64M");
+    let vfs = vfs("pragmas-spill", "pool=64M&statements=on");
     fill(&vfs.open(&path).unwrap(), 50);
     let (db, other) = (vfs.open(&path).unwrap(), vfs.open(&path).unwrap());
     other.execute_batch("PRAGMA cache_spill=99").unwrap();

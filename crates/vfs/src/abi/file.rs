@@ -84,12 +84,9 @@ impl FileObject {
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
             use_pool(handle);
-            handle.set_spill(database.share().spill_bytes(database.options().sla_size == 0));
+            handle.set_spill(database.share().spill_bytes(!database.options().logs_statements()));
         }
-        if !database.holds_back() {
-            return;
-        }
-        if database.options().sla_size == 0 {
+        if !database.holds_back() || !database.options().logs_statements() {
             return;
         }
         let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));

@@ -289,7 +289,7 @@ impl Wal {
     /// be waited for; else it must be written as pages. `promise` says that it will be durable.
     pub(crate) fn queue(&self, session: &Session, transaction: Transaction, promise: bool) -> Option<u64> {
         let database = &session.database;
-        if self.replaying.load(Ordering::Acquire) || database.options().sla_size == 0 {
+        if self.replaying.load(Ordering::Acquire) || !database.options().logs_statements() {
             return None;
         }
         let queued = match session.capture() {

@@ -26,6 +26,8 @@ pub enum Kind {
     Stock(Settings),
     /// SQLite on litefoot.
     Litefoot(Settings),
+    /// The same, with commits logged as statements.
+    Statements(Settings),
     /// No SQLite: a write in place and a data sync.
     Floor,
 }
@@ -42,12 +44,13 @@ pub const fn settings(journal_mode: &'static str, synchronous: &'static str) -> 
 }
 
 /// All sides, in the order of the report.
-pub const SIDES: [Side; 7] = [
+pub const SIDES: [Side; 8] = [
     Side { name: DELETE_FULL, kind: Kind::Stock(settings("delete", "full")) },
     Side { name: "persist_full", kind: Kind::Stock(settings("persist", "full")) },
     Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
     Side { name: "wal_normal", kind: Kind::Stock(settings("wal", "normal")) },
     Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
+    Side { name: "litefoot_statements", kind: Kind::Statements(settings("wal", "full")) },
     Side { name: "litefoot_delete", kind: Kind::Litefoot(settings("delete", "full")) },
     Side { name: FLOOR, kind: Kind::Floor },
 ];
@@ -69,13 +72,21 @@ impl Side {
 
     /// Whether litefoot's own protocol is beneath SQLite.
     pub fn is_litefoot(&self) -> bool {
-        matches!(self.kind, Kind::Litefoot(_))
+        matches!(self.kind, Kind::Litefoot(_) | Kind::Statements(_))
+    }
+
+    /// The database as it is opened.
+    fn database(&self, path: &Path) -> String {
+        match self.kind {
+            Kind::Statements(_) => format!("file:{}?statements=on", path.display()),
+            _ => path.display().to_string(),
+        }
     }
 
     /// Opens a database as the timed run has it: stock SQLite on its own VFS.
     pub fn open_timed(&self, path: &Path) -> Result<Connection> {
         let connection = if self.is_litefoot() {
-            litefoot::Connection::open(path)?.into_inner()
+            litefoot::Connection::open(self.database(path))?.into_inner()
         } else {
             open_stock(path).map_err(|error| self.explain(error))?
         };
@@ -84,12 +95,12 @@ impl Side {
 
     /// Opens a database through a VFS.
     pub fn open_through(&self, vfs: &litefoot::Vfs, path: &Path) -> Result<Connection> {
-        self.apply(vfs.open(path)?)
+        self.apply(vfs.open(self.database(path))?)
     }
 
     /// Sets the journal mode and the durability, and makes sure of both.
     fn apply(&self, connection: Connection) -> Result<Connection> {
-        let (Kind::Stock(settings) | Kind::Litefoot(settings)) = self.kind else { return Ok(connection) };
+        let (Kind::Stock(settings) | Kind::Litefoot(settings) | Kind::Statements(settings)) = self.kind else { return Ok(connection) };
         let apply = || -> rusqlite::Result<(String, i64)> {
             let sql = format!("PRAGMA journal_mode = {}", settings.journal_mode);
             let mode = connection.query_row(&sql, [], |row| row.get(0))?;

@@ -115,6 +115,7 @@ impl Scheme {
 
     fn vfs(&self, medium: Arc<dyn Medium>) -> Result<litefoot::Vfs> {
         let mut options = litefoot::Options::default();
+        options.statements = self.stack != Stack::Litefoot(Commits::Pages);
         if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
             options.nvram = Some(PathBuf::from(STATEMENT_LOG));
             options.sla_size = STATEMENT_LOG_BYTES;

@@ -172,7 +172,8 @@ impl Database {
         // Without rights of its own, a medium makes files as it does.
         let medium = setup.medium.for_database(&setup.file).unwrap_or(setup.medium);
         let atomic = Arc::<AtomicLog>::default();
-        Stats::set(&stats.statement_log_limit_bytes, setup.options.sla_size as u64);
+        let limit = if setup.options.logs_statements() { setup.options.sla_size as u64 } else { 0 };
+        Stats::set(&stats.statement_log_limit_bytes, limit);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
         Database {
             medium: Arc::new(Meter::new(medium, stats.clone())),
