@@ -16,8 +16,11 @@ fn crashed(directory: &Path) {
         directory,
         &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"],
     );
-    let mut child =
-        litefoot(directory, &["sql", "file:a.db?statements=on"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = litefoot(directory, &["sql", "file:a.db?statements=on"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "INSERT INTO t(v) VALUES('first');").unwrap();
     writeln!(input, "INSERT INTO t(v) VALUES('it''s the second');").unwrap();
@@ -118,8 +121,11 @@ fn nothing_is_moved_while_the_database_is_open() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     succeed(directory, &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(v)"]);
-    let mut child =
-        litefoot(directory, &["sql", "file:a.db?statements=on"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = litefoot(directory, &["sql", "file:a.db?statements=on"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "INSERT INTO t VALUES(1); SELECT 'done';").unwrap();
     input.flush().unwrap();

@@ -26,7 +26,8 @@ pub struct Run {
 pub fn run(name: &str, run: &Run) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let options = format!("pool=1M&log_bytes=256K&wal_memory=256K&statements=on&sla_size=64K&{}", run.options);
+    let options =
+        format!("pool=1M&log_bytes=256K&wal_memory=256K&statements=on&sla_size=64K&{}", run.options);
     let vfs = vfs(name, &options);
     let db = open(&vfs, &path);
     db.execute_batch(&format!(

@@ -27,7 +27,11 @@ type Files = Vec<(PathBuf, FileKind, Vec<u8>)>;
 fn vfs(medium: &SimMedium) -> Vfs {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!("tier-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(Options { statements: true, ..Options::default() }).register().unwrap()
+    Vfs::builder(name)
+        .medium(Arc::new(medium.clone()))
+        .options(Options { statements: true, ..Options::default() })
+        .register()
+        .unwrap()
 }
 
 /// A database under a name, with a table and so many rows; it stays open.

@@ -100,7 +100,10 @@ impl Side {
 
     /// Sets the journal mode and the durability, and makes sure of both.
     fn apply(&self, connection: Connection) -> Result<Connection> {
-        let (Kind::Stock(settings) | Kind::Litefoot(settings) | Kind::Statements(settings)) = self.kind else { return Ok(connection) };
+        let (Kind::Stock(settings) | Kind::Litefoot(settings) | Kind::Statements(settings)) = self.kind
+        else {
+            return Ok(connection);
+        };
         let apply = || -> rusqlite::Result<(String, i64)> {
             let sql = format!("PRAGMA journal_mode = {}", settings.journal_mode);
             let mode = connection.query_row(&sql, [], |row| row.get(0))?;
