@@ -35,6 +35,7 @@ pub mod stats;
 pub mod tables;
 pub mod vfs;
 pub mod wal;
+mod worker;
 
 pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};

@@ -6,8 +6,10 @@ use crate::device::{self, DeviceError};
 use crate::log::redo::{Durability, Transaction};
 use crate::pool::Cleaning;
 use crate::sync::{Condvar, Mutex};
+use crate::thread::spawn;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -164,10 +166,16 @@ impl BackgroundCleaner {
                     _ => drop(wanted),
                 }
                 // A failure is met again, and told, by the checkpoint of whoever needs a frame or closes.
-                let _ = inner.checkpoint();
+                if catch_unwind(AssertUnwindSafe(|| inner.checkpoint())).is_err() {
+                    inner
+                        .files
+                        .lock()
+                        .latch
+                        .close("an internal error has interrupted a checkpoint (please report it)");
+                }
             }
         };
-        let thread = std::thread::Builder::new().name("litefoot-cleaner".to_owned()).spawn(work).ok()?;
+        let thread = spawn("litefoot-cleaner", work).ok()?;
         Some(BackgroundCleaner { signal, thread: Some(thread) })
     }
 }
@@ -177,7 +185,7 @@ impl Drop for BackgroundCleaner {
         *self.signal.wanted.lock() = Wanted::Stop;
         self.signal.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has ended it, which is what is wanted.
+            // It has no panics of its own.
             let _ = thread.join();
         }
     }

@@ -4,6 +4,7 @@ use super::fiber;
 use super::queues::{From, Task, Worker};
 use super::{Counter, Handle, TaskError, worker};
 use crate::sync::Mutex;
+use crate::thread::spawn;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -188,9 +189,7 @@ impl Workers {
         let mut workers = Workers { shared: shared.clone(), threads: Vec::new() };
         for index in 0..count {
             let shared = shared.clone();
-            let thread = thread::Builder::new()
-                .name(format!("litefoot-{index}"))
-                .spawn(move || worker::run(shared, index))
+            let thread = spawn(format!("litefoot-{index}"), move || worker::run(shared, index))
                 .map_err(|error| TaskError::NoResources(error.to_string()))?;
             workers.threads.push(thread);
         }

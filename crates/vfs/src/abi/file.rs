@@ -14,6 +14,7 @@ use crate::vfs::Vfs;
 use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
+use crate::worker::text_of;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -138,14 +139,16 @@ pub(crate) fn guard(api: &Api, call: impl FnOnce() -> Result<()>) -> c_int {
 
 /// As [`guard`], for calls that have more than one good answer.
 pub(crate) fn guard_code(api: &Api, call: impl FnOnce() -> Result<c_int>) -> c_int {
-    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "panic".to_owned());
-        Err(Error::Panic(text))
-    });
+    answer(api, caught(call))
+}
+
+/// What a call gives, its panic as an error.
+pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(text_of(&*panic))))
+}
+
+/// The code for SQLite; the text is kept.
+fn answer(api: &Api, result: Result<c_int>) -> c_int {
     match result {
         Ok(code) => code,
         Err(error) => {
@@ -158,7 +161,7 @@ pub(crate) fn guard_code(api: &Api, call: impl FnOnce() -> Result<c_int>) -> c_i
     }
 }
 
-/// Borrows the object behind a call and runs `call` guarded.
+/// Borrows the object behind a call and runs `call` guarded. What a panic leaves half done is not built upon.
 ///
 /// # Safety
 /// `file` is one of ours: SQLite calls these methods only through our tables.
@@ -166,7 +169,11 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
     // SAFETY: by contract; SQLite does not call two methods of one file at a time.
     let object = unsafe { &mut *file.cast::<FileObject>() };
     let api = object.api;
-    guard_code(api, || call(object))
+    let result = caught(|| call(&mut *object));
+    if let Err(Error::Panic(text)) = &result {
+        object.handle.latch_after_panic(text);
+    }
+    answer(api, result)
 }
 
 fn offset_of(offset: i64) -> u64 {

@@ -9,6 +9,7 @@ pub mod policy;
 use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
+use crate::worker;
 use litefoot_engine::device::{File, runs};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, Header, PageSum};
 use litefoot_engine::sync::{Condvar, Mutex};
@@ -93,14 +94,11 @@ impl Running {
         let running = Arc::new(Running::default());
         let job = Arc::new(job);
         if in_background {
-            let (worker, mine, running_there) = (database.clone(), job.clone(), running.clone());
-            let work = move || {
-                let result = mine.run(&worker);
-                // Before anyone who waits goes on: the last handle to be closed gives the database back.
-                drop((worker, mine));
-                running_there.end(result);
-            };
-            if std::thread::Builder::new().name("litefoot-clean".to_owned()).spawn(work).is_ok() {
+            let (there, mine, ended) = (database.clone(), job.clone(), running.clone());
+            // The last handle to be closed gives the database back, before anyone who waits goes on.
+            let work = move || mine.run(&there);
+            let end = move |result: Result<Result<Written>>| ended.end(result.flatten());
+            if worker::start("litefoot-clean", database.latch(), work, end) {
                 return running;
             }
         }

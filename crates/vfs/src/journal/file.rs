@@ -114,6 +114,10 @@ impl JournalFile {
 }
 
 impl Handle for JournalFile {
+    fn latch_after_panic(&self, text: &str) {
+        self.session.database.latch_after_panic(text);
+    }
+
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let journal = self.journal.lock();
         if let Some(real) = &journal.real {

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
+use crate::worker;
 use litefoot_engine::device::{DeviceError, Operation, runs};
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Slots, Transaction};
@@ -563,14 +564,10 @@ pub(super) fn reset_in_background(database: &Arc<Database>) {
     if !database.atomic().wants_reset(database.options().log_bytes) {
         return;
     }
-    let (worker, reset) = (database.clone(), database.atomic().reset.clone());
-    let spawned = std::thread::Builder::new().name("litefoot-log".to_owned()).spawn(move || {
-        worker.atomic().reset(&worker);
-        // Before anyone who waits goes on: the last handle to be closed gives the database back.
-        drop(worker);
-        reset.done();
-    });
-    if spawned.is_err() {
+    let (there, reset) = (database.clone(), database.atomic().reset.clone());
+    // The last handle to be closed gives the database back, before anyone who waits goes on.
+    let work = move || there.atomic().reset(&there);
+    if !worker::start("litefoot-log", database.latch(), work, move |_| reset.done()) {
         // No thread to be had: the commit waits.
         database.atomic().reset(database);
         database.atomic().reset.done();

@@ -6,6 +6,7 @@
 
 use super::database::Database;
 use crate::abi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
+use crate::worker;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::sync::{Condvar, Mutex};
 use std::sync::Arc;
@@ -49,14 +50,9 @@ pub fn checkpoint(database: &Arc<Database>) {
         }
         *running = true;
     }
-    let worker = database.clone();
-    let spawned = std::thread::Builder::new().name("litefoot-checkpoint".to_owned()).spawn(move || {
-        let background = worker.background().clone();
-        run(&worker);
-        drop(worker);
-        background.end();
-    });
-    if spawned.is_err() {
+    let (there, background) = (database.clone(), database.background().clone());
+    let work = move || run(&there);
+    if !worker::start("litefoot-checkpoint", database.latch(), work, move |_| background.end()) {
         // No thread to be had: SQLite's own checkpoints have to do.
         database.background().end();
     }
@@ -73,12 +69,27 @@ fn run(database: &Database) {
         // The bulk of it, while commits go on.
         connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
         connection.db().set_patience(READERS_PATIENCE);
-        database.writers().enter(NOBODY, WRITERS_PATIENCE);
+        let _turn = Turn::begin(database);
         // Commits that wait for their sync still read the log.
         if wal.log(database, Durability::Durable).is_ok() {
             connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
-        database.writers().leave(NOBODY);
     }
     wal.checkpoint_done(database);
+}
+
+/// A turn among the writers, which ends with this.
+struct Turn<'a>(&'a Database);
+
+impl Turn<'_> {
+    fn begin(database: &Database) -> Turn<'_> {
+        database.writers().enter(NOBODY, WRITERS_PATIENCE);
+        Turn(database)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.writers().leave(NOBODY);
+    }
 }

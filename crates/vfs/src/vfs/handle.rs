@@ -90,6 +90,8 @@ pub trait Handle: Send {
     fn session(&self) -> Option<&Arc<Session>> {
         None
     }
+    /// A method has panicked: nothing of the database is written any more.
+    fn latch_after_panic(&self, _text: &str) {}
     /// Why the open was refused, where it was.
     fn refusal(&self) -> Option<&Error> {
         None

@@ -384,6 +384,10 @@ impl Handle for MainFile {
         Some(&self.session)
     }
 
+    fn latch_after_panic(&self, text: &str) {
+        self.database.latch_after_panic(text);
+    }
+
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
         if !self.database.writable() {
             return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });

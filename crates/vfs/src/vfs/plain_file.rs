@@ -51,6 +51,12 @@ impl PlainFile {
 }
 
 impl Handle for PlainFile {
+    fn latch_after_panic(&self, text: &str) {
+        if let Some(database) = &self.database {
+            database.latch_after_panic(text);
+        }
+    }
+
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         read_exactly(&*self.file, buf, offset)
     }

@@ -11,7 +11,8 @@
 //! # Invariants
 //! 1. Transactions are numbered in the order of their commits. `promised` and `durable` only grow.
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
-//! 3. A failure to write what SQLite has published latches the database.
+//! 3. A failure to write what SQLite has published latches the database. So does a panic of whoever writes, before
+//!    anybody else gets at what it leaves.
 
 use super::frames::{Frames, Transaction};
 use super::large::Leaving;
@@ -26,6 +27,7 @@ use litefoot_engine::log::redo::{Durability, Slots};
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::log::{RedoLog, StatementLog};
 use litefoot_engine::sync::{Mutex, MutexGuard, RwLock};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +36,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
 const SPARE_BYTES: u64 = 128;
+/// Why nothing is written any more after a panic.
+const PANICKED: &str = "an internal error has interrupted a commit (please report it)";
 /// Most transactions that are written as pages although they could be replayed, after others that could not.
 const MOST_MIXED: u32 = 256;
 /// Transactions logged as statements after which the mixture is forgotten.
@@ -189,7 +193,7 @@ impl Commits {
 
     /// Bytes of memory it takes, about.
     pub fn memory_bytes(&self) -> usize {
-        let media = self.media.lock();
+        let media = self.media();
         let texts: usize = media.texts.keys().map(|text| text.sql.len() + 64).sum();
         texts + media.redo.memory_bytes() + media.statements.memory_bytes()
     }
@@ -234,7 +238,7 @@ impl Commits {
     /// Makes the statement log ready for `needed` more bytes, and sees to it that a full disk is met by a commit and
     /// not by the fold that comes after it: there is space for all frames up to `end`.
     fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), Cause> {
-        let mut media = self.media.lock();
+        let mut media = self.media();
         let used = self.queue.lock().used.max(media.statements.bytes());
         if used + needed > self.statement_bytes {
             return Err(Cause::LogFull);
@@ -282,6 +286,7 @@ impl Commits {
                 return Ok(self.latch.check(&self.path)?);
             }
             queue.leading = true;
+            let leads = Leads(self);
             if durability == Durability::Durable {
                 queue = self.await_company(queue);
             }
@@ -297,11 +302,15 @@ impl Commits {
                 queue.company.expected = written + queue.pending.len();
                 queue.company.sync = begun.elapsed();
             }
-            queue.leading = false;
-            queue.wake();
             drop(queue);
+            drop(leads);
             result?;
         }
+    }
+
+    /// The logs. They are latched should whoever has them panic.
+    fn media(&self) -> Locked<'_> {
+        Locked { latch: &self.latch, media: self.media.lock() }
     }
 
     /// Lets those come who committed during the last sync, too.
@@ -325,7 +334,7 @@ impl Commits {
 
     /// Writes transactions of the queue.
     fn write(&self, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
-        let mut media = self.media.lock();
+        let mut media = self.media();
         let media = &mut *media;
         // Whoever failed before took transactions along that others wait for.
         self.latch.check(&self.path)?;
@@ -353,7 +362,7 @@ impl Commits {
         counted: bool,
         commit: Option<Transaction>,
     ) -> Result<()> {
-        let mut media = self.media.lock();
+        let mut media = self.media();
         let published = self.queue.lock().published;
         let (end, late, has_slots) = media.fold(&frames.read(), database, durability, commit)?;
         if !late.is_empty() || has_slots {
@@ -377,7 +386,7 @@ impl Commits {
 
     /// Takes a commit back that could not be written, unless somebody else has written it meanwhile.
     pub fn revoke(&self, frames: &RwLock<Frames>, transaction: Transaction) {
-        let media = self.media.lock();
+        let media = self.media();
         if media.logged <= transaction.first {
             // Its frames will be others, of which more may go to the redo log.
             self.queue.lock().claimed = 0;
@@ -392,7 +401,7 @@ impl Commits {
         if end <= self.queue.lock().claimed && needed <= end - first {
             return Ok(());
         }
-        let mut media = self.media.lock();
+        let mut media = self.media();
         let before = first.saturating_sub(media.logged);
         let needed = if media.logged < end { before + needed } else { 0 };
         let claimed = media.claim(page_bytes, end, needed)?;
@@ -412,12 +421,12 @@ impl Commits {
             self.fold(frames, database, Durability::Buffered, false, None)?;
         }
         let page_bytes = frames.read().page_bytes() as u32;
-        Ok(self.media.lock().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
+        Ok(self.media().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
     }
 
     /// Gives them back.
     pub fn discard_slots(&self) {
-        self.media.lock().redo.discard_slots();
+        self.media().redo.discard_slots();
     }
 
     /// A transaction had to be written as pages.
@@ -450,7 +459,7 @@ impl Commits {
     }
 
     fn leave(&self, frames: &RwLock<Frames>, end: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
-        let mut media = self.media.lock();
+        let mut media = self.media();
         end(&mut media)?;
         // Before anybody can fold them once more.
         frames.write().forget();
@@ -469,7 +478,7 @@ impl Commits {
 
     /// Makes room in a statement log that was replayed, for what announces the fold.
     pub fn make_spare_room(&self) -> Result<()> {
-        let statements = &mut self.media.lock().statements;
+        let statements = &mut self.media().statements;
         let end = statements.bytes() + SPARE_BYTES;
         Ok(statements.reserve(end)?)
     }
@@ -482,6 +491,49 @@ impl Commits {
     /// Frames whose pages are in the redo log.
     pub fn logged(&self) -> usize {
         self.queue.lock().logged
+    }
+}
+
+/// Somebody writes what is in the queue. However that ends, those who wait go on.
+struct Leads<'a>(&'a Commits);
+
+impl Drop for Leads<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.latch.close(PANICKED);
+        }
+        let mut queue = self.0.queue.lock();
+        queue.leading = false;
+        queue.wake();
+    }
+}
+
+/// The logs, with the lock on them.
+struct Locked<'a> {
+    latch: &'a SyncLatch,
+    media: MutexGuard<'a, Media>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Media;
+
+    fn deref(&self) -> &Media {
+        &self.media
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Media {
+        &mut self.media
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Before the lock goes: what was being written is unknown.
+        if std::thread::panicking() {
+            self.latch.close(PANICKED);
+        }
     }
 }
 

@@ -27,6 +27,10 @@ impl WalFile {
 }
 
 impl Handle for WalFile {
+    fn latch_after_panic(&self, text: &str) {
+        self.session.database.latch_after_panic(text);
+    }
+
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let count = self.wal.read(&self.session.database, buf, offset)?;
         if count < buf.len() {

@@ -56,6 +56,7 @@ use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
 use crate::vfs::session::Session;
+use crate::worker;
 
 use commit::Commits;
 use flush::Flush;
@@ -386,14 +387,12 @@ impl Wal {
             return Ok(());
         }
         let (wal, flush, window) = (self.clone(), self.flush.clone(), database.options().normal_window);
-        let run = move || {
-            flush.wait(window);
+        let work = move || {
+            wal.flush.wait(window);
             // A failure has latched the database, and is met there.
             let _ = wal.wait_for_all();
-            drop(wal);
-            flush.end();
         };
-        if std::thread::Builder::new().name("litefoot-flush".to_owned()).spawn(run).is_err() {
+        if !worker::start("litefoot-flush", database.latch(), work, move |_| flush.end()) {
             self.flush.not_begun();
             return self.commits.wait(number);
         }

@@ -70,8 +70,16 @@ impl Batch {
         self.parts[0].offset
     }
 
-    /// Does the operation through the file, from byte `done` of it on. Returns the bytes done in all.
+    /// Does the operation through the file, from byte `done` of it on. Returns the bytes done in all. A file that panics
+    /// has failed: somebody waits for the answer.
     pub fn perform(&mut self, done: usize) -> Result<usize> {
+        catch_unwind(AssertUnwindSafe(|| self.call(done))).unwrap_or_else(|_| {
+            let source = io::Error::other("an internal error (please report it)");
+            Err(DeviceError::new(operation(self.direction()), self.file().path(), source))
+        })
+    }
+
+    fn call(&mut self, done: usize) -> Result<usize> {
         let (file, direction) = (self.file().clone(), self.direction());
         let offset = self.offset() + done as u64;
         let mut skip = done;
@@ -160,7 +168,6 @@ fn respond(part: Request, result: Result<usize>) {
     let _ = catch_unwind(AssertUnwindSafe(|| done(Completion { buffer, result })));
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn operation(direction: Direction) -> crate::device::Operation {
     use crate::device::Operation;
     match direction {

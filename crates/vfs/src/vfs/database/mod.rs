@@ -278,6 +278,12 @@ impl Database {
         &self.latch
     }
 
+    /// A call of SQLite's has panicked: what it was changing is unknown, and nothing is written on top of that.
+    pub fn latch_after_panic(&self, text: &str) {
+        let path = self.path.display();
+        self.latch.close(&format!("{path}: internal error (please report it): {text}"));
+    }
+
     /// The wal-index.
     pub fn shm(&self) -> &SharedMemory {
         &self.shm

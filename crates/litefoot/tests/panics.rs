@@ -1,0 +1,135 @@
+//! A panic below SQLite: the database is closed for writing, everybody who waits gets an error, nobody waits for ever.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use litefoot::rusqlite::Connection;
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::{FileKind, SimMedium};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+use support::HookedMedium;
+
+/// After this a test counts as hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a test on a thread of its own, which may hang.
+fn within_patience(test: impl FnOnce() + Send + 'static) {
+    let (sender, ended) = mpsc::channel();
+    let run = thread::spawn(move || {
+        test();
+        let _ = sender.send(());
+    });
+    let outcome = ended.recv_timeout(PATIENCE);
+    assert_ne!(outcome, Err(mpsc::RecvTimeoutError::Timeout), "it hangs");
+    run.join().unwrap();
+}
+
+/// What was acknowledged is there when the power goes, and the file is sound.
+fn check_after_cut(medium: &SimMedium, acknowledged: i64) {
+    let image = medium.cut(&mut Random::new(1));
+    let vfs = Vfs::builder("panics-after").medium(Arc::new(image)).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    let found: i64 =
+        db.query_row("SELECT count(*) FROM t WHERE id <= ?1", [acknowledged], |row| row.get(0)).unwrap();
+    assert_eq!(found, acknowledged);
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
+}
+
+#[test]
+fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
+    within_patience(|| {
+        let (reached, waits) = mpsc::channel::<()>();
+        let (go, gate) = mpsc::channel::<()>();
+        let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
+        let arm = armed.clone();
+        let hook = move |kind: FileKind, durable: bool| {
+            if kind == FileKind::StatementLog && durable && arm.swap(false, Ordering::AcqRel) {
+                reached.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+                panic!("on purpose");
+            }
+        };
+        let sim = SimMedium::new();
+        let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+        let vfs = Vfs::builder("panics-leader").medium(Arc::new(medium)).register().unwrap();
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        db.execute_batch("INSERT INTO t VALUES(1, 0); INSERT INTO t VALUES(2, 0)").unwrap();
+        let insert = |id: i64| {
+            let db = vfs.open("/app.db").unwrap();
+            // It is warm.
+            db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+            move || db.execute("INSERT INTO t VALUES(?1, 1)", [id]).map_err(|error| error.to_string())
+        };
+        let [first, second, third] = [3, 4, 5].map(insert);
+        thread::scope(|scope| {
+            armed.store(true, Ordering::Release);
+            let first = scope.spawn(first);
+            waits.recv().unwrap();
+            let others = [scope.spawn(second), scope.spawn(third)];
+            // Long enough for both to queue up; were it not, each would fail for itself.
+            thread::sleep(Duration::from_millis(200));
+            go.send(()).unwrap();
+            first.join().unwrap().unwrap_err();
+            for other in others {
+                other.join().unwrap().unwrap_err();
+            }
+        });
+        db.execute_batch("INSERT INTO t VALUES(6, 0)").unwrap_err();
+        drop((db, vfs));
+        check_after_cut(&sim, 2);
+    });
+}
+
+/// A medium on which one thread of ours panics when it writes or syncs for the first time after it was armed.
+fn panicking(sim: &SimMedium, name: &'static str, armed: &Arc<AtomicBool>) -> HookedMedium {
+    let arm = armed.clone();
+    let hook = move |_: FileKind, _: bool| {
+        if thread::current().name() == Some(name) && arm.swap(false, Ordering::AcqRel) {
+            panic!("on purpose");
+        }
+    };
+    HookedMedium { medium: sim.clone(), hook: Arc::new(hook) }
+}
+
+/// Commits until one fails, or many have not. How many were acknowledged before that.
+fn commit_until_failure(db: &Connection, value: &str) -> Option<i64> {
+    let commit = |id: &i64| db.execute_batch(&format!("INSERT INTO t VALUES({id}, {value})")).is_err();
+    (1..400).find(commit).map(|id| id - 1)
+}
+
+#[test]
+fn a_panic_of_any_thread_of_ours_is_met_by_the_next_commit_and_by_no_endless_wait() {
+    let cases = [
+        ("litefoot-flush", "wal", "NORMAL", "1", ""),
+        ("litefoot-checkpoint", "wal", "FULL", "randomblob(200000)", "wal_memory=1M"),
+        ("litefoot-log", "delete", "FULL", "randomblob(200000)", "log_bytes=1M"),
+        ("litefoot-clean", "delete", "FULL", "randomblob(9000000)", "pool=4M&cleaner=background"),
+    ];
+    for (name, journal, synchronous, value, options) in cases {
+        within_patience(move || {
+            let (sim, armed) = (SimMedium::new(), Arc::new(AtomicBool::new(false)));
+            let mut chosen = Options::default();
+            chosen.set_list(options).unwrap();
+            let medium = Arc::new(panicking(&sim, name, &armed));
+            let vfs = Vfs::builder("panics-thread").medium(medium).options(chosen).register().unwrap();
+            let db = vfs.open("/app.db").unwrap();
+            db.execute_batch(&format!("PRAGMA journal_mode={journal}; PRAGMA synchronous={synchronous}"))
+                .unwrap();
+            db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+            armed.store(true, Ordering::Release);
+            let acknowledged = commit_until_failure(&db, value);
+            assert!(!armed.load(Ordering::Acquire), "{name} never wrote");
+            let acknowledged = acknowledged.unwrap_or_else(|| panic!("{name}: nothing has failed"));
+            // Closing does not hang either.
+            drop((db, vfs));
+            check_after_cut(&sim, if synchronous == "FULL" { acknowledged } else { 0 });
+        });
+    }
+}
