@@ -72,6 +72,25 @@ fn preload_really_puts_litefoot_beneath_the_program() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn another_preloaded_library_with_a_similar_name_does_not_make_an_extension_the_default() {
+    let directory = tempfile::tempdir().unwrap();
+    // The extension is loaded as SQLite loads it, visible to all; then a SQLite initialises.
+    let ask = "import ctypes, sys; ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL); import sqlite3; \
+               print(sqlite3.connect('a.db').execute('PRAGMA litefoot_version').fetchone())";
+    let library = library();
+    for (preloaded, expected) in
+        [(Path::new("/none/liblitefoot.so"), None), (&library, Some(env!("CARGO_PKG_VERSION")))]
+    {
+        let mut command = Command::new("python3");
+        command.args(["-c", ask]).arg(&library).current_dir(directory.path());
+        command.env("LD_PRELOAD", preloaded);
+        let answer = stdout_of(output_of(command), "python3");
+        assert_eq!(answer, expected.map_or("None\n".to_owned(), |version| format!("('{version}',)\n")));
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn default_options_reach_the_program() {
     let directory = tempfile::tempdir().unwrap();
     let ask = "import sqlite3; db = sqlite3.connect('a.db'); db.execute('CREATE TABLE IF NOT EXISTS t(a)'); \

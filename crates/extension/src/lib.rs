@@ -12,6 +12,7 @@ use litefoot_vfs::abi::Sqlite3;
 use litefoot_vfs::abi::api::Api;
 use litefoot_vfs::abi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Write;
 use std::panic::catch_unwind;
 
 /// Entry point: registers the VFS `litefoot`.
@@ -55,7 +56,7 @@ unsafe fn load(
         Ok(api) => api,
         // Without the table's functions there is no way to hand over a message that SQLite could free.
         Err(unsuitable) => {
-            eprintln!("litefoot: {unsuitable}");
+            tell(&unsuitable.to_string());
             return SQLITE_ERROR;
         }
     };
@@ -76,4 +77,9 @@ unsafe fn load(
         unsafe { *message = api.allocate_text(&text) };
     }
     SQLITE_ERROR
+}
+
+/// One line for whoever reads standard error; if nobody can, that is no reason to fail.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "litefoot: {text}");
 }

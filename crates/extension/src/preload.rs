@@ -6,8 +6,10 @@
 //! library's own function, which registers the platform's VFSes, and then registers litefoot as default.
 //! Nothing of SQLite is configured, so that programs which call `sqlite3_config` first still can.
 
+use crate::tell;
 use litefoot_vfs::abi::api::Api;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::catch_unwind;
 
 const SQLITE_OK: c_int = 0;
@@ -33,39 +35,48 @@ pub unsafe extern "C" fn sqlite3_os_init() -> c_int {
 unsafe extern "C" fn initialise(caller: *const c_void) -> c_int {
     // SAFETY: the address is code of the library that called.
     let Some(library) = (unsafe { Library::of(caller) }) else {
-        eprintln!("litefoot: cannot find the SQLite library that is being initialised");
+        tell("cannot find the SQLite library that is being initialised");
         return SQLITE_ERROR;
     };
     let Some(real) =
         library.find(c"sqlite3_os_init").filter(|real| *real != sqlite3_os_init as *const c_void)
     else {
-        eprintln!("litefoot: {} has no sqlite3_os_init of its own", library.name());
+        tell(&format!("{} has no sqlite3_os_init of its own", library.name()));
         return SQLITE_ERROR;
     };
     // SAFETY: SQLite's function of that name has this type.
     let real: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(real) };
     // SAFETY: called as SQLite would have.
     let code = unsafe { real() };
-    if code == SQLITE_OK && is_preloaded() {
-        let installed = catch_unwind(|| {
-            // SAFETY: the symbols are those of the SQLite library that called.
-            let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
-            match api {
-                Ok(api) => litefoot_vfs::install::install(api, true).map_err(|error| error.to_string()),
-                Err(missing) => Err(format!("{} has no function {missing}", library.name())),
-            }
-        });
-        if let Ok(Err(why)) = installed {
-            eprintln!("litefoot: not in use: {why}");
+    if code == SQLITE_OK {
+        let installed = catch_unwind(|| if is_preloaded() { install(&library) } else { Ok(()) });
+        match installed {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => tell(&format!("not in use: {why}")),
+            Err(_) => tell("not in use: internal error (please report it)"),
         }
     }
     code
 }
 
-/// Whether the library came by `LD_PRELOAD`: a loaded extension is visible to later libraries as well, and
-/// must not change their default.
+/// Registers litefoot with a SQLite library.
+fn install(library: &Library) -> Result<(), String> {
+    // SAFETY: the symbols are those of the SQLite library that called.
+    let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
+    match api {
+        Ok(api) => litefoot_vfs::install::install(api, true).map_err(|error| error.to_string()),
+        Err(missing) => Err(format!("{} has no function {missing}", library.name())),
+    }
+}
+
+/// Whether this library came by `LD_PRELOAD`: a loaded extension is visible to later libraries as well, and
+/// must not change their default. What counts is which library an entry of the list has loaded, not what it is called.
 fn is_preloaded() -> bool {
-    std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("litefoot"))
+    // SAFETY: any address is allowed; this one is ours.
+    let Some(this) = (unsafe { Library::of(is_preloaded as *const c_void) }) else { return false };
+    let list = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let mut entries = list.as_bytes().split(|byte| byte.is_ascii_whitespace() || *byte == b':');
+    entries.any(|entry| CString::new(entry).is_ok_and(|entry| !entry.is_empty() && this.is_loaded_as(&entry)))
 }
 
 /// A shared library of this process.
@@ -95,6 +106,18 @@ impl Library {
             handle = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
         }
         (!handle.is_null()).then_some(Library { handle, name: info.dli_fname })
+    }
+
+    /// Whether the loader knows this library by a name or path.
+    fn is_loaded_as(&self, name: &CStr) -> bool {
+        // SAFETY: the name is NUL-terminated; NOLOAD only looks it up, and what it found is given back at once.
+        unsafe {
+            let found = libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+            if !found.is_null() {
+                libc::dlclose(found);
+            }
+            found == self.handle
+        }
     }
 
     fn find(&self, symbol: &CStr) -> Option<*const c_void> {

@@ -7,7 +7,7 @@
 use crate::abi::Sqlite3;
 use crate::abi::api::Api;
 use crate::abi::codes::*;
-use crate::abi::file::main_file;
+use crate::abi::file::{caught, main_file};
 use std::ffi::{c_char, c_int, c_void};
 
 /// The automatic extension.
@@ -21,10 +21,25 @@ pub unsafe extern "C" fn on_new_connection(
 ) -> c_int {
     // SAFETY: by contract.
     let Some(api) = (unsafe { functions(table) }) else { return SQLITE_OK };
+    // SAFETY: by contract.
+    guarded(|| unsafe { greet(&api, db, message) })
+}
+
+/// Runs the hook. A panic fails the open, and does not end a process that may have nothing to do with us.
+fn guarded(hook: impl FnOnce() -> c_int) -> c_int {
+    caught(|| Ok(hook())).unwrap_or_else(|panic| {
+        crate::error::remember(&panic);
+        panic.code()
+    })
+}
+
+/// # Safety
+/// As for [`on_new_connection`].
+unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int {
     // SAFETY: by contract. A connection without the functions is still a good connection.
-    let _ = unsafe { crate::tables::register_all(&api, db) };
+    let _ = unsafe { crate::tables::register_all(api, db) };
     // SAFETY: by contract; SQLite is opening the connection, and nobody uses it yet.
-    let Some(object) = (unsafe { main_file(&api, db) }) else { return SQLITE_OK };
+    let Some(object) = (unsafe { main_file(api, db) }) else { return SQLITE_OK };
     match object.refusal() {
         None => {
             // SAFETY: the connection is alive as long as its main file, which owns what is made here.
@@ -53,4 +68,16 @@ unsafe fn functions(table: *const c_void) -> Option<Api> {
     }
     // SAFETY: by contract.
     unsafe { Api::from_table(table) }.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_the_hook_fails_the_open_and_not_the_process() {
+        assert_eq!(guarded(|| SQLITE_OK), SQLITE_OK);
+        assert_eq!(guarded(|| panic!("on purpose")), SQLITE_INTERNAL);
+        assert!(crate::last_error().is_some_and(|text| text.contains("on purpose")));
+    }
 }
