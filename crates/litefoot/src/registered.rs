@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A VFS that is registered under its own name until it is dropped.
 ///
-/// Close its connections first: SQLite must not use a VFS that is gone.
+/// Its connections may live longer: then the name cannot be opened any more, and they go on.
 pub struct Vfs {
     name: String,
     registration: Registration,

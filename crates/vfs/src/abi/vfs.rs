@@ -9,16 +9,18 @@ use crate::error::{Error, Result, last_errno};
 use crate::vfs::{OpenRequest, Vfs};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Longest path; that of SQLite's unix VFS.
 const MAX_PATHNAME: c_int = 512;
 
-/// What `pAppData` points to.
+/// What `pAppData` points to. Connections keep the VFS that they were opened through for as long as they live, and use it
+/// for more than their files; nobody can tell when the last of them goes. So this and SQLite's structure are never
+/// freed. Everything behind them is, once the registration and all files are gone.
 struct AppData {
     api: &'static Api,
-    vfs: Arc<Vfs>,
+    vfs: Weak<Vfs>,
     /// The platform's VFS, for what is not a matter of files.
     base: *mut Sqlite3Vfs,
     name: CString,
@@ -29,6 +31,15 @@ struct AppData {
 }
 
 impl AppData {
+    /// The VFS, unless its name was taken back and no file of it is open any more.
+    fn vfs(&self) -> Result<Arc<Vfs>> {
+        let gone = || {
+            let name = self.name.to_string_lossy();
+            Error::Refused(format!("the VFS {name} is gone; keep it for as long as its connections"))
+        };
+        self.vfs.upgrade().ok_or_else(gone)
+    }
+
     fn hook_connections(&self) -> Result<()> {
         if self.hooked.load(Ordering::Acquire) {
             return Ok(());
@@ -44,7 +55,7 @@ impl AppData {
     }
 }
 
-/// A registered VFS; dropping it takes the name out of SQLite's list.
+/// A registered VFS; dropping it takes the name out of SQLite's list. Connections that are open go on.
 pub struct Registration {
     registered: *mut Sqlite3Vfs,
     api: &'static Api,
@@ -64,7 +75,8 @@ impl Registration {
         let name = CString::new(vfs.name.as_str()).map_err(|_| Error::Path(vfs.name.clone()))?;
         // SAFETY: the platform's VFS lives as long as the process.
         let base_bytes = unsafe { (*base).os_file_bytes };
-        let app = Box::new(AppData { api, vfs: vfs.clone(), base, name, hooked: AtomicBool::new(false) });
+        let weak = Arc::downgrade(&vfs);
+        let app = Box::new(AppData { api, vfs: weak, base, name, hooked: AtomicBool::new(false) });
         let registered = Box::into_raw(Box::new(Sqlite3Vfs {
             version: 3,
             os_file_bytes: base_bytes.max(size_of::<FileObject>() as c_int),
@@ -90,7 +102,7 @@ impl Registration {
             next_system_call: std::ptr::null(),
         }));
         let registration = Registration { registered, api, vfs };
-        // SAFETY: the structure is valid and stays so until it is unregistered.
+        // SAFETY: the structure is valid and is never freed.
         match unsafe { (api.vfs_register)(registered, c_int::from(make_default)) } {
             SQLITE_OK => Ok(registration),
             code => Err(Error::Refused(format!("cannot register the VFS: SQLite answers {code}"))),
@@ -99,7 +111,7 @@ impl Registration {
 
     /// Makes the VFS the default again, after SQLite was shut down and initialised anew.
     pub fn register_again(&self, make_default: bool) -> c_int {
-        // SAFETY: the structures are valid until this registration is dropped.
+        // SAFETY: the structures are never freed.
         unsafe {
             (*(*self.registered).app_data.cast::<AppData>()).hooked.store(false, Ordering::Release);
             (self.api.vfs_register)(self.registered, c_int::from(make_default))
@@ -114,13 +126,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: registered by `new`; afterwards SQLite no longer knows the structure, and open files
-        // keep the parts they use alive by themselves.
-        unsafe {
-            (self.api.vfs_unregister)(self.registered);
-            let registered = Box::from_raw(self.registered);
-            drop(Box::from_raw(registered.app_data.cast::<AppData>()));
-        }
+        // SAFETY: registered by `new`; the structure itself stays.
+        unsafe { (self.api.vfs_unregister)(self.registered) };
     }
 }
 
@@ -137,7 +144,7 @@ fn platform_vfs(api: &Api) -> Result<*mut Sqlite3Vfs> {
 }
 
 /// # Safety
-/// `vfs` was registered by [`Registration::new`] and is still registered or in use.
+/// `vfs` was registered by [`Registration::new`].
 unsafe fn app<'a>(vfs: *mut Sqlite3Vfs) -> &'a AppData {
     // SAFETY: by contract.
     unsafe { &*(*vfs).app_data.cast::<AppData>() }
@@ -160,12 +167,13 @@ unsafe extern "C" fn open(
         guard(app.api, || {
             app.hook_connections()?;
             let request = request(app, name, flags)?;
-            let opened = app.vfs.open(request)?;
+            let ours = app.vfs()?;
+            let opened = ours.open(request)?;
             if !out_flags.is_null() {
                 *out_flags = opened.flags;
             }
             let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
-            FileObject::install(file, app.api, app.vfs.clone(), opened.handle, is_main);
+            FileObject::install(file, app.api, ours, opened.handle, is_main);
             Ok(())
         })
     }
@@ -211,7 +219,7 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
     // SAFETY: by contract.
     match unsafe { filename::parameter(app.api, name, c"shared") } {
         Some(value) => matches!(value.as_str(), "1" | "on" | "yes" | "true"),
-        None => app.vfs.shared_by_default(),
+        None => app.vfs.upgrade().is_some_and(|vfs| vfs.shared_by_default()),
     }
 }
 
@@ -239,7 +247,7 @@ unsafe extern "C" fn delete(vfs: *mut Sqlite3Vfs, name: *const c_char, sync_dire
         let app = app(vfs);
         guard(app.api, || {
             let path = filename::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            app.vfs.delete(path, sync_directory != 0)
+            app.vfs()?.delete(path, sync_directory != 0)
         })
     }
 }
@@ -256,7 +264,7 @@ unsafe extern "C" fn access(
         *answer = 0;
         guard(app.api, || {
             let path = filename::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            *answer = c_int::from(app.vfs.access(path, flags)?);
+            *answer = c_int::from(app.vfs()?.access(path, flags)?);
             Ok(())
         })
     }
@@ -273,7 +281,7 @@ unsafe extern "C" fn full_pathname(
         let app = app(vfs);
         guard_code(app.api, || {
             let path = filename::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            let full = app.vfs.full_pathname(path)?;
+            let full = app.vfs()?.full_pathname(path)?;
             let full_bytes = full.path.as_os_str().as_bytes();
             if full_bytes.len() >= usize::try_from(bytes).unwrap_or(0) {
                 return Err(Error::Path(full.path.to_string_lossy().into_owned()));
