@@ -3,6 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`crash`] | the crash simulator |
+//! | `random` | random statements, against stock SQLite |
+//! | [`child`] | processes that experiments kill |
 //! | [`experiments`] | the experiments, by name |
 //! | [`nand`] | a model of NAND flash and PRAM |
 //! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
@@ -13,12 +15,14 @@
 //! reports one side's best against another's worst: figures are medians over all rounds, ratios are medians of the
 //! ratios within each round.
 
+pub mod child;
 pub mod crash;
 mod error;
 pub mod experiments;
 pub mod harness;
 pub mod nand;
 pub mod page;
+mod random;
 pub mod report;
 
 pub use error::{Error, Result};

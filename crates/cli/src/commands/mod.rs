@@ -3,6 +3,7 @@
 mod adopt;
 mod bench;
 mod check;
+mod child;
 mod demo;
 mod graph;
 mod pages;
@@ -32,6 +33,8 @@ pub enum Command {
     Graph(graph::Args),
     Pages(pages::Args),
     Bench(bench::Args),
+    #[command(name = litefoot_lab::child::COMMAND, hide = true)]
+    Child(child::Args),
 }
 
 /// Runs one command.
@@ -49,5 +52,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Child(args) => child::run(&args),
     }
 }

@@ -7,6 +7,7 @@ mod commit;
 mod crash;
 pub(crate) mod faults;
 mod group;
+pub(crate) mod kill;
 mod pcg;
 pub(crate) mod peers;
 mod psqlite;
@@ -16,6 +17,7 @@ mod ssl;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
+use crate::random;
 use crate::report::{Figures, Report};
 use std::path::PathBuf;
 
@@ -46,6 +48,10 @@ pub struct Options {
     pub journals: Journals,
     /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
     pub tier: bool,
+    /// How many processes are killed, where the experiment takes [`Flag::Rounds`].
+    pub rounds: Option<u64>,
+    /// How many sequences of statements, where the experiment takes [`Flag::Sequences`].
+    pub sequences: Option<u64>,
     /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
     pub case: Option<String>,
     /// liblitefoot.so, for experiments that load it into other programs.
@@ -61,6 +67,8 @@ impl Default for Options {
             cuts: None,
             journals: Journals::default(),
             tier: false,
+            rounds: None,
+            sequences: None,
             case: None,
             library: None,
         }
@@ -78,6 +86,10 @@ pub enum Flag {
     Tier,
     /// [`Options::case`].
     Case,
+    /// [`Options::rounds`].
+    Rounds,
+    /// [`Options::sequences`].
+    Sequences,
 }
 
 /// An experiment.
@@ -137,6 +149,20 @@ pub const ALL: &[Experiment] = &[
         measures: false,
         flags: &[Flag::Journal, Flag::Case],
         run: faults::run,
+    },
+    Experiment {
+        name: "kill",
+        description: "processes killed at work and while they recover: nothing acknowledged may be lost",
+        measures: false,
+        flags: &[Flag::Rounds],
+        run: kill::run,
+    },
+    Experiment {
+        name: "random",
+        description: "random statements on three connections and a crash: all as by stock SQLite",
+        measures: false,
+        flags: &[Flag::Sequences],
+        run: random::run,
     },
     Experiment {
         name: "smile",

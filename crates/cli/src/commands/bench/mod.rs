@@ -37,6 +37,8 @@ Examples:
   litefoot bench commit --json commit.json        for scripts
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
   litefoot bench faults --quick                   calls to the system that fail, on a real program
+  litefoot bench kill --rounds 10000              processes killed at work
+  litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
   litefoot bench --all --quick --report out       roughly, in less than five minutes
@@ -50,7 +52,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -59,7 +61,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -89,6 +91,14 @@ pub struct Args {
     /// With hot chunks on a second device, where the experiment has a choice
     #[arg(long)]
     tier: bool,
+
+    /// How many processes are killed, where the experiment kills some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+
+    /// How many sequences of statements, where the experiment runs some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sequences: Option<u64>,
 
     /// Only the cases whose names begin like this, where the experiment names some
     #[arg(long, value_name = "CASE")]
@@ -120,13 +130,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
-        if args.json.is_some()
-            || args.quick
-            || args.cuts.is_some()
-            || args.journal.is_some()
-            || args.tier
-            || args.case.is_some()
-        {
+        let numbers = [args.cuts, args.rounds, args.sequences].iter().any(Option::is_some);
+        let others = args.journal.is_some() || args.tier || args.case.is_some();
+        if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
                 .code(2));
@@ -201,6 +207,8 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.journal.is_some(), Flag::Journal, "--journal"),
         (args.tier, Flag::Tier, "--tier"),
         (args.case.is_some(), Flag::Case, "--case"),
+        (args.rounds.is_some(), Flag::Rounds, "--rounds"),
+        (args.sequences.is_some(), Flag::Sequences, "--sequences"),
     ] {
         if given && !experiment.flags.contains(&flag) {
             let what = format!("{name} means nothing to the experiment {}", experiment.name);
@@ -218,6 +226,8 @@ fn plain_options(args: &Args) -> Options {
         cuts: args.cuts,
         journals: args.journal.map(Journals::from).unwrap_or_default(),
         tier: args.tier,
+        rounds: args.rounds,
+        sequences: args.sequences,
         case: args.case.clone(),
         library: find_library().ok(),
     }

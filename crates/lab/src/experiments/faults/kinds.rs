@@ -114,7 +114,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "wal",
         journal: "WAL",
         pragmas: "",
-        options: "pool=0",
+        options: "statements=on&pool=0",
         ring: false,
     },
     Setting {

@@ -37,8 +37,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls of each kind and setting that a quick run fails.
 const QUICK_CALLS: u64 = 3;
-/// Cases that are described where some are asked for.
-const DESCRIBED: usize = 20;
 /// The columns of the table.
 const COLUMNS: [&str; 6] = ["tried", "errors", "lost", "torn", "hangs", "aborts"];
 
@@ -99,7 +97,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     })?;
     progress.begin("faults", faults.len() as u64);
     work(&programs, scratch.path(), faults, progress, &mut |case, outcome| {
-        note(&mut figures, &case, &outcome, options.case.is_some());
+        note(&mut figures, &case, &outcome, case.to_string() == wanted);
         Ok(())
     })?;
     Ok(figures)
@@ -192,7 +190,7 @@ fn note(figures: &mut Figures, case: &Case, outcome: &Outcome, tell: bool) {
         }
     }
     alarms.into_iter().for_each(|alarm| figures.alarm(alarm));
-    if tell && figures.notes().len() < DESCRIBED {
+    if tell {
         figures
             .note(format!("{case}: {} of {} calls failed; {}", outcome.failed, outcome.calls, outcome.said));
     }

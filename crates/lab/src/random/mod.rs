@@ -1,0 +1,156 @@
+//! Random statements on three connections, by stock SQLite and by litefoot, and a crash.
+//!
+//! Every step must have the same result on both: rows, code, message, and the counters of the connection. Then the power is
+//! cut, or the process killed; what litefoot recovers must be what stock SQLite holds after its last commit. Some more
+//! steps follow, and at the end stock SQLite reads litefoot's files. Each sequence runs with statements logged, and without.
+//!
+//! | end of a sequence | how |
+//! |---|---|
+//! | a kill | the files of the simulated medium as they are; stock's are copied |
+//! | a power cut | at any operation of the last step: both its states are allowed |
+//! | SIGKILL | a process of its own, on real files, for one batch in [`REAL_IN`] |
+
+mod one;
+mod raw;
+mod shrink;
+mod side;
+mod statements;
+
+pub(crate) use one::{CHILD, child};
+
+use crate::experiments::Options;
+use crate::harness::Progress;
+use crate::report::Figures;
+use crate::{Error, Result};
+use one::{Run, is_real, run_in_processes};
+use statements::Sequence;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+
+/// Sequences of a full run and of a quick one.
+const SEQUENCES: u64 = 100_000;
+const QUICK_SEQUENCES: u64 = 400;
+/// Sequences that one process runs before it is killed; they have their seeds side by side.
+const BATCH: u64 = 10;
+/// One batch in so many runs in such processes.
+const REAL_IN: u64 = 10;
+/// Differences of each kind that are described, about.
+const DESCRIBED: u64 = 3;
+
+/// What came of a batch.
+#[derive(Default)]
+struct Batch {
+    sequences: u64,
+    steps: u64,
+    power_cuts: u64,
+    killed: u64,
+    /// By seed.
+    differences: Vec<(u64, String)>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let all = options.sequences.unwrap_or(if options.quick { QUICK_SEQUENCES } else { SEQUENCES });
+    let failed = |source| Error::Directory { path: options.directory.clone(), source };
+    let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
+    let mut figures = Figures::new();
+    for name in [
+        "sequences",
+        "steps",
+        "power_cuts",
+        "killed_processes",
+        "differences_pages",
+        "differences_statements",
+    ] {
+        figures.set(name, 0.0);
+    }
+    figures.set("seed", options.seed as f64);
+    progress.begin("sequences", all);
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let (sender, results) = channel();
+        for _ in 0..threads {
+            let (sender, next, stop, scratch) = (sender.clone(), &next, &stop, scratch.path());
+            scope.spawn(move || {
+                loop {
+                    let done = next.fetch_add(BATCH, Ordering::Relaxed);
+                    let many = BATCH.min(all.saturating_sub(done));
+                    if many == 0 || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if sender.send(batch(scratch, options.seed.wrapping_add(done), many)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for result in results {
+            let done = result.map_err(Error::Wrong).and_then(|batch| {
+                note(&mut figures, &batch, scratch.path());
+                progress.advance(batch.sequences)
+            });
+            if done.is_err() {
+                stop.store(true, Ordering::Relaxed);
+                return done;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(figures)
+}
+
+fn note(figures: &mut Figures, batch: &Batch, scratch: &Path) {
+    let with_statements = |what: &str| what.starts_with(one::log(true));
+    let differences = |statements: bool| {
+        batch.differences.iter().filter(|(_, what)| with_statements(what) == statements).count() as u64
+    };
+    let name = |statements: bool| if statements { "differences_statements" } else { "differences_pages" };
+    for (name, number) in [
+        ("sequences", batch.sequences),
+        ("steps", batch.steps),
+        ("power_cuts", batch.power_cuts),
+        ("killed_processes", batch.killed),
+        (name(false), differences(false)),
+        (name(true), differences(true)),
+    ] {
+        let sum = figures.get(name).unwrap_or_default() + number as f64;
+        figures.set(name, sum);
+    }
+    for (seed, what) in &batch.differences {
+        let statements = with_statements(what);
+        let described = figures.get(name(statements)).unwrap_or_default() as u64 <= DESCRIBED;
+        if !described {
+            continue;
+        }
+        let text = shrink::describe(*seed, what, &scratch.join(format!("shrink-{seed}")));
+        figures.alarm(format!("{text}\nreplay: --seed {seed} --sequences 1"));
+    }
+}
+
+/// Runs some sequences whose seeds lie side by side.
+fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, String> {
+    let mut batch = Batch::default();
+    let seeds = seed..seed.wrapping_add(many);
+    let directory = scratch.join(format!("batch-{seed}"));
+    std::fs::create_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let in_processes: Vec<u64> = seeds.clone().filter(|seed| is_real(*seed)).collect();
+    if !in_processes.is_empty() {
+        batch.killed = 2;
+        batch.differences.extend(run_in_processes(&directory, &in_processes)?);
+    }
+    for seed in seeds {
+        let sequence = Sequence::new(seed);
+        batch.sequences += 1;
+        batch.steps += (sequence.steps.len() + sequence.after.len()) as u64;
+        batch.power_cuts += u64::from(sequence.power_cut);
+        if !is_real(seed) {
+            let run = Run { seed, sequence: &sequence, directory: &directory.join(seed.to_string()) };
+            batch.differences.extend(run.difference().map(|what| (seed, what)));
+        }
+    }
+    std::fs::remove_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    Ok(batch)
+}

@@ -1,0 +1,267 @@
+//! One sequence on both sides, in this process or in one that is killed.
+
+use super::side::{Content, Side, copy, difference, export};
+use super::statements::{Sequence, Step};
+use super::{BATCH, REAL_IN};
+use litefoot::Options;
+use litefoot_engine::device::SimMedium;
+use litefoot_engine::device::sim::Random;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The name of the process for [`crate::child`].
+pub(crate) const CHILD: &str = "random";
+
+/// Where the databases lie on a simulated medium.
+const SIMULATED: &str = "/db";
+
+/// What a difference begins with that is none.
+pub const STOCK_FAILS: &str = "stock SQLite fails";
+
+/// What is logged, as a difference begins.
+pub fn log(statements: bool) -> &'static str {
+    if statements { "statements logged" } else { "pages logged" }
+}
+
+/// What comes between two results in a file.
+const END: &str = "\n--\n";
+
+/// Whether the sequence of a seed runs in a process that is killed.
+pub fn is_real(seed: u64) -> bool {
+    (seed / BATCH) % REAL_IN == REAL_IN / 2
+}
+
+/// litefoot's options for a seed.
+fn options(seed: u64, statements: bool) -> Result<Options, String> {
+    let mut random = fastrand::Rng::with_seed(seed ^ 0x6f70_7469_6f6e);
+    let mut options = Options::default();
+    let mut set = |name: &str, value: &str| options.set(name, value);
+    set("busy_wait", "0")?;
+    set("statements", if statements { "on" } else { "off" })?;
+    set("pool", ["auto", "auto", "0"][random.usize(..3)])?;
+    set("wal_memory", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
+    set("log_bytes", ["4M", "32K"][random.usize(..2)])?;
+    set("sla_size", ["4M", "64K", "16K"][random.usize(..3)])?;
+    Ok(options)
+}
+
+/// What stock SQLite did, and holds.
+struct Reference {
+    results: Vec<String>,
+    /// Before the last step, where the end is a power cut.
+    before: Option<[Content; 2]>,
+    crashed: [Content; 2],
+    /// After the crash and the steps that follow.
+    results_after: Vec<String>,
+    ended: [Content; 2],
+}
+
+fn steps(side: &mut Side, steps: &[Step]) -> Vec<String> {
+    steps.iter().map(|step| side.step(step)).collect()
+}
+
+/// What a stock SQLite finds in a copy of the directory.
+fn stock_contents(from: &Path, name: &str) -> Result<[Content; 2], String> {
+    let directory = from.with_file_name(name);
+    copy(from, &directory)?;
+    Side::stock(&directory)?.contents()
+}
+
+impl Reference {
+    fn new(sequence: &Sequence, directory: &Path) -> Result<Reference, String> {
+        std::fs::create_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let live = directory.join("live");
+        std::fs::create_dir(&live).map_err(|error| format!("{}: {error}", live.display()))?;
+        let mut stock = Side::stock(&live)?;
+        stock.begin(&sequence.beginning);
+        let last = sequence.steps.len().saturating_sub(1);
+        let mut results = steps(&mut stock, &sequence.steps[..last]);
+        let before = if sequence.power_cut { Some(stock_contents(&live, "before")?) } else { None };
+        results.extend(steps(&mut stock, &sequence.steps[last..]));
+        let crashed = directory.join("crashed");
+        copy(&live, &crashed)?;
+        drop(stock);
+        let mut stock = Side::stock(&crashed)?;
+        let contents = stock.contents()?;
+        let results_after = steps(&mut stock, &sequence.after);
+        drop(stock);
+        let ended = Side::stock(&crashed)?.contents()?;
+        Ok(Reference { results, before, crashed: contents, results_after, ended })
+    }
+
+    /// Compares the results of the steps.
+    fn compare(&self, sequence: &Sequence, results: &[String]) -> Option<String> {
+        if results.len() != self.results.len() {
+            return Some(format!("{} results of {}", results.len(), self.results.len()));
+        }
+        let place = results.iter().zip(&self.results).position(|(ours, stock)| ours != stock)?;
+        let (ours, stock) = (&results[place], &self.results[place]);
+        Some(format!("step {place}, {:?}:\n  stock {stock}\n  litefoot {ours}", sequence.steps[place]))
+    }
+
+    /// Compares what there is after the crash; whether it is the newest state.
+    fn recovered(&self, found: &[Content; 2]) -> Result<bool, String> {
+        let mut newest = true;
+        for (index, found) in found.iter().enumerate() {
+            let Some(what) = difference(&self.crashed[index], found) else { continue };
+            newest = false;
+            // A log of its own for each: a transaction over both may be in one of them.
+            if self.before.as_ref().is_none_or(|before| before[index] != *found) {
+                return Err(format!("after the crash: {what}"));
+            }
+        }
+        Ok(newest)
+    }
+}
+
+/// A sequence, and an own directory that does not exist yet.
+pub struct Run<'a> {
+    pub seed: u64,
+    pub sequence: &'a Sequence,
+    pub directory: &'a Path,
+}
+
+impl Run<'_> {
+    /// What is different first, in this process, with and without statements in the log.
+    pub fn difference(&self) -> Option<String> {
+        let found = Reference::new(self.sequence, self.directory)
+            .map_err(|error| format!("{STOCK_FAILS}: {error}"))
+            .and_then(|reference| {
+                for statements in [false, true] {
+                    let name = log(statements);
+                    self.litefoot(&reference, statements).map_err(|what| format!("{name}: {what}"))?;
+                }
+                Ok(())
+            });
+        // What cannot be removed is removed with the directory above.
+        let _ = std::fs::remove_dir_all(self.directory);
+        found.err()
+    }
+
+    fn litefoot(&self, reference: &Reference, statements: bool) -> Result<(), String> {
+        let options = options(self.seed, statements)?;
+        let directory = Path::new(SIMULATED);
+        let medium = if self.sequence.power_cut { SimMedium::new() } else { SimMedium::unrecorded() };
+        let mut side = Side::litefoot(directory, Some(&medium), &options)?;
+        side.begin(&self.sequence.beginning);
+        let last = self.sequence.steps.len().saturating_sub(1);
+        let mut results = steps(&mut side, &self.sequence.steps[..last]);
+        let before = medium.operations();
+        results.extend(steps(&mut side, &self.sequence.steps[last..]));
+        if let Some(what) = reference.compare(self.sequence, &results) {
+            return Err(what);
+        }
+        let image = if self.sequence.power_cut {
+            let mut random = Random::new(self.seed);
+            let mut replay = medium.replay();
+            replay.advance(before + random.below((replay.len() - before) as u64 + 1) as usize);
+            replay.cut(&mut random)
+        } else {
+            SimMedium::with_files(medium.files())
+        };
+        drop(side);
+        let mut side = Side::litefoot(directory, Some(&image), &options)?;
+        if !reference.recovered(&side.contents()?)? {
+            return Ok(());
+        }
+        let results = steps(&mut side, &self.sequence.after);
+        if let Some(place) =
+            results.iter().zip(&reference.results_after).position(|(ours, stock)| ours != stock)
+        {
+            let (ours, stock) = (&results[place], &reference.results_after[place]);
+            let step = &self.sequence.after[place];
+            return Err(format!(
+                "step {place} after the crash, {step:?}:\n  stock {stock}\n  litefoot {ours}"
+            ));
+        }
+        drop(side);
+        let files = self.directory.join(if statements { "on" } else { "off" });
+        export(&image, &files)?;
+        let found = Side::stock(&files)?.contents()?;
+        for (found, expected) in found.iter().zip(&reference.ended) {
+            if let Some(what) = difference(expected, found) {
+                return Err(format!("closed, and read by stock SQLite: {what}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs sequences in two processes that are killed, one with statements logged; what is different, by seed.
+pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, String)>, String> {
+    let mut found = Vec::new();
+    let mut references = Vec::new();
+    for seed in seeds {
+        let sequence = Sequence::new(*seed);
+        let reference = Reference::new(&sequence, &directory.join(seed.to_string()))?;
+        references.push((*seed, sequence, reference));
+    }
+    for statements in [false, true] {
+        let name = log(statements);
+        let files = directory.join(if statements { "on" } else { "off" });
+        std::fs::create_dir(&files).map_err(|error| format!("{}: {error}", files.display()))?;
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args([crate::child::COMMAND, CHILD]).arg(&files);
+        command.arg(if statements { "1" } else { "0" }).args(seeds.iter().map(u64::to_string));
+        let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
+        let output = output.map_err(|error| error.to_string())?;
+        if output.status.signal() != Some(libc::SIGKILL) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            found.push((
+                seeds[0],
+                format!("{name}: a process ended by itself: {} {}", output.status, said.trim()),
+            ));
+            continue;
+        }
+        for (seed, sequence, reference) in &references {
+            let files = files.join(seed.to_string());
+            if let Err(what) = killed(*seed, sequence, reference, &files, statements) {
+                found.push((*seed, format!("{name}, a process killed: {what}")));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Looks at what a killed process left.
+fn killed(
+    seed: u64,
+    sequence: &Sequence,
+    reference: &Reference,
+    files: &Path,
+    statements: bool,
+) -> Result<(), String> {
+    let said = std::fs::read_to_string(files.with_extension("said"))
+        .map_err(|error| format!("its results: {error}"))?;
+    let results: Vec<String> = said.split_terminator(END).map(str::to_owned).collect();
+    if let Some(what) = reference.compare(sequence, &results) {
+        return Err(what);
+    }
+    let side = Side::litefoot(files, None, &options(seed, statements)?)?;
+    reference.recovered(&side.contents()?).map(drop)
+}
+
+/// The process that is killed: it ends itself when all its databases are full.
+pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
+    let [directory, statements, seeds @ ..] = arguments else { return Err("too few arguments".to_owned()) };
+    let directory = Path::new(directory);
+    for seed in seeds {
+        let number: u64 = seed.parse().map_err(|error| format!("{seed}: {error}"))?;
+        let files = directory.join(seed);
+        std::fs::create_dir(&files).map_err(|error| format!("{}: {error}", files.display()))?;
+        let sequence = Sequence::new(number);
+        let mut side = Side::litefoot(&files, None, &options(number, statements == "1")?)?;
+        side.begin(&sequence.beginning);
+        let said: String = steps(&mut side, &sequence.steps)
+            .into_iter()
+            .flat_map(|result| [result, END.to_owned()])
+            .collect();
+        std::fs::write(files.with_extension("said"), said).map_err(|error| error.to_string())?;
+        side.abandon();
+    }
+    // SAFETY: plain system calls.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    Err("still alive".to_owned())
+}
