@@ -66,7 +66,16 @@ const STEPS: &[Step] = &[
         name: "end-to-end",
         does: "unmodified programs on litefoot: sqlite3, python3",
         run: || {
-            let tests = ["--test", "end_to_end", "--test", "footprint", "--test", "rewritten_frames"];
+            let tests = [
+                "--test",
+                "end_to_end",
+                "--test",
+                "forks",
+                "--test",
+                "footprint",
+                "--test",
+                "rewritten_frames",
+            ];
             let arguments = [&["test", "--locked", "-p", "litefoot-cli"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())
         },

@@ -18,6 +18,7 @@
 //! described where they are read and written.
 
 pub mod device;
+pub mod fork;
 pub mod log;
 pub mod ops;
 pub mod pagefile;

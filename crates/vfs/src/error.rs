@@ -25,18 +25,22 @@ pub enum Error {
     Busy,
     /// Another process has the database open.
     #[error(
-        "{}: another process{} has this database open; a database has one owner at a time: close it there, \
-         or open it everywhere with shared=1",
-        path.display(), holder.map(|pid| format!(" ({pid})")).unwrap_or_default()
+        "{}: {} has this database open; a database has one owner at a time: close it there, or open it \
+         everywhere with shared=1",
+        path.display(), holder.as_deref().unwrap_or("another process")
     )]
     Owned {
         /// The database.
         path: PathBuf,
-        /// The process, where the system tells.
-        holder: Option<u32>,
+        /// The process and its program, where the system tells.
+        holder: Option<String>,
     },
-    /// The handle was inherited from the parent process through `fork`.
-    #[error("{}: this connection was opened before fork(); open the database again in the child process", path.display())]
+    /// The handle was inherited from the parent process through `fork`, and in the middle of something.
+    #[error(
+        "{}: this connection was opened before fork() and belongs to the parent process, whose transaction it is in; \
+         open the database again in the child process",
+        path.display()
+    )]
     Forked {
         /// The database.
         path: PathBuf,
@@ -63,6 +67,9 @@ pub enum Error {
     /// The open is refused; the text says what to do.
     #[error("{0}")]
     Refused(String),
+    /// The open was refused before; the text says why.
+    #[error("{0}")]
+    Unopened(String),
     /// The path is not one that can be opened.
     #[error("not a valid path: {0:?}")]
     Path(String),
@@ -86,9 +93,12 @@ impl Error {
         match self {
             Error::ShortRead => SQLITE_IOERR_SHORT_READ,
             Error::Busy | Error::Owned { .. } => SQLITE_BUSY,
-            Error::Forked { .. } => SQLITE_MISUSE,
+            // A code that SQLite does not wait for, and takes from every call; nobody is to read of broken hardware.
+            Error::Forked { .. } => SQLITE_CANTOPEN,
             Error::ReadOnly { .. } | Error::Closed(_) => SQLITE_READONLY,
-            Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Path(_) => SQLITE_CANTOPEN,
+            Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Unopened(_) | Error::Path(_) => {
+                SQLITE_CANTOPEN
+            }
             Error::NoMemory => SQLITE_NOMEM,
             Error::Io(_) => SQLITE_IOERR,
             Error::Device(error) => device_code(error),

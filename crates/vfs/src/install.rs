@@ -11,7 +11,7 @@ use crate::notice::environment;
 use crate::options::Options;
 use crate::vfs::{Vfs, VfsSetup};
 use litefoot_engine::device::OsMedium;
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{AcrossFork, Global};
 use std::sync::Arc;
 
 /// The name of the VFS.
@@ -27,7 +27,17 @@ struct Installed {
     registration: Registration,
 }
 
-static INSTALLED: Mutex<Vec<Installed>> = Mutex::new(Vec::new());
+#[derive(Default)]
+struct All(Vec<Installed>);
+
+impl AcrossFork for All {
+    fn inherit(parents: All) -> All {
+        // SQLite's list of them is inherited as well.
+        parents
+    }
+}
+
+static INSTALLED: Global<All> = Global::new(All(Vec::new()));
 
 /// Registers the VFS `litefoot` over the operating system's files. May be called while SQLite initialises.
 ///
@@ -35,7 +45,7 @@ static INSTALLED: Mutex<Vec<Installed>> = Mutex::new(Vec::new());
 pub fn install(api: Api, make_default: bool) -> Result<()> {
     let mut installed = INSTALLED.lock();
     let library = api.vfs_register as usize;
-    if let Some(known) = installed.iter().find(|known| known.library == library) {
+    if let Some(known) = installed.0.iter().find(|known| known.library == library) {
         known.registration.register_again(make_default);
         return Ok(());
     }
@@ -47,14 +57,14 @@ pub fn install(api: Api, make_default: bool) -> Result<()> {
         pass_through: false,
     });
     let registration = Registration::new(api, vfs, make_default)?;
-    installed.push(Installed { library, api, registration });
+    installed.0.push(Installed { library, api, registration });
     Ok(())
 }
 
 /// The functions of the library that litefoot serves, if there is exactly one.
 pub(crate) fn only_library() -> Option<Api> {
     let installed = INSTALLED.lock();
-    match installed.as_slice() {
+    match installed.0.as_slice() {
         [only] => Some(*only.api),
         _ => None,
     }

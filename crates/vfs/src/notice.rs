@@ -11,7 +11,8 @@
 //! # Limits
 //! At most [`MOST`] different lines in a process. A line is lost where standard error cannot take it at once.
 
-use litefoot_engine::sync::Mutex;
+use crate::error::Error;
+use litefoot_engine::sync::{AcrossFork, Global};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::os::unix::ffi::OsStringExt;
@@ -29,16 +30,56 @@ unsafe extern "C" {
 }
 
 /// What was told already: a hash of the database and the cause.
-static TOLD: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+#[derive(Default)]
+struct Told(BTreeSet<u64>);
+
+impl AcrossFork for Told {
+    fn inherit(parents: Told) -> Told {
+        // Whoever reads the parent's lines reads the child's.
+        parents
+    }
+}
+
+static TOLD: Global<Told> = Global::new(Told(BTreeSet::new()));
+
+/// Tells of an error where litefoot is its cause, once for each database and cause. Answers whether it is news: of
+/// what an application meets again and again, each time that it tries, the error log is told once as well.
+pub(crate) fn tell(error: &Error) -> bool {
+    let cause = match error {
+        Error::Owned { .. } => "owned",
+        Error::Forked { .. } => "forked",
+        Error::Closed(_) => "closed",
+        Error::ReadOnlyWal { .. } => "read-only",
+        Error::Refused(_) | Error::Io(_) | Error::Panic(_) => "refused",
+        // Stock SQLite would have met it as well.
+        _ => return true,
+    };
+    let text = error.to_string();
+    let is_new = match error {
+        Error::Owned { path, .. } | Error::Forked { path } => tell_once(path, cause, &text),
+        _ => tell_once(Path::new(&text), cause, &text),
+    };
+    is_new || !matches!(error, Error::Owned { .. })
+}
 
 /// Writes `text` as one line, unless this `cause` was told of this database before.
-pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) {
-    if environment(QUIET).is_some_and(|value| value != "0" && !value.is_empty()) || !is_new(database, cause) {
-        return;
+/// Answers whether it was not.
+pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) -> bool {
+    if !is_new(database, cause) {
+        return false;
+    }
+    if environment(QUIET).is_some_and(|value| value != "0" && !value.is_empty()) {
+        return true;
     }
     let mut line: String = format!("litefoot: {text}").chars().map(harmless).collect();
     line.push('\n');
     write_at_once(line.as_bytes());
+    true
+}
+
+/// Whether this `cause` was told of this database before.
+pub(crate) fn was_told(database: &Path, cause: &'static str) -> bool {
+    TOLD.lock().0.contains(&key(database, cause))
 }
 
 /// A variable of the environment; none in a program that runs with more rights than its user has.
@@ -52,12 +93,15 @@ pub(crate) fn environment(name: &str) -> Option<OsString> {
 }
 
 fn is_new(database: &Path, cause: &'static str) -> bool {
+    let mut told = TOLD.lock();
+    told.0.len() < MOST && told.0.insert(key(database, cause))
+}
+
+fn key(database: &Path, cause: &'static str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     (database, cause).hash(&mut hasher);
-    // In a forked child somebody who is not there may hold it: then nothing is told, and nobody waits.
-    let Some(mut told) = TOLD.try_lock_for(std::time::Duration::from_millis(1)) else { return false };
-    told.len() < MOST && told.insert(hasher.finish())
+    hasher.finish()
 }
 
 /// What a terminal does nothing for.

@@ -17,6 +17,7 @@ use super::{
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
 // Offsets have 64 bits in these on 32-bit processors as well.
+use crate::fork::LockedFile;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use libc::{
     off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, pwritev64 as pwritev,
@@ -56,6 +57,14 @@ struct OsFile {
     is_direct: bool,
     /// The file as memory, where it is worth to ask whether it is.
     mapping: Option<Mapping>,
+    /// Noted once it was locked. Goes before the file: the number of the descriptor is another one's then.
+    locked: OnceLock<LockedFile>,
+}
+
+impl Drop for OsFile {
+    fn drop(&mut self) {
+        drop(self.locked.take());
+    }
 }
 
 /// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
@@ -267,6 +276,8 @@ impl File for OsFile {
     }
 
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        // First: what is locked when the process forks must be known.
+        self.locked.get_or_init(|| LockedFile::note(self.file.as_raw_fd()));
         let mut request = flock(offset, len, lock);
         // SAFETY: `request` is a valid flock that outlives the call.
         let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut request) };
@@ -309,6 +320,7 @@ impl File for OsFile {
             direct: OnceLock::new(),
             is_direct: true,
             mapping: None,
+            locked: OnceLock::new(),
             durable_write_unsupported: AtomicBool::new(false),
         }))
     }
@@ -452,6 +464,7 @@ pub(super) fn open_file(
         is_direct: false,
         direct: OnceLock::new(),
         mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
+        locked: OnceLock::new(),
         durable_write_unsupported: AtomicBool::new(false),
     }))
 }

@@ -9,7 +9,7 @@
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
 
-use super::{Sqlite3, Sqlite3Context, Sqlite3File, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
+use super::{Sqlite3, Sqlite3Context, Sqlite3File, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
 use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
@@ -165,6 +165,9 @@ api! {
     116 prepare_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut *mut Sqlite3Stmt, *mut *const c_char) -> c_int,
     119 create_module_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int,
     127 file_control: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_void) -> c_int,
+    130 mutex_alloc: unsafe extern "C" fn(c_int) -> *mut Sqlite3Mutex,
+    133 mutex_leave: unsafe extern "C" fn(*mut Sqlite3Mutex),
+    134 mutex_try: unsafe extern "C" fn(*mut Sqlite3Mutex) -> c_int,
     135 open_v2: unsafe extern "C" fn(*const c_char, *mut *mut Sqlite3, c_int, *const c_char) -> c_int,
     141 vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Sqlite3Vfs,
     142 vfs_register: unsafe extern "C" fn(*mut Sqlite3Vfs, c_int) -> c_int,

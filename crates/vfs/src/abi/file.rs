@@ -11,10 +11,12 @@ use super::{IoMethods, Sqlite3, Sqlite3File};
 use crate::capture::Capture;
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
+use crate::vfs::database::Database;
 use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use crate::worker::text_of;
+use litefoot_engine::fork;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use std::sync::Arc;
 #[repr(C)]
 pub(crate) struct FileObject {
     header: Sqlite3File,
+    /// In which process it was opened, counted in forks.
+    generation: u32,
     api: &'static Api,
     vfs: Arc<Vfs>,
     handle: AnyHandle,
@@ -43,7 +47,9 @@ impl FileObject {
         has_shared_memory: bool,
     ) {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
-        let object = FileObject { header: Sqlite3File { methods }, api, vfs, handle, watched: None };
+        let generation = fork::generation();
+        let header = Sqlite3File { methods };
+        let object = FileObject { header, generation, api, vfs, handle, watched: None };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
@@ -64,6 +70,23 @@ impl FileObject {
         } else {
             None
         }
+    }
+
+    /// Whether it is a file of a database that the parent of this process has opened.
+    #[inline]
+    fn is_inherited(&self) -> bool {
+        self.generation != fork::generation() && self.inherited_database().is_some()
+    }
+
+    #[cold]
+    fn inherited_database(&self) -> Option<&Arc<Database>> {
+        self.handle.database()
+    }
+
+    #[cold]
+    fn refuse_inherited(&self) -> Result<c_int> {
+        let path = self.handle.database().map(|database| database.path().to_owned());
+        Err(Error::Forked { path: path.unwrap_or_default() })
     }
 
     /// The connection behind a main database file.
@@ -153,7 +176,9 @@ fn answer(api: &Api, result: Result<c_int>) -> c_int {
         Ok(code) => code,
         Err(error) => {
             let code = error.code();
-            if let Some(text) = remember(&error) {
+            if let Some(text) = remember(&error)
+                && crate::notice::tell(&error)
+            {
                 api.write_log(code, &format!("litefoot: {text}"));
             }
             code
@@ -169,11 +194,23 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
     // SAFETY: by contract; SQLite does not call two methods of one file at a time.
     let object = unsafe { &mut *file.cast::<FileObject>() };
     let api = object.api;
+    if object.is_inherited() {
+        return guard_code(api, || object.refuse_inherited());
+    }
     let result = caught(|| call(&mut *object));
     if let Err(Error::Panic(text)) = &result {
         object.handle.latch_after_panic(text);
     }
     answer(api, result)
+}
+
+/// The same for what must not fail: in a forked child there is nothing to be done for a file of the parent's.
+///
+/// # Safety
+/// As for [`with`].
+unsafe fn with_own(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Result<c_int>) -> c_int {
+    // SAFETY: by contract.
+    unsafe { if (*file.cast::<FileObject>()).is_inherited() { SQLITE_OK } else { with(file, call) } }
 }
 
 fn offset_of(offset: i64) -> u64 {
@@ -185,6 +222,11 @@ unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
     let object = unsafe { file.cast::<FileObject>().read() };
     // SAFETY: the header may be written; null methods mean "closed".
     unsafe { (*file).methods = std::ptr::null() };
+    if object.is_inherited() {
+        // It is the parent's, with its locks, its threads and its logs: here it is only forgotten.
+        std::mem::forget(object);
+        return SQLITE_OK;
+    }
     let FileObject { api, vfs, handle, watched, .. } = object;
     // Before what it looks at goes.
     drop(watched);
@@ -246,7 +288,7 @@ unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
 
 unsafe extern "C" fn unlock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file is ours.
-    unsafe { with(file, |object| object.handle.unlock(level(to)).map(|()| SQLITE_OK)) }
+    unsafe { with_own(file, |object| object.handle.unlock(level(to)).map(|()| SQLITE_OK)) }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut Sqlite3File, reserved: *mut c_int) -> c_int {
@@ -261,7 +303,12 @@ unsafe extern "C" fn check_reserved_lock(file: *mut Sqlite3File, reserved: *mut 
 
 unsafe extern "C" fn file_control(file: *mut Sqlite3File, operation: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: the file is ours; the argument has the type that the operation defines (sqlite3.h).
-    unsafe { with(file, |object| control(object, operation, argument)) }
+    unsafe {
+        if (*file.cast::<FileObject>()).is_inherited() {
+            return SQLITE_NOTFOUND;
+        }
+        with(file, |object| control(object, operation, argument))
+    }
 }
 
 /// # Safety
@@ -329,7 +376,12 @@ unsafe extern "C" fn sector_size(_file: *mut Sqlite3File) -> c_int {
 
 unsafe extern "C" fn device_characteristics(file: *mut Sqlite3File) -> c_int {
     // SAFETY: the file is ours.
-    unsafe { with(file, |object| Ok(object.handle.characteristics())) }
+    unsafe {
+        if (*file.cast::<FileObject>()).is_inherited() {
+            return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+        }
+        with(file, |object| Ok(object.handle.characteristics()))
+    }
 }
 
 unsafe extern "C" fn shm_map(
@@ -358,21 +410,19 @@ unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int
     debug_assert!(first + count <= SQLITE_SHM_NLOCK);
     // SAFETY: the file is ours.
     unsafe {
-        with(file, |object| {
-            if flags & SQLITE_SHM_LOCK != 0 {
-                object.handle.shm_lock(first, count, flags & SQLITE_SHM_EXCLUSIVE != 0)?;
-            } else {
-                object.handle.shm_unlock(first, count)?;
-            }
-            Ok(SQLITE_OK)
-        })
+        if flags & SQLITE_SHM_LOCK != 0 {
+            let exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
+            with(file, |object| object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK))
+        } else {
+            with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK))
+        }
     }
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
     // SAFETY: the file is ours.
     unsafe {
-        with(file, |object| {
+        with_own(file, |object| {
             object.handle.shm_barrier();
             Ok(SQLITE_OK)
         });
@@ -381,7 +431,7 @@ unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
 
 unsafe extern "C" fn shm_unmap(file: *mut Sqlite3File, delete: c_int) -> c_int {
     // SAFETY: the file is ours.
-    unsafe { with(file, |object| object.handle.shm_unmap(delete != 0).map(|()| SQLITE_OK)) }
+    unsafe { with_own(file, |object| object.handle.shm_unmap(delete != 0).map(|()| SQLITE_OK)) }
 }
 
 unsafe extern "C" fn fetch(

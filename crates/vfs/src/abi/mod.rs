@@ -21,6 +21,13 @@ pub struct Sqlite3 {
     _opaque: [u8; 0],
 }
 
+/// A lock (`sqlite3_mutex*`), opaque.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Sqlite3Mutex {
+    _opaque: [u8; 0],
+}
+
 /// A prepared statement (`sqlite3_stmt*`), opaque.
 #[repr(C)]
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::file::{FileObject, guard, guard_code};
 use super::{DlSymbol, Sqlite3File, Sqlite3Vfs, filename};
 use crate::connection::on_new_connection;
 use crate::error::{Error, Result, last_errno};
-use crate::vfs::{OpenRequest, Vfs};
+use crate::vfs::{OpenRequest, Vfs, forks};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +70,8 @@ unsafe impl Sync for Registration {}
 impl Registration {
     /// Registers `vfs` with the SQLite behind `api`.
     pub fn new(api: &'static Api, vfs: Vfs, make_default: bool) -> Result<Registration> {
+        forks::watch();
+        forks::guard(api);
         let base = platform_vfs(api)?;
         let vfs = Arc::new(vfs);
         let name = CString::new(vfs.name.as_str()).map_err(|_| Error::Path(vfs.name.clone()))?;

@@ -114,7 +114,9 @@ unsafe extern "C" fn told(
     }
     // SAFETY: as for `traced`.
     let capture = unsafe { (*context).capture.load(Ordering::Relaxed).as_ref() };
-    let Some(capture) = capture.filter(|capture| !capture.is_busy()) else { return 0 };
+    // In a forked child it belongs to a database of the parent's.
+    let is_ours = |capture: &&Capture| !capture.is_busy() && capture.is_of_this_process();
+    let Some(capture) = capture.filter(is_ours) else { return 0 };
     // SAFETY: SQLite passes the statement that it is about to run, or has run.
     let running = unsafe { Running::new(capture.api(), statement) };
     let done = match event {

@@ -217,6 +217,11 @@ enum Kind {
 }
 
 impl Capture {
+    /// Whether its database was opened by this process, not by one that has forked since.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.database.is_of_this_process()
+    }
+
     /// Watches a connection whose main database is `database`.
     pub fn new(api: &'static Api, db: Db, database: Arc<Database>, writer: WriterId) -> Capture {
         Capture {

@@ -118,6 +118,10 @@ impl Handle for JournalFile {
         self.session.database.latch_after_panic(text);
     }
 
+    fn database(&self) -> Option<&Arc<Database>> {
+        Some(&self.session.database)
+    }
+
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let journal = self.journal.lock();
         if let Some(real) = &journal.real {

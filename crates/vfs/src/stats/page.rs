@@ -54,7 +54,6 @@ use std::io::{self, Write};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -166,11 +165,10 @@ pub(super) fn name_of(database: FileId) -> String {
 
 /// The page as it begins.
 fn image(process: u32) -> Vec<u8> {
-    static NAMES: LazyLock<String> = LazyLock::new(|| {
-        let line = |(name, kind, _)| format!("{} {name}\n", if kind == Kind::Counter { 'c' } else { 'g' });
-        figures().map(line).collect()
-    });
-    let names: &str = &NAMES;
+    let mut names = String::new();
+    for (name, kind, _) in figures() {
+        names.extend([if kind == Kind::Counter { "c " } else { "g " }, &name, "\n"]);
+    }
     let opened = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
     let mut head = [0; HEAD_WORDS];
     head[0] = u64::from_ne_bytes(MAGIC);

@@ -5,6 +5,7 @@
 //! are in the way of that, it is tried again when the log has grown by a quarter.
 
 use super::database::Database;
+use super::forks::{InSqlite, outside};
 use crate::abi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
 use crate::worker;
 use litefoot_engine::log::redo::Durability;
@@ -65,16 +66,18 @@ fn run(database: &Database) {
     if wal.log(database, Durability::Durable).is_err() || !large {
         return;
     }
+    let in_sqlite = InSqlite::enter();
     if let Ok(connection) = database.own_connection() {
         // The bulk of it, while commits go on.
         connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
         connection.db().set_patience(READERS_PATIENCE);
-        let _turn = Turn::begin(database);
+        let _turn = outside(|| Turn::begin(database));
         // Commits that wait for their sync still read the log.
-        if wal.log(database, Durability::Durable).is_ok() {
+        if outside(|| wal.log(database, Durability::Durable).is_ok()) {
             connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
     }
+    drop(in_sqlite);
     wal.checkpoint_done(database);
 }
 

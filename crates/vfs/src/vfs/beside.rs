@@ -9,6 +9,7 @@
 //! 2. Of a database that is closed nothing is known: others may change what lies beside it.
 
 use super::registry::Companion;
+use litefoot_engine::fork;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -103,9 +104,10 @@ thread_local! {
     static MINE: RefCell<Notes> = RefCell::default();
 }
 
-/// How many databases were opened so far: to be asked for before a database is looked for.
+/// How many databases were opened so far: to be asked for before a database is looked for. A forked child has opened
+/// none of its parent's.
 pub fn opened() -> u64 {
-    OPENED.load(Ordering::Acquire)
+    OPENED.load(Ordering::Acquire) ^ u64::from(fork::generation()) << 40
 }
 
 /// A database was opened, and can be found.

@@ -3,6 +3,7 @@
 //! One implementor per kind of file, one file each. The trampolines in `abi/file.rs` translate SQLite's
 //! calls into these methods and errors into result codes.
 
+use super::database::Database;
 use super::lock::Level;
 use super::main_file::MainFile;
 use super::session::Session;
@@ -92,6 +93,10 @@ pub trait Handle: Send {
     }
     /// A method has panicked: nothing of the database is written any more.
     fn latch_after_panic(&self, _text: &str) {}
+    /// The database that the file belongs to, where it is one, or lies beside one.
+    fn database(&self) -> Option<&Arc<Database>> {
+        None
+    }
     /// Why the open was refused, where it was.
     fn refusal(&self) -> Option<&Error> {
         None

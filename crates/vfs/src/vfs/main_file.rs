@@ -2,6 +2,7 @@
 
 use super::background;
 use super::database::Database;
+use super::forks::outside;
 use super::handle::{Control, Handle, Handled, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
@@ -97,6 +98,11 @@ impl MainFile {
     /// up.
     fn may_begin(&self) -> Result<()> {
         self.database.latch().check(self.database.path()).map_err(Error::Closed)
+    }
+
+    /// Does what waits for the medium. A fork need not wait for a thread of ours in it.
+    fn at_leisure<T>(&mut self, work: impl FnOnce(&mut MainFile) -> T) -> T {
+        if self.session.internal { outside(|| work(self)) } else { work(self) }
     }
 
     /// The database file is about to be written in place: what was committed must be in the redo log.
@@ -290,8 +296,10 @@ impl Handle for MainFile {
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         self.view.step_back();
-        self.before_in_place()?;
-        self.batcher.write(&self.session, buf, offset)
+        self.at_leisure(|this| {
+            this.before_in_place()?;
+            this.batcher.write(&this.session, buf, offset)
+        })
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
@@ -302,7 +310,7 @@ impl Handle for MainFile {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.batcher.sync(&self.session)
+        self.at_leisure(|this| this.batcher.sync(&this.session))
     }
 
     fn size(&mut self) -> Result<u64> {
@@ -386,6 +394,10 @@ impl Handle for MainFile {
 
     fn latch_after_panic(&self, text: &str) {
         self.database.latch_after_panic(text);
+    }
+
+    fn database(&self) -> Option<&Arc<Database>> {
+        Some(&self.database)
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {

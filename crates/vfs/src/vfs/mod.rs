@@ -14,6 +14,7 @@
 pub(crate) mod background;
 mod beside;
 pub mod database;
+pub(crate) mod forks;
 pub(crate) mod handle;
 mod kept;
 pub(crate) mod lock;
@@ -132,7 +133,10 @@ impl Vfs {
         let Some(path) = request.path else { return self.open_temporary(flags) };
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
             let opened = self.open_main(&path, flags, &request.parameters, request.api);
-            return Ok(opened.unwrap_or_else(|reason| Opened::new(RefusedFile::new(explain(reason)), flags)));
+            return Ok(opened.unwrap_or_else(|reason| {
+                crate::notice::tell(&reason);
+                Opened::new(RefusedFile::new(explain(reason)), flags)
+            }));
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
             if flags & SQLITE_OPEN_WAL != 0
@@ -333,6 +337,9 @@ impl Vfs {
                 return Ok(());
             }
             _ => {}
+        }
+        if companion.is_none() && self.databases.is_inherited(path) {
+            return Err(Error::Forked { path: path.to_owned() });
         }
         let actual = actual(path, companion.as_ref());
         self.medium.delete(&actual)?;

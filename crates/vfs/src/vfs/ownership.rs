@@ -13,30 +13,14 @@
 //! child must open its own (and finds the database locked while the parent has it).
 
 use crate::error::{Error, Result};
+use crate::notice;
+use crate::stats::Published;
 use litefoot_engine::device::{File, RangeLock};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// First of SQLite's lock bytes (`PENDING_BYTE`): file format, section 1.4.
 pub const LOCK_OFFSET: u64 = 0x4000_0000;
 /// PENDING, RESERVED and the 510 SHARED bytes.
 pub const LOCK_BYTES: u64 = 512;
-
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// The number of forks between the first process that used litefoot and this one.
-pub fn fork_generation() -> u32 {
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(|| {
-        // SAFETY: the handler only touches an atomic, which is allowed in a forked child.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-    });
-    FORKS.load(Ordering::Relaxed)
-}
-
-unsafe extern "C" fn after_fork_in_child() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Takes the lock that makes this process the owner.
 ///
@@ -47,7 +31,23 @@ pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
     if file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)? {
         return Ok(());
     }
-    Err(Error::Owned { path: file.path().to_owned(), holder: file.lock_holder(LOCK_OFFSET, LOCK_BYTES) })
+    // An application may ask again and again.
+    let is_known = notice::was_told(file.path(), "owned");
+    let holder = if is_known { None } else { holder(file) };
+    Err(Error::Owned { path: file.path().to_owned(), holder })
+}
+
+/// The process that is in the way, and its program, where the system tells.
+fn holder(file: &dyn File) -> Option<String> {
+    // A lock on an open file description names no process; an owner shows its figures.
+    let process = file
+        .lock_holder(LOCK_OFFSET, LOCK_BYTES)
+        .or_else(|| Published::find(file.id()).map(|owner| owner.process))?;
+    let program = std::fs::read_to_string(format!("/proc/{process}/comm"));
+    Some(program.map_or_else(
+        |_| format!("process {process}"),
+        |name| format!("process {process} ({})", name.trim_end()),
+    ))
 }
 
 /// Gives the ownership back. Explicit, because a forked child may still have the descriptor.

@@ -57,6 +57,10 @@ impl Handle for PlainFile {
         }
     }
 
+    fn database(&self) -> Option<&Arc<Database>> {
+        self.database.as_ref()
+    }
+
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         read_exactly(&*self.file, buf, offset)
     }

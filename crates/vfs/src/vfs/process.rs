@@ -2,9 +2,8 @@
 //!
 //! A forked child has neither threads nor databases of its parent's, and begins with its own.
 
-use super::ownership;
 use litefoot_engine::pool::Budget;
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{AcrossFork, Global, Mutex};
 use litefoot_engine::task::io::{IoConfig, IoQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -36,7 +35,19 @@ pub struct Share {
     bytes: usize,
 }
 
-static CURRENT: Mutex<Option<(u32, Weak<Process>)>> = Mutex::new(None);
+/// The resources, while anybody uses them.
+#[derive(Default)]
+struct Current(Option<Weak<Process>>);
+
+impl AcrossFork for Current {
+    fn inherit(parents: Current) -> Current {
+        // Their threads are not here.
+        std::mem::forget(parents);
+        Current(None)
+    }
+}
+
+static CURRENT: Global<Current> = Global::new(Current(None));
 
 impl Share {
     /// Joins the databases of this process, with so many bytes, or as many as suit the machine. All of them
@@ -97,17 +108,15 @@ impl Process {
 }
 
 fn current() -> Arc<Process> {
-    let generation = ownership::fork_generation();
     let mut current = CURRENT.lock();
-    let known =
-        current.as_ref().filter(|(of, _)| *of == generation).and_then(|(_, process)| process.upgrade());
+    let known = current.0.as_ref().and_then(Weak::upgrade);
     known.unwrap_or_else(|| {
         let process = Arc::new(Process {
             budget: Arc::new(Budget::new(FEWEST)),
             io: Arc::new(IoQueue::idle(&IoConfig::default())),
             asked: Mutex::default(),
         });
-        *current = Some((generation, Arc::downgrade(&process)));
+        current.0 = Some(Arc::downgrade(&process));
         process
     })
 }

@@ -20,7 +20,7 @@ impl RefusedFile {
     }
 
     fn refuse<T>(&self) -> Result<T> {
-        Err(Error::Refused(self.reason.to_string()))
+        Err(Error::Unopened(self.reason.to_string()))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::beside;
 use super::database::Database;
 use litefoot_engine::device::{FileId, beside};
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -42,12 +42,27 @@ impl Companion {
 pub struct Registry {
     /// Tells it from all others of the process.
     id: u64,
-    open: Mutex<HashMap<FileId, Weak<Database>>>,
+    open: Global<Open>,
+}
+
+/// The open databases, and those that the parent of a forked child had open.
+#[derive(Default)]
+struct Open {
+    databases: HashMap<FileId, Weak<Database>>,
+    inherited: HashMap<FileId, Weak<Database>>,
+}
+
+impl AcrossFork for Open {
+    fn inherit(parents: Open) -> Open {
+        let mut inherited = parents.inherited;
+        inherited.extend(parents.databases);
+        Open { databases: HashMap::new(), inherited }
+    }
 }
 
 impl Default for Registry {
     fn default() -> Registry {
-        Registry { id: beside::note_opened(), open: Mutex::default() }
+        Registry { id: beside::note_opened(), open: Global::default() }
     }
 }
 
@@ -55,12 +70,12 @@ impl Registry {
     /// The open database of that identity, or the one that `create` makes.
     pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> Database) -> Arc<Database> {
         let mut open = self.open.lock();
-        if let Some(database) = open.get(&id).and_then(Weak::upgrade).filter(|db| db.is_of_this_process()) {
+        if let Some(database) = open.databases.get(&id).and_then(Weak::upgrade) {
             return database;
         }
-        open.retain(|_, database| database.strong_count() > 0);
+        open.databases.retain(|_, database| database.strong_count() > 0);
         let database = Arc::new(create());
-        open.insert(id, Arc::downgrade(&database));
+        open.databases.insert(id, Arc::downgrade(&database));
         beside::note_opened();
         database
     }
@@ -73,10 +88,7 @@ impl Registry {
     /// The open database whose log or journal would have that path, and which of them it is.
     pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
         let opened = beside::opened();
-        let name = path.as_os_str().as_encoded_bytes();
-        let (base, companion) = [Companion::Wal, Companion::Journal]
-            .into_iter()
-            .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))?;
+        let (base, companion) = base_of(path)?;
         let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
         beside::remember(self.id, opened, path, companion, database.beside());
         Some((database, companion))
@@ -85,6 +97,26 @@ impl Registry {
     /// The databases that are open now.
     pub fn all(&self) -> Vec<Arc<Database>> {
         let open = self.open.lock();
-        open.values().filter_map(Weak::upgrade).collect()
+        open.databases.values().filter_map(Weak::upgrade).collect()
     }
+
+    /// Whether a path is that of a companion of a database which a connection has that this process was forked with, and
+    /// which it has not opened itself: it is the parent's.
+    pub fn is_inherited(&self, path: &Path) -> bool {
+        let Some((base, _)) = base_of(path) else { return false };
+        let open = self.open.lock();
+        open.inherited.iter().any(|(id, database)| {
+            let is_it = |db: Arc<Database>| db.path().as_os_str().as_encoded_bytes() == base;
+            !open.databases.get(id).is_some_and(|own| own.strong_count() > 0)
+                && database.upgrade().is_some_and(is_it)
+        })
+    }
+}
+
+/// The path of the database that a companion with this path would belong to, and which it would be.
+fn base_of(path: &Path) -> Option<(&[u8], Companion)> {
+    let name = path.as_os_str().as_encoded_bytes();
+    [Companion::Wal, Companion::Journal]
+        .into_iter()
+        .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))
 }

@@ -2,6 +2,7 @@
 
 use super::Wal;
 use crate::error::{Error, Result};
+use crate::vfs::database::Database;
 use crate::vfs::handle::Handle;
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
@@ -68,6 +69,10 @@ impl Handle for WalFile {
 
     fn size(&mut self) -> Result<u64> {
         Ok(self.wal.bytes())
+    }
+
+    fn database(&self) -> Option<&Arc<Database>> {
+        Some(&self.session.database)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -18,6 +18,7 @@ pub use content::page_bytes_in;
 
 use super::background::Background;
 use super::beside::Beside;
+use super::forks;
 use super::kept::Views;
 use super::lock::{HandleId, Level, LockTable, Seat};
 use super::ownership;
@@ -37,6 +38,7 @@ use crate::spill::MakeSpill;
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SyncLatch};
+use litefoot_engine::fork;
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::sync::{Mutex, RwLock};
 use std::ops::Range;
@@ -164,6 +166,7 @@ pub struct DatabaseSetup {
 impl Database {
     /// A database over an open file.
     pub fn new(setup: DatabaseSetup) -> Database {
+        forks::watch();
         // What simulates, counts or models has no descriptor, and is nobody else's to look at.
         let stats = Arc::new(match setup.file.raw_descriptor() {
             Some(_) => Page::shared(setup.file.id()),
@@ -181,7 +184,7 @@ impl Database {
             tier: OnceLock::new(),
             path: setup.path,
             writable: setup.writable,
-            fork_generation: ownership::fork_generation(),
+            fork_generation: fork::generation(),
             latch: Arc::default(),
             wal: Mutex::default(),
             beside: Arc::new(Beside::new(atomic.live_flag())),
@@ -291,7 +294,7 @@ impl Database {
 
     /// Whether it was opened by this process, not by one that has forked since.
     pub fn is_of_this_process(&self) -> bool {
-        self.fork_generation == ownership::fork_generation()
+        self.fork_generation == fork::generation()
     }
 
     /// Refuses what a forked child would do to its parent's database.

@@ -1,0 +1,95 @@
+//! Waiting for a change under a mutex.
+//!
+//! # Invariant
+//! Whoever waits is counted, and has read the number of wake-ups, before it gives up the mutex. Whoever changes what is
+//! waited for under that mutex, and wakes afterwards, therefore finds it.
+
+use super::{MutexGuard, futex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// What threads wait on that have a mutex.
+#[derive(Default)]
+pub struct Condvar {
+    wakes: AtomicU32,
+    waiters: AtomicU32,
+}
+
+/// Whether a wait has ended because its time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut(bool);
+
+impl TimedOut {
+    /// Whether it has.
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// One that nobody waits on.
+    pub const fn new() -> Condvar {
+        Condvar { wakes: AtomicU32::new(0), waiters: AtomicU32::new(0) }
+    }
+
+    /// Wakes one of those who wait.
+    pub fn notify_one(&self) {
+        self.notify(1);
+    }
+
+    /// Wakes all who wait.
+    pub fn notify_all(&self) {
+        self.notify(i32::MAX);
+    }
+
+    #[inline]
+    fn notify(&self, most: i32) {
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            self.wakes.fetch_add(1, Ordering::SeqCst);
+            futex::wake(&self.wakes, most);
+        }
+    }
+
+    /// Gives up the mutex, sleeps until it is woken, or without a reason, and has the mutex again.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.sleep(guard, None);
+    }
+
+    /// The same until a moment.
+    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, end: Instant) -> TimedOut {
+        let left = end.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            self.sleep(guard, Some(left));
+        }
+        TimedOut(Instant::now() >= end)
+    }
+
+    /// The same for some time.
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> TimedOut {
+        match Instant::now().checked_add(time) {
+            Some(end) => self.wait_until(guard, end),
+            None => {
+                self.sleep(guard, None);
+                TimedOut(false)
+            }
+        }
+    }
+
+    /// Waits while `condition` holds.
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(&mut **guard) {
+            self.wait(guard);
+        }
+    }
+
+    fn sleep<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, at_most: Option<Duration>) {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let wakes = self.wakes.load(Ordering::SeqCst);
+        MutexGuard::unlocked(guard, || futex::wait(&self.wakes, wakes, at_most));
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+}
