@@ -135,7 +135,8 @@ fn a_forked_child_finds_a_global_lock_free_whoever_held_it() {
     let awaits = thread::spawn(|| TAKEN.lock().0 += 1);
     let status = in_child(|| {
         // What nobody held goes on; what was being changed begins anew.
-        let (free, again) = (FREE.lock().0, FREE.lock().0);
+        let free = FREE.lock().0;
+        let again = FREE.lock().0;
         let new = thread::spawn(|| std::mem::replace(&mut TAKEN.lock().0, 3)).join();
         crate::fork::generation() != generation
             && (free, again) == (107, 107)
