@@ -3,6 +3,7 @@
 //! A failure says **what** went wrong with **which file**, and, where there is one, **what to do** about
 //! it, on a line of its own. It is printed in one place, at the end of `main`.
 
+use crate::output::harmless;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
@@ -80,9 +81,10 @@ impl Failure {
             return;
         }
         let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "litefoot: {}", self.what);
+        // File names and statements are others' words.
+        let _ = writeln!(stderr, "litefoot: {}", harmless(&self.what));
         if let Some(advice) = &self.advice {
-            let _ = writeln!(stderr, "  {advice}");
+            let _ = writeln!(stderr, "  {}", harmless(advice));
         }
     }
 }

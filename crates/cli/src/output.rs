@@ -2,25 +2,36 @@
 //!
 //! Everything a command prints passes [`Output`]: buffered, and with a write error turned into a
 //! [`Failure`], so that a pipe whose reader has gone ends the command instead of panicking it.
+//!
+//! Names, statements and values come from files and processes of others. A terminal never gets a control character of
+//! theirs; a pipe or a file gets everything as it is.
 
 use crate::failure::Failure;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use unicode_width::UnicodeWidthStr;
 
 /// Buffered standard output.
 pub struct Output {
     writer: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
 }
 
 impl Output {
     /// Takes standard output for as long as this lives.
     pub fn new() -> Output {
-        Output { writer: BufWriter::new(io::stdout().lock()) }
+        let stdout = io::stdout().lock();
+        Output { terminal: stdout.is_terminal(), writer: BufWriter::new(stdout) }
     }
 
-    /// Writes text as it is.
+    /// Writes text: to a terminal, harmlessly.
     pub fn text(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
-        self.writer.write_all(text.as_ref().as_bytes()).map_err(|error| Failure::output(&error))
+        if self.terminal { self.raw(&harmless(text.as_ref())) } else { self.raw(text.as_ref()) }
+    }
+
+    /// Writes text as it is, also what moves a terminal's cursor.
+    pub fn raw(&mut self, text: &str) -> Result<(), Failure> {
+        self.writer.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))
     }
 
     /// Writes a line.
@@ -119,14 +130,28 @@ pub fn table(heading: &[Cell], rows: &[Vec<Cell>]) -> String {
     text
 }
 
-/// Text on one line: control characters, which could move a terminal's cursor, as escapes.
+/// Text on one line: what a terminal would obey, as escapes.
 pub fn printable(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
-        return text.to_owned();
+    escaped(text, is_obeyed).into_owned()
+}
+
+/// Text of several lines: what a terminal would obey otherwise, as escapes.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
     }
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    let escape = |c: char| if is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect::<String>().into()
+}
+
+/// Control characters could move the cursor, change what stands there and type for the user; those of writing
+/// directions show text in another order than it has.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A count with thousands separated.
@@ -173,6 +198,8 @@ mod tests {
     #[test]
     fn terminal_escapes_are_shown_not_obeyed() {
         assert_eq!(printable("a\u{1b}[2Jb\n\tc é"), "a\\u{1b}[2Jb\\n\\tc é");
+        assert_eq!(harmless("a\u{1b}[2Jb\n\tc é\r"), "a\\u{1b}[2Jb\n\tc é\\r");
+        assert_eq!(printable("\u{9b}\u{202e}x\u{2069}"), "\\u{9b}\\u{202e}x\\u{2069}");
     }
 
     #[test]

@@ -99,3 +99,34 @@ fn check_finds_broken_references_and_damaged_pages() {
     let output = run(directory, &["check", "b.db"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+/// A program on a terminal, and everything that the terminal is sent.
+fn on_a_terminal(directory: &std::path::Path, arguments: &str) -> String {
+    let command = format!("{} {arguments}", support::PROGRAM);
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--command", &command, "/dev/null"]).current_dir(directory).stdin(Stdio::null());
+    String::from_utf8_lossy(&support::output_of(script).stdout).into_owned()
+}
+
+#[test]
+fn no_escape_of_a_database_or_a_name_reaches_the_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let escape = "SELECT 'a' || char(27) || ']0;gotcha' || char(7) || char(155) AS x";
+    for format in ["", "--json", "--csv"] {
+        let shown = on_a_terminal(directory, &format!("sql {format} :memory: \"{escape}\""));
+        assert!(shown.contains("gotcha"), "{format}: {shown:?}");
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{format}: {shown:?}");
+    }
+    // A pipe gets every byte.
+    assert!(
+        succeed(directory, &["sql", "--csv", ":memory:", escape]).contains("a\u{1b}]0;gotcha\u{7}\u{9b}")
+    );
+    let strange = "a\u{1b}[31mb.db";
+    std::fs::write(directory.join(strange), "no database, and long enough to be looked at").unwrap();
+    for command in ["stat", "check", "recover", "sql"] {
+        let output = run(directory, &[command, strange]);
+        assert!(!output.status.success(), "{command}");
+        assert!(!stderr_of(&output).contains('\u{1b}'), "{command}: {:?}", stderr_of(&output));
+    }
+}

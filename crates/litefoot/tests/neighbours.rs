@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Connection;
+use litefoot_engine::log::redo::format::Header;
 use rusqlite::OpenFlags;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -269,4 +270,47 @@ fn no_program_that_is_started_inherits_a_descriptor() {
         seen += 1;
     }
     assert!(seen > 0, "the database is not open");
+}
+
+/// A redo log of one page, whose last frame says that the database has as many pages as can be.
+fn immense_log(page: &[u8]) -> Vec<u8> {
+    let header = Header { page_bytes: page.len() as u32, generation: 0, salts: [1, 2], big_endian: false };
+    let (head, checksum) = header.encode();
+    let (frame, _) = header.encode_frame(checksum, 1, 0x7fff_fffe, page);
+    [&head[..], &frame, page].concat()
+}
+
+/// Opens a database beside such a log, in a process of its own with little address space.
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn beside_an_immense_log() {
+    let directory = PathBuf::from(std::env::var("LITEFOOT_TEST_DIRECTORY").unwrap());
+    let limit = libc::rlimit { rlim_cur: 6 << 30, rlim_max: 6 << 30 };
+    // SAFETY: the structure outlives the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let db = Connection::open(directory.join("app.db")).unwrap();
+    let rows: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    fs::write(directory.join("seen"), rows.to_string()).unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn a_small_log_that_claims_an_immense_database_takes_no_memory_for_it() {
+    for journal_mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = made(directory.path(), journal_mode);
+        stock(&path).execute_batch("INSERT INTO t VALUES(1)").unwrap();
+        let page = fs::read(&path).unwrap()[..4096].to_vec();
+        let log = immense_log(&page);
+        fs::write(beside(&path, "-wal"), &log).unwrap();
+        let theirs: i64 = stock(&path).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        fs::write(beside(&path, "-wal"), &log).unwrap();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "beside_an_immense_log", "--test-threads=1"])
+            .env("LITEFOOT_TEST_DIRECTORY", directory.path())
+            .status()
+            .unwrap();
+        let seen = fs::read_to_string(directory.path().join("seen")).unwrap_or_default();
+        assert_eq!(seen, theirs.to_string(), "{journal_mode}: {status}");
+    }
 }

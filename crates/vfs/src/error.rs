@@ -5,6 +5,7 @@
 //! Errors of an *open* reach the application whole: see `connection.rs`.
 
 use crate::abi::codes::*;
+use crate::notice;
 use litefoot_engine::device::{DeviceError, ErrorKind, Operation};
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -157,7 +158,8 @@ pub(crate) fn remember(error: &Error) -> Option<String> {
         return None;
     }
     let errno = if let Error::Device(error) = error { error.errno() } else { 0 };
-    let text = error.to_string();
+    // Programs print it, and file names and statements in it are others' words.
+    let text = notice::harmless(&error.to_string());
     LAST.with(|last| *last.borrow_mut() = Some((text.clone(), errno)));
     Some(text)
 }

@@ -71,8 +71,7 @@ pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) -> boo
     if environment(QUIET).is_some_and(|value| value != "0" && !value.is_empty()) {
         return true;
     }
-    let mut line: String = format!("litefoot: {text}").chars().map(harmless).collect();
-    line.push('\n');
+    let line = harmless(&format!("litefoot: {text}")) + "\n";
     write_at_once(line.as_bytes());
     true
 }
@@ -104,9 +103,9 @@ fn key(database: &Path, cause: &'static str) -> u64 {
     hasher.finish()
 }
 
-/// What a terminal does nothing for.
-fn harmless(character: char) -> char {
-    if character.is_control() { '?' } else { character }
+/// Text for a terminal, which may have the names of others in it: without what the terminal would obey.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
 /// Writes to standard error what it takes without waiting.
@@ -149,8 +148,7 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_no_escapes() {
-        let line: String = "a\u{1b}[2J\u{9b}b\n".chars().map(harmless).collect();
-        assert_eq!(line, "a?[2J?b?");
+        assert_eq!(harmless("a\u{1b}[2J\u{9b}b\n"), "a?[2J?b?");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::inspect;
 use crate::open::path_of;
-use crate::output::{Output, grouped};
+use crate::output::{Output, grouped, printable};
 use litefoot::waiting::{Fate, Transaction, Waiting, move_away, waiting};
 use litefoot_engine::device::{Medium, OsMedium};
 use std::fs::File;
@@ -130,8 +130,8 @@ fn brief(transaction: &Transaction) -> String {
         words.push('…');
     }
     match transaction.statements.len() {
-        0 | 1 => words,
-        count => format!("{words} (and {} more)", count - 1),
+        0 | 1 => printable(&words),
+        count => format!("{} (and {} more)", printable(&words), count - 1),
     }
 }
 

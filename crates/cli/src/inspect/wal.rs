@@ -69,7 +69,7 @@ impl Wal {
         page_bytes: u32,
     ) -> Result<()> {
         let mut frame = vec![0; FRAME_HEADER_BYTES + page_bytes as usize];
-        let frames = (self.bytes - HEADER_BYTES as u64) / frame.len() as u64;
+        let frames = self.bytes.saturating_sub(HEADER_BYTES as u64) / frame.len() as u64;
         for index in 0..frames {
             let offset = HEADER_BYTES as u64 + index * frame.len() as u64;
             if file.read_at(&mut frame, offset)? < frame.len() || frame[8..16] != *salts {

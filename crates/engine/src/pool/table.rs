@@ -4,9 +4,13 @@
 //! `1 << k` pages, twice as many as the one before it. Neighbours in the file are not neighbours here:
 //! threads that hold adjacent pages, as those of a parallel scan do, would otherwise take the cache line from each
 //! other.
+//!
+//! How many pages there are is said by files, which may say anything: a chunk takes memory page by page as it is used,
+//! and where there is no room for it the pages in it have no word, as if they were not there.
 
 use super::state::State;
 use crate::sync::Mutex;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -37,6 +41,11 @@ fn place(page: u64) -> Option<(usize, u64)> {
     Some((highest as usize, page ^ (1 << highest)))
 }
 
+/// The memory of a chunk; `None` where no machine could have it.
+fn layout(chunk: usize) -> Option<Layout> {
+    Layout::array::<State>(1usize.checked_shl(chunk as u32)?).ok()
+}
+
 impl Table {
     /// A table for at most so many pages; memory is taken by those that [`Table::grow`] was called for.
     pub fn new(most_pages: u64) -> Table {
@@ -47,7 +56,7 @@ impl Table {
         }
     }
 
-    /// There are `pages` pages now. What lies beyond the most there can be has no word.
+    /// There are `pages` pages now. What lies beyond the most there can be, and what there is no room for, has no word.
     pub fn grow(&self, pages: u64) {
         let last = pages.min(self.most_pages).checked_sub(1);
         let Some((last, _)) = last.and_then(place) else { return };
@@ -58,9 +67,14 @@ impl Table {
         let _one = self.growing.lock();
         for (number, chunk) in (FIRST..=last).zip(&self.chunks[FIRST..=last]) {
             if !is_there(chunk) {
-                let states: Box<[State]> = (0..1u64 << number).map(|_| State::default()).collect();
+                let Some(layout) = layout(number) else { return };
+                // SAFETY: the layout is not empty, and zeros are what a state of a page that is not in memory is.
+                let states = unsafe { alloc_zeroed(layout) };
+                if states.is_null() {
+                    return;
+                }
                 // Whoever finds it finds words that say something.
-                chunk.store(Box::into_raw(states).cast(), Ordering::Release);
+                chunk.store(states.cast(), Ordering::Release);
             }
         }
     }
@@ -86,8 +100,10 @@ impl Drop for Table {
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             let states = *chunk.get_mut();
             if !states.is_null() {
-                // SAFETY: `grow` made it out of a box with as many words, and nobody looks at it any more.
-                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(states, 1 << number)) });
+                // The same that it was made with.
+                let Some(layout) = layout(number) else { continue };
+                // SAFETY: `grow` made it with this layout, and nobody looks at it any more. States own nothing.
+                unsafe { dealloc(states.cast(), layout) };
             }
         }
     }
@@ -97,6 +113,7 @@ impl Drop for Table {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn every_page_has_a_word_of_its_own() {
@@ -113,6 +130,28 @@ mod tests {
         assert!(table.of(most).is_none());
         table.grow(u64::MAX);
         assert!(table.of(most - 1).is_some() && table.of(most).is_none() && table.of(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn a_word_that_was_never_used_is_that_of_a_page_that_is_not_in_memory() {
+        let table = Table::new(BLOCK);
+        table.grow(BLOCK);
+        assert_eq!(table.of(3).unwrap().look(), super::super::state::Found::Empty);
+        assert_eq!(State::<AtomicU64>::default().look(), super::super::state::Found::Empty);
+    }
+
+    #[test]
+    fn a_file_that_claims_any_number_of_pages_takes_no_memory_for_them() {
+        let table = Table::new(u64::from(u32::MAX));
+        let before = resident_bytes();
+        table.grow(u64::from(u32::MAX));
+        assert!(table.of(0).is_some(), "the first chunks are there whatever comes behind them");
+        assert!(resident_bytes() < before + (64 << 20));
+    }
+
+    fn resident_bytes() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }
 
     #[test]

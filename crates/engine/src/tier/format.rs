@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a chunk (P-SQLITE, section IV.A).
 pub const CHUNK_BYTES: usize = 2048;
+/// Most slots of a device, 32 GiB: each takes some memory as soon as a header says that it is there.
+pub const MOST_SLOTS: u32 = 1 << 24;
 /// Bytes of a slot entry.
 pub const ENTRY_BYTES: usize = 32;
 /// Where the entries begin; the header has all before.
@@ -143,7 +145,7 @@ impl Header {
             };
             Some(Header {
                 state,
-                slots: u32::try_from(le64(bytes, 24)).ok()?,
+                slots: u32::try_from(le64(bytes, 24)).ok().filter(|slots| *slots <= MOST_SLOTS)?,
                 pairing: le64(bytes, 32),
                 session: le64(bytes, 40),
                 generation: le64(bytes, 48),
@@ -241,10 +243,10 @@ pub fn device_bytes(slots: u32) -> u64 {
     slot_at(slots, slots)
 }
 
-/// Most slots of a device of so many bytes.
+/// Slots of a device of so many bytes, at most [`MOST_SLOTS`].
 pub fn slots_in(bytes: u64) -> u32 {
     let rough = bytes.saturating_sub(ENTRIES_AT) / (CHUNK_BYTES + ENTRY_BYTES) as u64;
-    let rough = u32::try_from(rough).unwrap_or(u32::MAX / 2);
+    let rough = u32::try_from(rough).unwrap_or(MOST_SLOTS).min(MOST_SLOTS);
     // The rounding of the entries costs two slots at most.
     (0..3).filter_map(|less| rough.checked_sub(less)).find(|slots| device_bytes(*slots) <= bytes).unwrap_or(0)
 }
@@ -337,6 +339,8 @@ mod tests {
         newer[16] = 2;
         seal(&mut newer);
         assert_eq!(Header::decode(&newer), Decoded::Version(2));
+        let huge = Header { slots: MOST_SLOTS + 1, ..header(HeaderState::Away) };
+        assert_eq!(Header::decode(&huge.encode()), Decoded::Damaged);
         for entry in [
             Entry { chunk: Some(0), generation: 1, writes: 7 },
             Entry { chunk: None, generation: 1 << 40, writes: u64::MAX },
@@ -362,5 +366,6 @@ mod tests {
             assert!(entry_at(slots) <= slot_at(slots, 0));
         }
         assert_eq!(slots_in(0), 0);
+        assert_eq!(slots_in(u64::MAX), MOST_SLOTS);
     }
 }

@@ -68,7 +68,9 @@ pub fn look(medium: &Arc<dyn Medium>, path: &Path) -> Result<Option<Overview>> {
     }
     let tier = medium.open(path, FileKind::Tier, OpenMode::ReadOnly)?;
     let Some(header) = read_header(&*tier)? else { return Ok(None) };
-    let mut bytes = vec![0; header.slots as usize * ENTRY_BYTES];
+    // A device that was cut off has fewer than it says.
+    let there = tier.len()?.saturating_sub(entry_at(0)).min(u64::from(header.slots) * ENTRY_BYTES as u64);
+    let mut bytes = vec![0; there as usize];
     let read = tier.read_at(&mut bytes, entry_at(0))?;
     let entries: Vec<Entry> = Entry::decode_all(&bytes[..read]).flatten().collect();
     let whereabouts = match header.state {

@@ -44,7 +44,7 @@ impl Screen {
     }
 
     fn show(&mut self, text: &str) -> Result<(), Failure> {
-        self.output.text(text)?;
+        self.output.raw(text)?;
         self.output.flush()
     }
 
