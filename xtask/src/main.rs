@@ -7,7 +7,9 @@
 //! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`.
 
 mod boards;
+mod fuzz;
 mod licences;
+mod miri;
 mod process;
 mod sqlite;
 mod threads;
@@ -60,6 +62,12 @@ const STEPS: &[Step] = &[
             let arguments = ["run", "-q", "--locked", "-p", "litefoot-cli", "--", "bench", "crash"];
             process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
         },
+    },
+    Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
+    Step {
+        name: "miri",
+        does: "what works in memory, interpreted, where Miri is installed",
+        run: miri::check,
     },
     Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step {
@@ -129,6 +137,10 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["boards"] => test(vec![&BOARDS]),
         ["sqlite"] => test(vec![&SQLITE]),
+        ["fuzz", arguments @ ..] => match fuzz::drive(arguments) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
         ["test"] => test(STEPS.iter().collect()),
         ["test", names @ ..] => match names.iter().map(|name| find(name)).collect() {
             Ok(steps) => test(steps),
@@ -144,7 +156,7 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 
 fn usage(complaint: &str) -> ExitCode {
     eprintln!(
-        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n\nSteps:"
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n\nSteps:"
     );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);

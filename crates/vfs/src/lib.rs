@@ -23,6 +23,8 @@ mod capture;
 mod cleaning;
 pub mod connection;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod install;
 mod journal;
 mod memory;

@@ -68,7 +68,8 @@ impl Extents {
                 self.starts.push(self.len);
             }
         }
-        self.len += len;
+        // What comes from a file may add up to anything.
+        self.len = self.len.saturating_add(len);
     }
 
     /// Pages in the sequence.

@@ -42,7 +42,7 @@ mod chain;
 mod entries;
 mod expected;
 mod mind;
-mod node;
+pub(crate) mod node;
 mod passed;
 mod path;
 mod reads;

@@ -11,16 +11,16 @@ pub(super) const INDEX_LEAF: u8 = INDEX_INTERIOR | LEAF;
 pub(super) const TABLE_LEAF: u8 = TABLE_INTERIOR | LEAF;
 
 /// The rowids of a table leaf: more than the first, up to the second; `None` where its parent does not say.
-pub(super) type Rowids = (Option<i64>, Option<i64>);
+pub(crate) type Rowids = (Option<i64>, Option<i64>);
 
 /// Whether the rowid is among them.
-pub(super) fn among(rowids: Rowids, rowid: i64) -> bool {
+pub(crate) fn among(rowids: Rowids, rowid: i64) -> bool {
     rowids.0.is_none_or(|low| rowid > low) && rowids.1.is_none_or(|high| rowid <= high)
 }
 
 /// A page of a b-tree.
 #[derive(Clone, Copy)]
-pub(super) struct Node<'a> {
+pub(crate) struct Node<'a> {
     bytes: &'a [u8],
     kind: u8,
     cells: usize,

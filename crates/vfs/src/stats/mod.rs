@@ -16,7 +16,7 @@ mod page;
 mod published;
 
 pub(crate) use meter::{Meter, MeteredFile};
-pub(crate) use page::{Page, State as PageState};
+pub(crate) use page::{PAGE_BYTES, Page, State as PageState, image};
 pub use published::{Published, Reading};
 
 use crate::capture::cause::Cause;

@@ -62,7 +62,7 @@ pub(super) const MAGIC: [u8; 8] = *b"LFSTATS\x01";
 /// Numbers before the figures.
 pub(super) const HEAD_WORDS: usize = 8;
 /// Bytes of the whole page.
-pub(super) const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 pub(super) const STATE: usize = 1;
 pub(super) const PROCESS: usize = 2;
@@ -164,7 +164,7 @@ pub(super) fn name_of(database: FileId) -> String {
 }
 
 /// The page as it begins.
-fn image(process: u32) -> Vec<u8> {
+pub(crate) fn image(process: u32) -> Vec<u8> {
     let mut names = String::new();
     for (name, kind, _) in figures() {
         names.extend([if kind == Kind::Counter { "c " } else { "g " }, &name, "\n"]);

@@ -77,7 +77,7 @@ impl Reading {
     }
 
     /// Reads a page; `None` for one that is closed or of a layout that is not known.
-    fn parse(bytes: &[u8; PAGE_BYTES]) -> Option<Reading> {
+    pub(crate) fn parse(bytes: &[u8; PAGE_BYTES]) -> Option<Reading> {
         let word = |place: usize| -> Option<u64> {
             Some(u64::from_ne_bytes(bytes.get(8 * place..8 * place + 8)?.try_into().ok()?))
         };

@@ -5,7 +5,7 @@
 //! In memory there are a bit for each node and the nodes of two levels.
 
 use super::{Graph, Reader};
-use crate::ops::{Pages, Result};
+use crate::ops::{Error, Pages, Result};
 use crate::task::Workers;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +18,14 @@ const PARTS_PER_WORKER: usize = 8;
 struct Seen(Vec<AtomicU64>);
 
 impl Seen {
-    fn new(nodes: u64) -> Seen {
-        Seen((0..nodes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    fn new(nodes: u64) -> Result<Seen> {
+        let mut words = Vec::new();
+        let reserved =
+            usize::try_from(nodes.div_ceil(64)).ok().filter(|count| words.try_reserve_exact(*count).is_ok());
+        let count = reserved
+            .ok_or_else(|| Error::NotAGraph(format!("no memory for a bit for each of {nodes} nodes")))?;
+        words.resize_with(count, AtomicU64::default);
+        Ok(Seen(words))
     }
 
     /// Whether this is the first time.
@@ -55,8 +61,8 @@ impl Search {
     /// # Errors
     /// [`Error::NoSuchNode`](crate::ops::Error::NoSuchNode); those of the pages.
     pub fn from<P: Pages>(graph: &Graph<'_, P>, start: u64) -> Result<Search> {
-        let seen = Seen::new(graph.nodes());
         let level = vec![graph.stored(start)?];
+        let seen = Seen::new(graph.nodes())?;
         seen.insert(level[0]);
         Ok(Search { seen, level, in_text: Vec::new(), reported: 0 })
     }

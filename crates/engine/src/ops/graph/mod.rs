@@ -45,7 +45,7 @@ pub use load::{Loaded, Order, Progress, load};
 pub use rmat::rmat;
 pub use text::Text;
 
-use super::{Error, Pages, Result};
+use super::{Error, Extents, Pages, Result};
 use metadata::Metadata;
 use vector::Cursor;
 
@@ -68,6 +68,10 @@ impl<'p, P: Pages> Graph<'p, P> {
     /// [`Error::NotAGraph`]; those of the pages.
     pub fn open(pages: &'p P, metadata_page: u64) -> Result<Graph<'p, P>> {
         let metadata = Metadata::read(&pages.page(metadata_page)?, pages.page_bytes())?;
+        // What is made as large as the graph must be justified by the file.
+        for range in metadata.vectors().into_iter().flat_map(Extents::ranges) {
+            drop(pages.page(range.end - 1)?);
+        }
         Ok(Graph { pages, metadata })
     }
 
@@ -147,7 +151,15 @@ impl<'p, P: Pages> Graph<'p, P> {
         if !self.is_reordered() {
             return Ok(node);
         }
-        Cursor::new(self.pages, &self.metadata.new_number, self.metadata.id_bytes).get(node)
+        self.inside(Cursor::new(self.pages, &self.metadata.new_number, self.metadata.id_bytes).get(node)?)
+    }
+
+    /// A number of a node, as the file has it, where there is such a node.
+    fn inside(&self, number: u64) -> Result<u64> {
+        if number < self.nodes() {
+            return Ok(number);
+        }
+        Err(Error::NotAGraph(format!("a node is numbered {number} of {}", self.nodes())))
     }
 
     /// Replaces stored numbers by those of the text.
@@ -155,7 +167,7 @@ impl<'p, P: Pages> Graph<'p, P> {
         if self.is_reordered() {
             let mut cursor = Cursor::new(self.pages, &self.metadata.old_number, self.metadata.id_bytes);
             for node in nodes {
-                *node = cursor.get(*node)?;
+                *node = self.inside(cursor.get(*node)?)?;
             }
         }
         Ok(())

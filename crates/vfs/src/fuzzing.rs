@@ -1,0 +1,52 @@
+//! Doors to the private parsers, for `fuzz/` only. Each answers what came of the bytes, in one number.
+
+use crate::capture::record::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
+use crate::readahead::node::{Node, among};
+use crate::stats::{PAGE_BYTES, Reading, image};
+
+/// A page of a b-tree; the first byte chooses its number and what is reserved at its end.
+pub fn node(bytes: &[u8]) -> u64 {
+    let Some((choice, page)) = bytes.split_first() else { return 0 };
+    let number = 1 + u32::from(choice & 1);
+    let usable = page.len().saturating_sub(usize::from(choice >> 1));
+    let Some(node) = Node::new(number, page) else { return 0 };
+    let mut found = [u64::from(node.is_table_interior()), u64::from(node.is_index_leaf()), 0, 0, 0];
+    for slot in 0..=node.cells() {
+        found[2] += u64::from(node.child(slot).is_some_and(|child| node.slot_of(child).is_some()));
+        found[3] += u64::from(node.rowid(slot, usable).is_some_and(|rowid| among(node.rowids(slot), rowid)));
+        found[4] += u64::from(node.child_for(slot as i64).is_some());
+    }
+    found[3] += node.overflow_at(7, usable).unwrap_or_default().min(99);
+    found.into_iter().fold(1, |all, part| all.wrapping_mul(1009).wrapping_add(part))
+}
+
+/// The payload of a record of the statement log; the first byte is its kind.
+pub fn record(bytes: &[u8]) -> u64 {
+    let Some((kind, payload)) = bytes.split_first() else { return 0 };
+    match u32::from(*kind) {
+        TEXT => Text::decode(payload).map_or(1, |(_, text)| 2 + text.sql.len().min(64) as u64),
+        TRANSACTION => Logged::decode(payload).map_or(100, |logged| {
+            let values: usize = logged.statements.iter().map(|(_, values)| values.len()).sum();
+            assert!(values + logged.statements.len() <= payload.len(), "more than the bytes can hold");
+            101 + logged.statements.len().min(64) as u64 * 65 + values.min(64) as u64
+        }),
+        FOLD => decode_fold(payload).map_or(90, |(frames, _)| 91 + u64::from(frames > 0)),
+        _ => 0,
+    }
+}
+
+/// The page of another process's figures.
+pub fn figures(bytes: &[u8]) -> u64 {
+    let mut page = [0; PAGE_BYTES];
+    let len = bytes.len().min(PAGE_BYTES);
+    page[..len].copy_from_slice(&bytes[..len]);
+    let Some(reading) = Reading::parse(&page) else { return 0 };
+    let harmless = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    assert!(reading.figures.iter().all(|(name, _, _)| harmless(name)), "a name could reach a terminal");
+    1 + reading.figures.len() as u64 * 2 + u64::from(reading.owner)
+}
+
+/// Such a page, as it begins.
+pub fn figures_page() -> Vec<u8> {
+    image(1)
+}

@@ -1,0 +1,176 @@
+//! The redo log, the statement log, and the records of the latter.
+
+use super::{file, medium, put, put_crc};
+use crate::{Target, outcome_of};
+use litefoot_engine::device::{FileKind, Medium, SimMedium};
+use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use litefoot_engine::log::redo::{Durability, Transaction};
+use litefoot_engine::log::statement::{Base, Record, Writer};
+use litefoot_engine::log::{RedoLog, StatementLog};
+use std::path::Path;
+use std::sync::Arc;
+
+const WAL: &str = "/a.db-wal";
+const SLA: &str = "/a.db-sla";
+
+pub const REDO: Target = Target {
+    name: "redo",
+    does: "a -wal beside a database: what counts of it, and whether it can be gone on with",
+    parse: redo,
+    seal: seal_redo,
+    seeds: redo_seeds,
+};
+
+fn redo(bytes: &[u8]) -> u64 {
+    let medium = medium(&[(WAL, FileKind::RedoLog, bytes)]);
+    let Ok(mut log) = RedoLog::open(medium.clone(), Path::new(WAL), Arc::default()) else { return 0 };
+    let numbers: Vec<u32> = log.page_numbers().collect();
+    let mut page = vec![0; log.page_bytes() as usize];
+    for number in &numbers {
+        assert!(log.read_page(*number, 0, &mut page).expect("it can be read"), "page {number} is lost");
+    }
+    let all = log.read_all().expect("it can be read");
+    assert!(all.len() <= bytes.len(), "more of it counts than there is");
+    let outcome = outcome_of(&(log.frames(), numbers.len(), log.page_bytes(), log.database_pages() > 0));
+    // Whoever finds such a log goes on with it.
+    let page_bytes = if log.is_empty() { 512 } else { log.page_bytes() };
+    let transaction = Transaction { slots: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
+    let mut copy = |_: usize, page: &mut [u8]| {
+        page.fill(0xab);
+        Ok(())
+    };
+    log.append(&transaction, &mut copy, Durability::Durable).expect("it can be appended to");
+    let frames = log.frames();
+    drop(log);
+    let log = RedoLog::open(medium, Path::new(WAL), Arc::default()).expect("it can be opened again");
+    assert_eq!((log.frames(), log.database_pages()), (frames, 9), "what was appended does not count");
+    outcome
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+}
+
+fn seal_redo(bytes: &mut Vec<u8>) {
+    if bytes.len() < HEADER_BYTES {
+        return;
+    }
+    let page_bytes = match word(bytes, 8) {
+        page_bytes if page_bytes.is_power_of_two() && (512..=65536).contains(&page_bytes) => page_bytes,
+        _ => 512,
+    };
+    let header = Header {
+        page_bytes,
+        generation: word(bytes, 12),
+        salts: [word(bytes, 16), word(bytes, 20)],
+        big_endian: bytes[3] & 1 == 1,
+    };
+    let (head, mut checksum) = header.encode();
+    bytes[..HEADER_BYTES].copy_from_slice(&head);
+    for frame in bytes[HEADER_BYTES..].chunks_exact_mut(header.frame_bytes()) {
+        let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
+        let (sealed, next) = header.encode_frame(checksum, word(head, 0), word(head, 4), page);
+        head.copy_from_slice(&sealed);
+        checksum = next;
+    }
+}
+
+fn redo_seeds() -> Vec<Vec<u8>> {
+    fastrand::seed(1);
+    let mut seeds = vec![Vec::new(), vec![0; HEADER_BYTES]];
+    for page_bytes in [512, 4096] {
+        let medium = SimMedium::new();
+        let mut log =
+            RedoLog::open(Arc::new(medium.clone()), Path::new(WAL), Arc::default()).expect("it can be made");
+        for pages in [&[1, 2, 5][..], &[2], &[9, 1]] {
+            let transaction = Transaction { slots: &[], page_numbers: pages, page_bytes, database_pages: 9 };
+            let mut copy = |index: usize, page: &mut [u8]| {
+                page.fill(index as u8 + 1);
+                Ok(())
+            };
+            log.append(&transaction, &mut copy, Durability::Durable).expect("it can be written");
+        }
+        let mut bytes = log.read_all().expect("it can be read");
+        seeds.push(bytes.clone());
+        // A database of almost as many pages as can be numbered, from a few bytes.
+        put(&mut bytes, HEADER_BYTES + 4, &0xffff_fffeu32.to_be_bytes());
+        seal_redo(&mut bytes);
+        seeds.push(bytes);
+    }
+    seeds
+}
+
+pub const STATEMENT: Target = Target {
+    name: "statement",
+    does: "a -sla beside a database: its header, and which records count",
+    parse: statement,
+    seal: seal_statement,
+    seeds: statement_seeds,
+};
+
+fn statement(bytes: &[u8]) -> u64 {
+    let medium = medium(&[(SLA, FileKind::StatementLog, bytes)]);
+    let Ok(log) = StatementLog::open(medium, Path::new(SLA), Arc::default()) else { return 0 };
+    let records = log.records().map(|records| {
+        let taken: usize = records.iter().map(|record| record.payload.len()).sum();
+        assert!(taken <= bytes.len(), "records are longer than the log");
+        records.into_iter().map(|record| record.kind).collect::<Vec<u32>>()
+    });
+    let records = records.unwrap_or_default();
+    assert!(!log.is_empty() || records.is_empty() || log.base().is_none(), "an empty log has records");
+    outcome_of(&(log.is_understood(), log.base().is_some(), records.len(), records.first().copied()))
+}
+
+/// Where the statement log's header has its checksum, and where its first record is.
+const HEADER_CRC_AT: usize = 60;
+const RECORDS_AT: usize = 512;
+
+fn seal_statement(bytes: &mut Vec<u8>) {
+    put_crc(bytes, 0, HEADER_CRC_AT);
+    let generation = bytes.get(16..24).map_or([0; 8], |eight| eight.try_into().expect("eight bytes"));
+    let (mut at, mut sequence) = (RECORDS_AT, 0u64);
+    while let Some(len) = bytes.get(at..at + 4).map(|len| u32::from_le_bytes(len.try_into().expect("four"))) {
+        // A record that leads outside ends there.
+        let room = bytes.len().saturating_sub(at + 20);
+        let len = (len as usize).min(room);
+        put(bytes, at, &(len as u32).to_le_bytes());
+        put(bytes, at + 8, &sequence.to_le_bytes());
+        let end = at + 16 + len;
+        let Some(covered) = bytes.get(at..end) else { return };
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&generation), covered);
+        put(bytes, end, &crc.to_le_bytes());
+        at += (len + 20).next_multiple_of(8);
+        sequence += 1;
+    }
+}
+
+fn statement_seeds() -> Vec<Vec<u8>> {
+    let medium = SimMedium::new();
+    let shared: Arc<dyn Medium> = Arc::new(medium.clone());
+    let mut log = StatementLog::open(shared, Path::new(SLA), Arc::default()).expect("it can be made");
+    log.begin(Base { salts: [1, 2], frames: 3, writer: Writer { version: 3_040_001, hash: 4 } });
+    log.reserve(4096).expect("there is room");
+    let records: Vec<Record> = record_seeds()
+        .into_iter()
+        .map(|bytes| Record { kind: u32::from(bytes[0]), payload: bytes[1..].to_vec() })
+        .collect();
+    log.append(&records, Durability::Durable).expect("it can be written");
+    let bytes = file(&medium, SLA);
+    vec![Vec::new(), vec![0; RECORDS_AT], bytes[..RECORDS_AT].to_vec(), bytes[..2048].to_vec()]
+}
+
+pub const RECORD: Target = Target {
+    name: "record",
+    does: "the payload of a record of the statement log; the first byte is its kind",
+    parse: litefoot_vfs::fuzzing::record,
+    seal: |_| (),
+    seeds: record_seeds,
+};
+
+fn record_seeds() -> Vec<Vec<u8>> {
+    let text = [&[1, 7, 3][..], b"INSERT INTO t VALUES(?1, ?2)"].concat();
+    let values: &[u8] = &[5, 0, 1, 0x80, 1, 2, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 3, 2, b'a', b'b', 4, 1, 0];
+    let transaction = [&[2, 9, 7, 2, 4, 8, 2, 1, 7][..], values].concat();
+    let fold = [&[3][..], &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]].concat();
+    vec![text, transaction, fold]
+}

@@ -1,0 +1,62 @@
+//! Tests under Miri, which finds undefined behaviour that a run on the machine does not show.
+//!
+//! Miri interprets: it has no io_uring, no fibers, no SQLite, and is slower by three orders of magnitude. So it gets
+//! the tests of what works in memory: encodings, parsers, and the words and tables of the pool.
+//!
+//! Miri is a component of a nightly compiler. Where it is not installed the step says that it checked nothing.
+
+use crate::Result;
+use crate::process::{self, Tally};
+use std::process::{Command, Stdio};
+
+/// For each crate, the tests whose names contain one of these.
+const TESTS: [(&str, &[&str]); 2] = [
+    (
+        "litefoot-engine",
+        &[
+            "device::sim::",
+            "log::redo::tests",
+            "log::statement::tests",
+            "pool::state::",
+            "pool::table::tests::chunks",
+            "pool::table::tests::every",
+            "store::metadata::",
+            "tier::format::",
+        ],
+    ),
+    ("litefoot-vfs", &["readahead::record", "spill::", "stats::published::tests::what_cannot"]),
+];
+
+/// Runs the step.
+pub fn check() -> Result<Tally> {
+    if !is_installed() {
+        println!("miri: NOT CHECKED, it takes a component of a nightly compiler");
+        println!("      (rustup toolchain install nightly --component miri,rust-src)");
+        return Ok(Tally { passed: 1, failed: 0 });
+    }
+    let directory = process::target_directory().join("miri");
+    let mut total = Tally::default();
+    for (package, filters) in TESTS {
+        let mut command = nightly();
+        command.args(["miri", "test", "--locked", "-p", package, "--lib", "--target-dir"]).arg(&directory);
+        command.arg("--").args(filters);
+        // Times, random numbers and temporary directories are the machine's.
+        command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
+        total.add(process::tally(&mut command)?);
+    }
+    Ok(total)
+}
+
+fn nightly() -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]);
+    for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(inherited);
+    }
+    command
+}
+
+fn is_installed() -> bool {
+    let asked = nightly().args(["miri", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+}
