@@ -89,6 +89,32 @@ fn another_preloaded_library_with_a_similar_name_does_not_make_an_extension_the_
     }
 }
 
+/// Runs out of memory below a program, at one place after the other; `stride` as `memory.py` says.
+fn run_out_of_memory(stride: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let refuse = directory.path().join("refuse.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&refuse).arg(script("refuse.c"));
+    let compiled = output_of(compiler);
+    assert!(compiled.status.success(), "{}", stderr_of(&compiled));
+    for mode in MODES {
+        for what in ["once", "all"] {
+            let mut command = Command::new("python3");
+            command.arg(script("memory.py")).arg(directory.path()).args([mode, what, stride]);
+            command.env("LD_PRELOAD", format!("{}:{}", refuse.display(), library().display()));
+            let output = output_of(command);
+            let answer = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(answer, "places True wrong 0\n", "{mode}, {what}: {}", stderr_of(&output));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_program_outlives_every_allocation_of_ours_that_fails() {
+    run_out_of_memory("10");
+}
+
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn default_options_reach_the_program() {

@@ -24,6 +24,7 @@ pub mod ops;
 pub mod pagefile;
 pub mod pool;
 pub mod prefetch;
+pub mod reserve;
 pub mod store;
 pub mod sync;
 pub mod task;

@@ -2,31 +2,121 @@
 //!
 //! # Why
 //! A signal that is meant for the process goes to any thread that lets it in. On one of ours it would run the
-//! application's handler where the application expects none, on a small stack, perhaps under a lock of ours.
+//! application's handler where the application expects none, on a small stack, perhaps under a lock of ours. And the
+//! standard library takes memory for a thread by a way of its own, which ends the process where there is none.
 //!
 //! # What it promises
 //! 1. A thread that is started here lets no signal in, from its first instruction on, but for those that a fault of
 //!    its own raises: whoever reports crashes is told of ours, too.
 //! 2. The caller's own signals are as before.
+//! 3. Where there is no thread, or no memory for one, that is an error. A panic ends the thread and nothing else.
 
+use std::ffi::{CString, c_void};
 use std::io;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::thread::{Builder, JoinHandle};
 
 /// The signals that a thread raises itself. To block them makes a fault kill the process without its handler.
 const FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+/// Address space for a stack, as the standard library has it.
+const STACK_BYTES: usize = 2 << 20;
 
-/// Starts a thread.
+/// A thread that was started. Dropping it lets the thread go its way.
+pub struct Handle {
+    thread: libc::pthread_t,
+    joined: bool,
+}
+
+// SAFETY: the name of a thread may be used from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// Waits for the end of the thread.
+    pub fn join(mut self) {
+        self.joined = true;
+        // SAFETY: the thread was neither joined nor detached before: both take the handle.
+        unsafe { libc::pthread_join(self.thread, ptr::null_mut()) };
+    }
+
+    /// Whether it is the thread that asks.
+    pub fn is_current(&self) -> bool {
+        // SAFETY: both are threads that were not joined.
+        unsafe { libc::pthread_equal(self.thread, libc::pthread_self()) != 0 }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.joined {
+            // SAFETY: as in `join`.
+            unsafe { libc::pthread_detach(self.thread) };
+        }
+    }
+}
+
+/// What a thread begins with.
+struct Start {
+    name: CString,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+/// Starts a thread. The system shows the first 15 bytes of its name.
 ///
 /// # Errors
 /// When the system gives none.
-pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    let builder = Builder::new().name(name.into());
+pub fn spawn(name: impl Into<Vec<u8>>, run: impl FnOnce() + Send + 'static) -> io::Result<Handle> {
+    let mut name: Vec<u8> = name.into();
+    name.truncate(15);
+    let start = Box::new(Start { name: CString::new(name).unwrap_or_default(), run: Box::new(run) });
+    let start = Box::into_raw(start).cast::<c_void>();
     // A new thread inherits what its parent blocks.
     let _blocked = Blocked::begin();
-    builder.spawn(run)
+    let mut thread = MaybeUninit::uninit();
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: the attributes are initialised before they are used, and destroyed once; the thread takes the box over.
+    let code = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        let code = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, start);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        code
+    };
+    if code != 0 {
+        // SAFETY: no thread was made, and the box is still ours.
+        drop(unsafe { Box::from_raw(start.cast::<Start>()) });
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    // SAFETY: the call has succeeded and stored the thread.
+    Ok(Handle { thread: unsafe { thread.assume_init() }, joined: false })
+}
+
+extern "C" fn begin(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `spawn` has leaked this box for this call.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    #[cfg(target_os = "linux")]
+    // SAFETY: the name is NUL-terminated and short enough.
+    unsafe {
+        libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr());
+    }
+    // Whoever waits for what the thread does has a guard of its own.
+    let _ = catch_unwind(AssertUnwindSafe(start.run));
+    ptr::null_mut()
+}
+
+/// What tells the threads of a process apart, for as long as they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id(usize);
+
+/// The thread that asks. Unlike the standard library's this takes no memory.
+pub fn id() -> Id {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| Id(ptr::from_ref(here) as usize))
 }
 
 /// While this lives, its thread lets no signal in.
@@ -82,8 +172,20 @@ mod tests {
             sender.send(signals.map(blocked)).unwrap();
         };
         let before = blocked(libc::SIGTERM);
-        spawn("asks", ask).unwrap().join().unwrap();
+        spawn("asks", ask).unwrap().join();
         assert_eq!(receiver.recv().unwrap(), [true, true, true, true, false]);
         assert_eq!(blocked(libc::SIGTERM), before);
+    }
+
+    #[test]
+    fn a_panic_ends_a_thread_and_nothing_else() {
+        let (sender, receiver) = channel();
+        let here = id();
+        let panics = move || {
+            sender.send(id() != here).unwrap();
+            panic!("on purpose");
+        };
+        spawn("panics", panics).unwrap().join();
+        assert_eq!((receiver.recv(), id()), (Ok(true), here));
     }
 }

@@ -15,6 +15,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::panic::catch_unwind;
 
+/// What the system refuses comes out of a reserve: a program that runs out of memory is told by SQLite, and goes on.
+#[global_allocator]
+static ALLOCATOR: litefoot_vfs::Allocator = litefoot_vfs::Allocator;
+
 /// Entry point: registers the VFS `litefoot`.
 ///
 /// # Safety

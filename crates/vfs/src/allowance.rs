@@ -6,6 +6,7 @@
 
 use crate::vfs::database::Database;
 use litefoot_engine::pool::Taken;
+use litefoot_engine::reserve;
 
 /// The part of the budget that all of them together may take; the rest is for the pools.
 const SHARE: f64 = 0.75;
@@ -47,9 +48,10 @@ impl Allowance {
         self.bytes
     }
 
-    /// Most bytes that may be in use as things are.
+    /// Most bytes that may be in use as things are: few, whatever was promised, where the system has no more.
     pub fn most(&self) -> usize {
-        self.fixed.unwrap_or_else(|| self.taken.most(SHARE).max(LEAST_BYTES))
+        let most = self.fixed.unwrap_or_else(|| self.taken.most(SHARE).max(LEAST_BYTES));
+        if reserve::is_short() { most.min(LEAST_BYTES) } else { most }
     }
 
     /// So many bytes are in use now.

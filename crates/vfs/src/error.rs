@@ -88,6 +88,24 @@ pub enum Error {
     Panic(String),
 }
 
+/// Refuses to begin what may need more memory than there is. What is under way goes on with the reserve.
+#[inline]
+pub(crate) fn check_memory() -> Result<()> {
+    if litefoot_engine::reserve::is_short() { Err(Error::NoMemory) } else { Ok(()) }
+}
+
+/// The same for what a transaction that is under way would keep.
+#[inline]
+pub(crate) fn check_reserve() -> Result<()> {
+    if litefoot_engine::reserve::is_nearly_gone() { Err(Error::NoMemory) } else { Ok(()) }
+}
+
+impl From<std::collections::TryReserveError> for Error {
+    fn from(_: std::collections::TryReserveError) -> Error {
+        Error::NoMemory
+    }
+}
+
 impl Error {
     /// The result code for SQLite.
     pub fn code(&self) -> c_int {
@@ -100,7 +118,8 @@ impl Error {
             Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Unopened(_) | Error::Path(_) => {
                 SQLITE_CANTOPEN
             }
-            Error::NoMemory => SQLITE_NOMEM,
+            // SQLite makes SQLITE_NOMEM of it. Where a rollback fails it gives up its cache only for an input/output error.
+            Error::NoMemory => SQLITE_IOERR_NOMEM,
             Error::Io(_) => SQLITE_IOERR,
             Error::Device(error) => device_code(error),
             Error::Panic(_) => SQLITE_INTERNAL,

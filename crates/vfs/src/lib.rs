@@ -41,5 +41,6 @@ mod worker;
 
 pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};
+pub use litefoot_engine::reserve::Allocator;
 pub use options::Options;
 pub use vfs::{Vfs, VfsSetup};

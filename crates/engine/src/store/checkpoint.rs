@@ -6,13 +6,12 @@ use crate::device::{self, DeviceError};
 use crate::log::redo::{Durability, Transaction};
 use crate::pool::Cleaning;
 use crate::sync::{Condvar, Mutex};
-use crate::thread::spawn;
+use crate::thread::{Handle, spawn};
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 /// What checkpoints have done.
 #[derive(Default)]
@@ -124,7 +123,7 @@ impl Drop for Turn<'_> {
 /// The thread that cleans in the background.
 pub(super) struct BackgroundCleaner {
     signal: Arc<Signal>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Handle>,
 }
 
 #[derive(Default)]
@@ -185,8 +184,7 @@ impl Drop for BackgroundCleaner {
         *self.signal.wanted.lock() = Wanted::Stop;
         self.signal.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has no panics of its own.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

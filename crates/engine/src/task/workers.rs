@@ -4,12 +4,12 @@ use super::fiber;
 use super::queues::{From, Task, Worker};
 use super::{Counter, Handle, TaskError, worker};
 use crate::sync::Mutex;
-use crate::thread::spawn;
+use crate::thread::{Handle as Thread, spawn};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 /// How many workers, and how large.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Drop for Unfinished {
 /// Worker threads, each with its queue of tasks to start and its running fibers.
 pub struct Workers {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
 }
 
 impl Workers {
@@ -316,14 +316,10 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.poke_all();
-        let me = thread::current().id();
-        if self.threads.iter().any(|thread| thread.thread().id() == me) {
+        if self.threads.iter().any(Thread::is_current) {
             return;
         }
-        for thread in self.threads.drain(..) {
-            // A worker catches the panics of its tasks; it has none of its own to report.
-            let _ = thread.join();
-        }
+        self.threads.drain(..).for_each(Thread::join);
     }
 }
 

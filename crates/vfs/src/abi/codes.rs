@@ -37,6 +37,7 @@ pub const SQLITE_IOERR_DIR_FSYNC: c_int = SQLITE_IOERR | (5 << 8);
 pub const SQLITE_IOERR_TRUNCATE: c_int = SQLITE_IOERR | (6 << 8);
 pub const SQLITE_IOERR_FSTAT: c_int = SQLITE_IOERR | (7 << 8);
 pub const SQLITE_IOERR_DELETE: c_int = SQLITE_IOERR | (10 << 8);
+pub const SQLITE_IOERR_NOMEM: c_int = SQLITE_IOERR | (12 << 8);
 pub const SQLITE_IOERR_ACCESS: c_int = SQLITE_IOERR | (13 << 8);
 pub const SQLITE_IOERR_LOCK: c_int = SQLITE_IOERR | (15 << 8);
 pub const SQLITE_IOERR_CLOSE: c_int = SQLITE_IOERR | (16 << 8);

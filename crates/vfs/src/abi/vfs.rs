@@ -5,7 +5,7 @@ use super::codes::*;
 use super::file::{FileObject, guard, guard_code};
 use super::{DlSymbol, Sqlite3File, Sqlite3Vfs, filename};
 use crate::connection::on_new_connection;
-use crate::error::{Error, Result, last_errno};
+use crate::error::{Error, Result, check_memory, last_errno};
 use crate::vfs::{OpenRequest, Vfs, forks};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -167,6 +167,9 @@ unsafe extern "C" fn open(
             return platform_open(app, name, file, flags, out_flags);
         }
         guard(app.api, || {
+            check_memory()?;
+            // The standard library takes memory for this once in each thread, by a way that cannot fail.
+            let _ = std::thread::current();
             app.hook_connections()?;
             let request = request(app, name, flags)?;
             let ours = app.vfs()?;

@@ -9,7 +9,7 @@ use super::session::Session;
 use super::shm::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
 use super::view::View;
 use crate::abi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
-use crate::error::{Error, Result, last_errno};
+use crate::error::{Error, Result, check_memory, last_errno};
 use crate::journal::Batcher;
 use crate::wal::Wal;
 use std::ffi::c_int;
@@ -335,6 +335,9 @@ impl Handle for MainFile {
         if self.session.internal {
             return if to > Level::Shared { Err(Error::Busy) } else { Ok(()) };
         }
+        if to <= Level::Reserved {
+            check_memory()?;
+        }
         if to > Level::Shared {
             self.check_writable()?;
         }
@@ -414,6 +417,9 @@ impl Handle for MainFile {
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        if !exclusive || first == WRITE_SLOT {
+            check_memory().inspect_err(|_| self.session.disturb())?;
+        }
         // Who reads begins to write; all others only look after the log.
         if first == WRITE_SLOT && exclusive && self.slots.reads() {
             self.may_begin()?;

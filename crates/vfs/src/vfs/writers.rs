@@ -15,9 +15,9 @@
 //!    meets SQLite's busy handling.
 
 use litefoot_engine::sync::{Condvar, Mutex};
+use litefoot_engine::thread;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How long a writer may be overtaken.
@@ -40,7 +40,7 @@ struct State {
 
 struct Served {
     writer: WriterId,
-    thread: ThreadId,
+    thread: thread::Id,
     /// Whether it holds SQLite's write lock.
     writing: bool,
     /// When its turn is over if it does not by then, and nobody will say so.
@@ -49,7 +49,7 @@ struct Served {
 
 struct Waiting {
     writer: WriterId,
-    thread: ThreadId,
+    thread: thread::Id,
     since: Instant,
     turn: Arc<Condvar>,
 }
@@ -73,7 +73,7 @@ impl State {
 impl Writers {
     /// Waits for the writer's turn, `limit` at most.
     pub fn enter(&self, writer: WriterId, limit: Duration) {
-        let thread = std::thread::current().id();
+        let thread = thread::id();
         let mut state = self.state.lock();
         state.end_turn();
         if state.is_free() {
@@ -132,7 +132,7 @@ impl Writers {
     /// The writer has the write lock.
     pub fn writes(&self, writer: WriterId) {
         let mut state = self.state.lock();
-        let thread = std::thread::current().id();
+        let thread = thread::id();
         state.served = Some(Served { writer, thread, writing: true, until: None });
     }
 

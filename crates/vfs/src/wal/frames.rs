@@ -167,6 +167,11 @@ impl Frames {
         {
             self.large.policy.is_back();
         }
+        if let Some((number, _)) = at {
+            // The only memory that grows with the log in one piece.
+            self.frames.try_reserve((number + 1).saturating_sub(self.frames.len()))?;
+            self.store.reserve(number)?;
+        }
         self.store.write(buf, offset, data)?;
         if offset == 0 && buf.len() >= HEADER_BYTES {
             self.forget();

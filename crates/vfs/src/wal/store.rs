@@ -14,7 +14,7 @@
 
 use crate::allowance::Allowance;
 use crate::cleaning::Bytes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_reserve};
 use crate::spill::{MakeSpill, Spill};
 use litefoot_engine::device::{self, File};
 use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
@@ -434,6 +434,13 @@ impl Store {
     fn account(&mut self) {
         let bytes = self.memory_bytes();
         self.allowance.set(bytes);
+    }
+
+    /// Makes sure that a write of a frame finds memory for what is known of it.
+    pub fn reserve(&mut self, number: usize) -> Result<()> {
+        check_reserve()?;
+        self.slots.try_reserve((number + 1).saturating_sub(self.slots.len()))?;
+        Ok(self.touched.try_reserve(1)?)
     }
 
     fn slot(&mut self, number: usize) -> &mut Slot {

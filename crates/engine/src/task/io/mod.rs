@@ -35,12 +35,11 @@ pub use request::{Buffer, Completion, Direction, Request, Ticket};
 use super::TaskError;
 use crate::device::File;
 use crate::sync::Mutex;
-use crate::thread::spawn;
+use crate::thread::{Handle, spawn};
 use batch::Batch;
 use lane::Lane;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
 
 /// How the queue works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +88,7 @@ pub struct IoQueue {
     counters: Arc<Counters>,
     /// What the threads are fed through, once there are any.
     lanes: OnceLock<Lanes>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Handle>>,
 }
 
 struct Lanes {
@@ -155,7 +154,7 @@ impl IoQueue {
 
     /// Without it, all goes through the threads.
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-    fn start_ring(&self, threads: &mut Vec<JoinHandle<()>>) -> Option<RingLane> {
+    fn start_ring(&self, threads: &mut Vec<Handle>) -> Option<RingLane> {
         if self.config.ring_operations == 0 {
             return None;
         }
@@ -178,7 +177,7 @@ impl IoQueue {
     }
 
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-    fn start_ring(&self, _threads: &mut Vec<JoinHandle<()>>) -> Option<RingLane> {
+    fn start_ring(&self, _threads: &mut Vec<Handle>) -> Option<RingLane> {
         None
     }
 
@@ -254,13 +253,8 @@ impl Drop for IoQueue {
             lanes.direct.close();
             lanes.ring.iter().for_each(|ring| ring.lane.close());
         }
-        let me = thread::current().id();
-        for thread in
-            std::mem::take(&mut *self.threads.lock()).into_iter().filter(|thread| thread.thread().id() != me)
-        {
-            // The threads catch the panics of the callbacks and have none of their own.
-            let _ = thread.join();
-        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        threads.into_iter().filter(|thread| !thread.is_current()).for_each(Handle::join);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::allowance::{Allowance, SpillingCache};
 use crate::cleaning::homes::{Home, Homes};
 use crate::cleaning::policy::{Policy, Step};
 use crate::cleaning::{Bytes, Job, Running, colder_half};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_reserve};
 use crate::vfs::database::{Database, page_bytes_in};
 use litefoot_engine::log::redo::format::PageSum;
 use std::collections::{BTreeMap, BTreeSet};
@@ -259,6 +259,7 @@ impl Held {
             }
             return Ok(());
         }
+        check_reserve()?;
         if self.homes.contains(number) {
             self.policy.is_back();
         }
