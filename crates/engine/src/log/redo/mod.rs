@@ -256,10 +256,10 @@ impl RedoLog {
             let part = first..numbers.len().min(first + PAGES_PER_WRITE);
             self.fill(&header, transaction, part, &mut checksum, copy)?;
             let offset = header.frame_offset(behind_slots + first as u32);
-            self.write(offset, alone)?;
+            self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
             self.unsynced |= !alone;
         }
-        self.settle(durability)?;
+        self.settle(durability).inspect_err(|_| self.disown(&header))?;
         let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
         for (frame, page_number) in (self.frames..).zip(in_order) {
             self.newest.insert(*page_number, frame);
@@ -270,6 +270,15 @@ impl RedoLog {
         self.database_pages = transaction.database_pages;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
         Ok(())
+    }
+
+    /// Breaks the chain before a transaction that has failed, perhaps once it was written: SQLite rolls it back, so it must
+    /// not be there when the log is opened again. The latch is closed by then, but these bytes count for nothing whatever
+    /// becomes of them. A device that refuses them as well leaves it open whether the transaction happened.
+    fn disown(&self, header: &Header) {
+        if let Some(file) = &self.file {
+            let _ = file.write_at(&[0; FRAME_HEADER_BYTES], header.frame_offset(self.frames));
+        }
     }
 
     /// Makes sure that `frames` more frames will not run out of space, without writing them.

@@ -214,6 +214,25 @@ fn a_failed_sync_is_final() {
 }
 
 #[test]
+fn a_transaction_whose_sync_failed_is_gone_when_the_log_is_opened_again() {
+    for frames in [1, 2 * PAGES_PER_WRITE as u32] {
+        let medium = SimMedium::default();
+        let mut log = open(&medium);
+        append(&mut log, &[1], 1, Durability::Durable).unwrap();
+        let many: Vec<u32> = (1..=frames).collect();
+        let mut fault = Faults::failing(Operation::Sync, FileKind::RedoLog, 0);
+        fault.fail_again = false;
+        medium.set_faults(fault);
+        assert!(append(&mut log, &many, 2, Durability::Durable).is_err());
+        drop(log);
+        let mut log = open(&medium);
+        assert_eq!((log.frames(), version_of(&log, 1)), (1, Some(1)), "{frames}");
+        append(&mut log, &[1], 3, Durability::Durable).unwrap();
+        assert_eq!(version_of(&open(&medium), 1), Some(3), "{frames}");
+    }
+}
+
+#[test]
 fn pages_written_ahead_are_joined_to_the_chain() {
     let medium = SimMedium::default();
     let mut log = open(&medium);
