@@ -36,6 +36,11 @@ impl Random {
         word ^ word >> 31
     }
 
+    /// One of two.
+    pub fn toss(&mut self) -> bool {
+        self.next() & 1 == 0
+    }
+
     /// A number below `end`; 0 where that is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.next() % end as u64) as usize }
@@ -52,7 +57,7 @@ pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8], most: usiz
 
 fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     // Headers are at the beginning: half of the changes are there.
-    let near = if random.next() % 2 == 0 { bytes.len().min(128) } else { bytes.len() };
+    let near = if random.toss() { bytes.len().min(128) } else { bytes.len() };
     let at = random.below(near);
     match random.next() % 9 {
         0 => flip(random, bytes, at),
@@ -62,7 +67,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
             let width = [1, 2, 4, 8][random.below(4)];
             let little = &edge.to_le_bytes()[..width];
             let big = &edge.to_be_bytes()[8 - width..];
-            set(bytes, at, if random.next() % 2 == 0 { little } else { big });
+            set(bytes, at, if random.toss() { little } else { big });
         }
         4 => {
             let end = at + random.below((bytes.len() - at).min(64));
@@ -81,7 +86,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
         }
         _ => {
             let count = random.below(600);
-            bytes.resize(bytes.len() + count, if random.next() % 2 == 0 { 0 } else { 0xff });
+            bytes.resize(bytes.len() + count, if random.toss() { 0 } else { 0xff });
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A database with a tier device, and the page that a process shows its figures on.
 
-use super::{file, io, join, medium, put, put_crc, split};
+use super::{file, join, medium, put, put_crc, split};
 use crate::{Target, outcome_of};
-use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SimMedium};
 use litefoot_engine::tier::{self, Config, TieredFile};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,6 @@ fn tier(bytes: &[u8]) -> u64 {
     let opened = TieredFile::open(file, &medium, Path::new(DEVICE), &config());
     let kind = match &opened {
         Ok(tiered) => {
-            use litefoot_engine::device::File;
             let mut page = [0; 4096];
             let read = tiered.read_at(&mut page, 0).is_ok();
             // What can be opened can be brought home, whatever is in it.
@@ -77,7 +76,6 @@ fn tier_seeds() -> Vec<Vec<u8>> {
     let home = join(&file(&medium, FLASH), &file(&medium, DEVICE));
     tiered.leave().expect("chunks can leave");
     for round in 0..4u64 {
-        use litefoot_engine::device::File;
         tiered.write_at(&[round as u8; 4096], round % 3 * 4096).expect("it can be written");
         tiered.sync().expect("it can be synced");
     }
@@ -90,8 +88,5 @@ pub const FIGURES: Target = Target {
     does: "the page on which another process shows its figures",
     parse: litefoot_vfs::fuzzing::figures,
     seal: |_| (),
-    seeds: || {
-        let _ = io;
-        vec![litefoot_vfs::fuzzing::figures_page()]
-    },
+    seeds: || vec![litefoot_vfs::fuzzing::figures_page()],
 };

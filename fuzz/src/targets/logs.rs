@@ -17,7 +17,7 @@ pub const REDO: Target = Target {
     name: "redo",
     does: "a -wal beside a database: what counts of it, and whether it can be gone on with",
     parse: redo,
-    seal: seal_redo,
+    seal: |bytes| seal_redo(bytes),
     seeds: redo_seeds,
 };
 
@@ -51,7 +51,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
 }
 
-fn seal_redo(bytes: &mut Vec<u8>) {
+fn seal_redo(bytes: &mut [u8]) {
     if bytes.len() < HEADER_BYTES {
         return;
     }
@@ -104,7 +104,7 @@ pub const STATEMENT: Target = Target {
     name: "statement",
     does: "a -sla beside a database: its header, and which records count",
     parse: statement,
-    seal: seal_statement,
+    seal: |bytes| seal_statement(bytes),
     seeds: statement_seeds,
 };
 
@@ -125,7 +125,7 @@ fn statement(bytes: &[u8]) -> u64 {
 const HEADER_CRC_AT: usize = 60;
 const RECORDS_AT: usize = 512;
 
-fn seal_statement(bytes: &mut Vec<u8>) {
+fn seal_statement(bytes: &mut [u8]) {
     put_crc(bytes, 0, HEADER_CRC_AT);
     let generation = bytes.get(16..24).map_or([0; 8], |eight| eight.try_into().expect("eight bytes"));
     let (mut at, mut sequence) = (RECORDS_AT, 0u64);

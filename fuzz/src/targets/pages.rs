@@ -83,7 +83,7 @@ fn le32(bytes: &[u8], at: usize) -> u32 {
 
 fn seal_pagefile(bytes: &mut Vec<u8>) {
     let page_bytes = le32(bytes, 12) as usize;
-    if page_bytes.is_power_of_two() && page_bytes <= 1 << 16 && page_bytes >= 512 {
+    if page_bytes.is_power_of_two() && (512..=1 << 16).contains(&page_bytes) {
         bytes.resize(bytes.len().next_multiple_of(page_bytes).max(2 * page_bytes), 0);
         let pages = (bytes.len() / page_bytes) as u64;
         bytes[16..24].copy_from_slice(&pages.to_le_bytes());

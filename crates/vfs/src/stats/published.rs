@@ -9,7 +9,7 @@ use super::page::{
     FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, State, name_of,
 };
 use litefoot_engine::device::FileId;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -126,9 +126,12 @@ fn memory_files(process: u32, name: &Path) -> Vec<Published> {
         .map(|entry| entry.path())
         .filter(|link| fs::read_link(link).is_ok_and(|target| target == name))
         .filter_map(|link| {
-            // Whatever else may carry the name: opening it must not wait.
-            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&link).ok()?;
-            let inode = file.metadata().ok()?.ino();
+            // Whatever else may carry the name, or take its place meanwhile: opening it must neither wait nor take a
+            // terminal.
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+            let file = OpenOptions::new().read(true).custom_flags(flags).open(&link).ok()?;
+            let found = file.metadata().ok().filter(Metadata::is_file)?;
+            let inode = found.ino();
             if seen.contains(&inode) {
                 return None;
             }

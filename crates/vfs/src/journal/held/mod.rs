@@ -186,7 +186,8 @@ impl Held {
         }
     }
 
-    /// Bytes of a page after the transaction, as its page 1 says.
+    /// Bytes of a page after the transaction, as its page 1 says. An application may write there what it likes: where that
+    /// cannot be a size, or the database is no whole number of such pages, it is committed in pages as they were.
     pub fn new_page_bytes(&self) -> Result<usize> {
         // It is never written away.
         if !self.pages.contains_key(&1) {
@@ -194,7 +195,9 @@ impl Held {
         }
         let mut head = [0; 32];
         self.read_page(1, 0, &mut head, &|_, _| Ok(()))?;
-        Ok(page_bytes_in(&head) as usize)
+        let bytes = page_bytes_in(&head) as usize;
+        let is_one = bytes > 0 && self.len.is_multiple_of(bytes as u64);
+        Ok(if is_one { bytes } else { self.page_bytes })
     }
 
     /// Cuts the database, or extends it.
@@ -427,3 +430,6 @@ pub fn before(database: &Database, buf: &mut [u8], offset: u64) -> Result<()> {
         result => result,
     }
 }
+
+#[cfg(test)]
+mod tests;

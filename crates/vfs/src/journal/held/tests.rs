@@ -1,0 +1,49 @@
+//! What is held of a transaction.
+
+use super::*;
+use crate::options::Options;
+use crate::vfs::database::DatabaseSetup;
+use crate::vfs::lock::Level;
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+use std::path::Path;
+
+fn database(bytes: &[u8]) -> Arc<Database> {
+    let medium = SimMedium::new();
+    let path = Path::new("/app.db");
+    let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+    file.write_at(bytes, 0).unwrap();
+    let database = Database::new(DatabaseSetup {
+        host: None,
+        medium: Arc::new(medium),
+        file,
+        path: path.to_owned(),
+        options: Options::default(),
+        writable: true,
+        created: false,
+        holds_back: true,
+        pooled: false,
+    });
+    database.lock(&database.sit(), Level::Shared).unwrap();
+    Arc::new(database)
+}
+
+#[test]
+fn a_page_size_that_cannot_be_is_committed_as_it_is() {
+    let mut before = vec![0; 1536];
+    before[16..18].copy_from_slice(&512u16.to_be_bytes());
+    let database = database(&before);
+    // What page 1 says then, and in pages of which size the transaction is committed.
+    for (says, bytes) in [(0u16, 512), (7, 512), (511, 512), (1024, 512), (32_768, 512), (512, 512)] {
+        let mut held = Held::new(&database, 512, 1536);
+        let mut page = before[..512].to_vec();
+        page[16..18].copy_from_slice(&says.to_be_bytes());
+        held.write(&database, &page, 0).unwrap();
+        assert_eq!(held.new_page_bytes().unwrap(), bytes, "{says}");
+    }
+    let mut held = Held::new(&database, 512, 1536);
+    let mut page = before[..512].to_vec();
+    page[16..18].copy_from_slice(&1024u16.to_be_bytes());
+    held.write(&database, &page, 0).unwrap();
+    held.set_len(&database, 1024).unwrap();
+    assert_eq!(held.new_page_bytes().unwrap(), 1024, "a VACUUM to another size");
+}
