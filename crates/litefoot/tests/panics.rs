@@ -57,7 +57,8 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
         };
         let sim = SimMedium::new();
         let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
-        let vfs = Vfs::builder("panics-leader").medium(Arc::new(medium)).register().unwrap();
+        let options = Options { statements: true, ..Options::default() };
+        let vfs = Vfs::builder("panics-leader").medium(Arc::new(medium)).options(options).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
         db.execute_batch("INSERT INTO t VALUES(1, 0); INSERT INTO t VALUES(2, 0)").unwrap();
@@ -126,9 +127,9 @@ fn a_panic_of_any_thread_of_ours_is_met_by_the_next_commit_and_by_no_endless_wai
             let medium = Arc::new(panicking(&sim, name, &armed));
             let vfs = Vfs::builder("panics-thread").medium(medium).options(chosen).register().unwrap();
             let db = vfs.open("/app.db").unwrap();
-            db.execute_batch(&format!("PRAGMA journal_mode={journal}; PRAGMA synchronous={synchronous}"))
-                .unwrap();
-            db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+            let begin = format!("PRAGMA journal_mode={journal}; CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+            db.execute_batch(&begin).unwrap();
+            db.execute_batch(&format!("PRAGMA synchronous={synchronous}")).unwrap();
             armed.store(true, Ordering::Release);
             let acknowledged = commit_until_failure(&db, value);
             assert!(!armed.load(Ordering::Acquire), "{name} never wrote");

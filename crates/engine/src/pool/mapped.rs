@@ -2,32 +2,61 @@
 //!
 //! # Why
 //! SQLite asks for the address of a page and says later that it has done with it; whoever changes the file need not
-//! wait for that, as if the file were mapped. Guards cannot say either.
+//! wait for that, as if the file were mapped. Guards cannot say either: they lend bytes that nobody changes. So a pool
+//! has the one or the other, and its type says which.
 //!
 //! # What it promises
-//! 1. [`Pool::map`] is [`Pool::hold`] without a guard.
-//! 2. Under [`Pool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
+//! 1. [`MappedPool::map`] is [`Pool::hold`] without a guard.
+//! 2. Under [`MappedPool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
 //!    whoever looks sees the new bytes: what was read ahead before is overtaken, too. It waits for reads that are
 //!    under way, and for nobody who holds a page.
-//! 3. After [`Pool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
+//! 3. After [`MappedPool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
 //!    zeros, as the file would be if it grew again.
 
 use super::state::{Found, Latched, State};
-use super::{Error, Pool, Result};
+use super::{Error, Pool, Result, Statistics, shown};
+use crate::device::File;
 use crate::task::Patience;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
 pub trait Advisor {
     /// Adds the pages, in the order in which they will be wanted.
-    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>);
+    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>);
+}
+
+/// What an [`Advisor`] may ask about the pages in memory.
+pub struct Resident<'a>(pub(super) &'a Pool);
+
+impl Resident<'_> {
+    /// Pages of the file.
+    pub fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    /// Whether a page is in memory, or on its way there.
+    pub fn has(&self, page: u64) -> bool {
+        self.0.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
+    }
+
+    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
+    /// pool.
+    pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+        // Under the lock nobody latches it: its bytes stay as they are.
+        let _partition = self.0.shared.partition(page).lock();
+        let Some(state) = self.0.shared.table.of(page) else { return false };
+        let Some(frame) = state.hold_quietly() else { return false };
+        look(&self.0.held(frame, state));
+        true
+    }
 }
 
 /// Nothing is read ahead.
 impl Advisor for () {
-    fn wanted(&mut self, _page: u64, _pool: &Pool, _ahead: &mut Vec<u64>) {}
+    fn wanted(&mut self, _page: u64, _memory: &Resident<'_>, _ahead: &mut Vec<u64>) {}
 }
 
 /// Where the state of a page lies, so that those who hold the page need not look it up again.
@@ -64,9 +93,95 @@ impl Place {
     }
 }
 
-impl Pool {
+/// A pool that answers addresses, and whose pages may be changed beneath those who have them.
+///
+/// It has no guards, which lend bytes that nobody changes:
+///
+/// ```compile_fail,E0599
+/// fn guard(pool: &litefoot_engine::pool::MappedPool) {
+///     let page = pool.hold(1);
+/// }
+/// ```
+///
+/// And a pool with guards cannot be changed beneath them:
+///
+/// ```compile_fail,E0599
+/// fn cut(pool: &litefoot_engine::pool::Pool) {
+///     let page = pool.hold(1);
+///     pool.truncate(0);
+/// }
+/// ```
+pub struct MappedPool(Pool);
+
+impl MappedPool {
+    /// Makes a pool answer addresses from now on.
+    pub fn new(pool: Pool) -> MappedPool {
+        MappedPool(pool)
+    }
+
+    /// The file has so many pages now.
+    pub fn set_pages(&self, pages: u64) {
+        self.0.set_pages(pages);
+    }
+
+    /// Pages of the file.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<dyn File> {
+        self.0.file()
+    }
+
+    /// Frames that have memory.
+    #[inline]
+    pub fn populated(&self) -> usize {
+        self.0.populated()
+    }
+
+    /// What it has done so far: what can be told without a look at the pages.
+    pub fn counts(&self) -> Statistics {
+        self.0.counts()
+    }
+
+    /// What it has done so far, and what is in it.
+    pub fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+
+    /// Pages that somebody holds.
+    #[doc(hidden)]
+    pub fn holds(&self) -> u64 {
+        self.0.holds()
+    }
+
+    /// Whether any page is on its way into memory.
+    #[doc(hidden)]
+    pub fn is_reading(&self) -> bool {
+        self.0.is_reading()
+    }
+
+    /// The pages in memory that are not what `read` says, and what else is wrong. Nobody may change pages meanwhile.
+    #[doc(hidden)]
+    pub fn differences(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<(u64, String)> {
+        self.0.differences(read)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inconsistencies(&self) -> Vec<(u64, String)> {
+        self.0.inconsistencies()
+    }
+
     /// Holds a page if it is in memory; answers its address. Whoever holds it lets go of it with
-    /// [`Pool::let_go`].
+    /// [`MappedPool::let_go`].
     #[inline]
     pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
         self.try_map_at(page).map(|(address, _)| address)
@@ -78,27 +193,27 @@ impl Pool {
         if page >= self.pages() {
             return None;
         }
-        let state = self.shared.table.of(page)?;
-        Some((self.shared.frames.shown(state.hold()?), Place(NonNull::from(state))))
+        let state = self.0.shared.table.of(page)?;
+        Some((self.0.shared.frames.shown(state.hold()?), Place(NonNull::from(state))))
     }
 
-    /// Holds a page; answers its address. Whoever holds it lets go of it with [`Pool::let_go`].
+    /// Holds a page; answers its address. Whoever holds it lets go of it with [`MappedPool::let_go`].
     ///
     /// # Errors
     /// As [`Pool::hold`].
     pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
-        let state = self.state(page)?;
-        let frame = self.frame_slowly(page, state, advisor)?;
-        Ok(self.shared.frames.shown(frame))
+        let state = self.0.state(page)?;
+        let frame = self.0.frame_slowly(page, state, advisor)?;
+        Ok(self.0.shared.frames.shown(frame))
     }
 
     /// Lets go of a page that was mapped.
     ///
     /// # Safety
-    /// The caller holds the page by [`Pool::map`] or [`Pool::try_map`], and does not look at it any more.
+    /// The caller holds the page by [`MappedPool::map`] or [`MappedPool::try_map`], and does not look at it any more.
     #[inline]
     pub unsafe fn let_go(&self, page: u64) {
-        if let Some(state) = self.shared.table.of(page) {
+        if let Some(state) = self.0.shared.table.of(page) {
             state.let_go();
         }
     }
@@ -106,7 +221,7 @@ impl Pool {
     /// The same where the state of the page is known.
     ///
     /// # Safety
-    /// As for [`Pool::let_go`]; the place is the page's, and this pool's.
+    /// As for [`MappedPool::let_go`]; the place is the page's, and this pool's.
     #[inline]
     pub unsafe fn let_go_at(&self, place: Place) {
         // SAFETY: states live as long as their pool, and do not move.
@@ -116,7 +231,7 @@ impl Pool {
     /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
     /// zeros in the place of what was cut off count as such.
     pub fn is_stale(&self) -> bool {
-        self.shared.stale.load(Ordering::Acquire)
+        self.0.shared.stale.load(Ordering::Acquire)
     }
 
     /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
@@ -135,11 +250,11 @@ impl Pool {
         let mut latched: Vec<(u64, Latches<'_>)> = Vec::new();
         for page in pages {
             // Behind the end nothing can be in memory, or come there, before the end is moved.
-            let Some(state) = self.shared.table.of(page) else { break };
+            let Some(state) = self.0.shared.table.of(page) else { break };
             latched.push((page, self.latch(page, state)?));
         }
         let result = change();
-        let mut bytes = vec![0; if latched.is_empty() { 0 } else { self.shared.page_bytes }];
+        let mut bytes = vec![0; if latched.is_empty() { 0 } else { self.0.shared.page_bytes }];
         for (page, latch) in latched {
             let Some((frame, _)) = latch.frame else { continue };
             if result.is_ok() && fill(page, &mut bytes) {
@@ -158,15 +273,16 @@ impl Pool {
     pub fn truncate(&self, pages: u64) -> Result<()> {
         let before = self.pages();
         // First of all: no read behind the end begins from now on.
-        self.shared.pages.store(pages, Ordering::Release);
+        self.0.shared.pages.store(pages, Ordering::Release);
         for page in pages..before {
-            let Some(state) = self.shared.table.of(page) else { break };
+            let Some(state) = self.0.shared.table.of(page) else { break };
             // Should one be waited for in vain, those behind it stay as they are.
-            let latch =
-                self.latch(page, state).inspect_err(|_| self.shared.stale.store(true, Ordering::Release))?;
+            let latch = self
+                .latch(page, state)
+                .inspect_err(|_| self.0.shared.stale.store(true, Ordering::Release))?;
             match latch.frame {
                 Some((frame, holds)) if holds > 0 => {
-                    self.put(frame, &vec![0; self.shared.page_bytes]);
+                    self.put(frame, &vec![0; self.0.shared.page_bytes]);
                     self.spoil(&latch);
                 }
                 Some(_) => self.forget_latched(latch),
@@ -176,54 +292,44 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether a page is in memory, or on its way there.
-    pub fn has(&self, page: u64) -> bool {
-        self.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
-    }
-
-    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
-    /// pool.
+    /// Shows the bytes of a page as [`Resident::peek`] does.
     pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
-        // Under the lock nobody latches it: its bytes stay as they are.
-        let _partition = self.shared.partition(page).lock();
-        let Some(state) = self.shared.table.of(page) else { return false };
-        let Some(frame) = state.hold_quietly() else { return false };
-        look(&self.held(frame, state));
-        true
+        Resident(&self.0).peek(page, look)
     }
 
     /// Reads pages ahead, as far as there are frames for them.
     pub fn read_ahead(&self, pages: &[u64]) {
         let mut reads = Vec::new();
-        self.begin_ahead(pages, &mut reads);
-        self.io.submit_all(reads);
+        self.0.begin_ahead(pages, &mut reads);
+        self.0.io.submit_all(reads);
     }
 
     fn latch<'a>(&self, page: u64, state: &'a State) -> Result<Latches<'a>> {
         let mut patience = Patience::default();
         loop {
             let latched = {
-                let _partition = self.shared.partition(page).lock();
+                let _partition = self.0.shared.partition(page).lock();
                 state.latch()
             };
             match latched {
                 Latched::Absent => return Ok(Latches { state, frame: None }),
                 Latched::Frame(frame, holds) => return Ok(Latches { state, frame: Some((frame, holds)) }),
-                Latched::Busy => self.pause(page, &mut patience)?,
+                Latched::Busy => self.0.pause(page, &mut patience)?,
             }
         }
     }
 
     fn put(&self, frame: u32, bytes: &[u8]) {
-        let place = self.shared.frames.frame(frame).as_ptr();
+        let place = self.0.shared.frames.frame(frame).as_ptr();
         // SAFETY: the frame has as many bytes, and belongs to a page that is latched: nobody else writes it. Those
-        // who hold the page already may look at it meanwhile, and know that it may change (invariant 5 of the state).
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+        // who hold the page already may look at it meanwhile, and know that it may change (invariant 5 of the state):
+        // this pool has no guards.
+        unsafe { shown::store(bytes, place) }
     }
 
     fn spoil(&self, latch: &Latches<'_>) {
         latch.state.spoil();
-        self.shared.stale.store(true, Ordering::Release);
+        self.0.shared.stale.store(true, Ordering::Release);
     }
 
     fn forget_latched(&self, latch: Latches<'_>) {
@@ -233,7 +339,7 @@ impl Pool {
         }
         drop(latch);
         if let Some(frame) = frame {
-            self.shared.give_back(frame);
+            self.0.shared.give_back(frame);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::partition::{Partition, Slot};
 use super::state::{Found, State};
-use super::{Advisor, Error, Held, Pool, Result, Shared};
+use super::{Advisor, Error, Held, Pool, Resident, Result, Shared};
 use crate::device::DeviceError;
 use crate::task::io::{Buffer, Completion, Direction, Request};
 use crate::task::{Patience, in_fiber};
@@ -148,7 +148,7 @@ impl Pool {
         };
         if is_news {
             let mut ahead = Vec::new();
-            advisor.wanted(page, self, &mut ahead);
+            advisor.wanted(page, &Resident(self), &mut ahead);
             self.begin_ahead(&ahead, &mut reads);
         }
         (step, reads)
@@ -210,7 +210,8 @@ impl Pool {
 struct Detected;
 
 impl Advisor for Detected {
-    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>) {
+    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>) {
+        let pool = memory.0;
         let mut detector = pool.shared.detector.lock();
         let run = detector.as_mut().and_then(|detector| detector.wanted(page, pool.pages()));
         ahead.extend(run.into_iter().flat_map(crate::prefetch::Run::pages));

@@ -14,6 +14,7 @@
 //! | `miss` | the slow path: reading, waiting, reading ahead |
 //! | `guard` | pages that are held |
 //! | `mapped` | pages by address, as those who map a file want them, and writes beneath them |
+//! | `shown` | reading pages by address, and changing them meanwhile |
 //! | `numa` | which memory is near |
 //! | `check` | whether all this is so, for tests |
 //!
@@ -49,6 +50,7 @@ mod mapped;
 mod miss;
 mod numa;
 mod partition;
+pub mod shown;
 mod state;
 mod table;
 #[cfg(test)]
@@ -59,7 +61,7 @@ pub use budget::{Budget, Taken};
 pub use frames::show_read_only;
 pub(crate) use guard::Cleaning;
 pub use guard::{Held, HeldMut};
-pub use mapped::{Advisor, Place};
+pub use mapped::{Advisor, MappedPool, Place, Resident};
 
 use crate::device::File;
 use crate::prefetch::{self, Detector};

@@ -33,7 +33,7 @@ use crate::readahead::{self, Memory, ReadAhead, Sweeps};
 use crate::stats::{Page, Stats};
 use litefoot_engine::device::{self, DeviceError, File, Operation};
 use litefoot_engine::pass_on;
-use litefoot_engine::pool::{self, Advisor, Config, Place, Pool};
+use litefoot_engine::pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct Setup<'a> {
 
 /// The pool of one database.
 pub struct Pages {
-    pool: Pool,
+    pool: MappedPool,
     shift: u32,
     direct: bool,
     /// The file where reads pass the system's cache, and when it is swept.
@@ -111,6 +111,7 @@ impl Pages {
         let pool = Pool::new(direct.unwrap_or(file), share.io().clone(), &config, Box::new(|_| true))
             .ok()?
             .with_source(Box::new(move |page| in_log(page).then(|| newest.clone())));
+        let pool = MappedPool::new(pool);
         pool.set_pages(setup.len / setup.page_bytes as u64);
         Some(Pages {
             pool,
@@ -182,7 +183,7 @@ impl Pages {
 
     /// The pool, for tests.
     #[doc(hidden)]
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &MappedPool {
         &self.pool
     }
 
@@ -231,7 +232,7 @@ impl Pages {
         let inside = offset as usize & (self.page_bytes() - 1);
         // SAFETY: by contract.
         unsafe {
-            std::ptr::copy_nonoverlapping(address.as_ptr().add(inside), buf.as_mut_ptr(), buf.len());
+            shown::load(address.as_ptr().add(inside), buf);
         }
     }
 
@@ -381,16 +382,16 @@ impl From<pool::Error> for Error {
 pub struct Ahead<'a>(pub &'a mut ReadAhead);
 
 impl Advisor for Ahead<'_> {
-    fn wanted(&mut self, page: u64, pool: &Pool, ahead: &mut Vec<u64>) {
+    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>) {
         let mut numbers = Vec::new();
-        let pages = u32::try_from(pool.pages()).unwrap_or(u32::MAX);
-        self.0.wanted(page as u32 + 1, pages, &InPool(pool), &mut numbers);
+        let pages = u32::try_from(memory.pages()).unwrap_or(u32::MAX);
+        self.0.wanted(page as u32 + 1, pages, &InPool(memory), &mut numbers);
         ahead.extend(numbers.into_iter().map(|number| u64::from(number) - 1));
     }
 }
 
 /// The pages in memory, counted from 1.
-struct InPool<'a>(&'a Pool);
+struct InPool<'a>(&'a Resident<'a>);
 
 impl Memory for InPool<'_> {
     fn with(&self, page: u32, look: &mut dyn FnMut(&[u8])) -> bool {

@@ -13,6 +13,7 @@ use super::pages::{Ahead, Pages};
 use super::warm;
 use crate::readahead::{LEAF, ReadAhead};
 use litefoot_engine::pool::Place;
+use litefoot_engine::pool::shown;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -239,7 +240,7 @@ impl View {
     fn pass(&mut self, page: Page, address: NonNull<u8>) {
         self.mapped += 1;
         // SAFETY: the page is held; SQLite is about to look at its first bytes, too.
-        let first = unsafe { *address.as_ptr() };
+        let first = unsafe { shown::byte(address.as_ptr()) };
         self.ahead.passed(page.number as u32 + 1, first);
         if first & LEAF == 0 {
             self.at_leaf = false;

@@ -7,8 +7,10 @@
 //! arrive in the time of one.
 //!
 //! # What it does not do
-//! Change anything but time. The head is read without trust: an address that is wrong is not looked at.
+//! Change anything but time. The head is read without trust: an address that is wrong is not looked at, and somebody may be
+//! changing it.
 
+use litefoot_engine::pool::shown;
 use std::ptr::NonNull;
 
 /// Bytes that the processor fetches together.
@@ -27,7 +29,9 @@ pub unsafe fn for_search(page: NonNull<u8>, bytes: usize) {
     // SAFETY: the head of a page lies inside it; cell pointers are looked at inside the page only.
     unsafe {
         let head = page.as_ptr();
-        let two = |at: usize| usize::from(u16::from_be_bytes(*head.add(at).cast::<[u8; 2]>()));
+        let two = |at: usize| {
+            usize::from(u16::from_be_bytes([shown::byte(head.add(at)), shown::byte(head.add(at + 1))]))
+        };
         // File format, section 1.6: so long is the head of a leaf.
         let cells = two(3).min((bytes - 8) / 2);
         if cells < FEWEST_CELLS {

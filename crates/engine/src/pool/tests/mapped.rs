@@ -9,12 +9,12 @@ fn word(address: std::ptr::NonNull<u8>) -> u64 {
     number(unsafe { std::slice::from_raw_parts(address.as_ptr(), PAGE) })
 }
 
-fn let_go(pool: &Pool, page: u64) {
+fn let_go(pool: &MappedPool, page: u64) {
     // SAFETY: the test has mapped it, and looks no more.
     unsafe { pool.let_go(page) }
 }
 
-fn look(pool: &Pool, page: u64) -> u64 {
+fn look(pool: &MappedPool, page: u64) -> u64 {
     let value = word(pool.map(page, &mut ()).unwrap());
     let_go(pool, page);
     value
@@ -26,7 +26,7 @@ fn page_of(value: u64) -> Vec<u8> {
     bytes
 }
 
-fn write(pool: &Pool, page: u64, value: u64) {
+fn write(pool: &MappedPool, page: u64, value: u64) {
     let bytes = page_of(value);
     let change = || pool.file().write_at(&bytes, page * PAGE as u64).map_err(|_| Error::Held { page });
     let fill = |_, frame: &mut [u8]| {
@@ -38,7 +38,7 @@ fn write(pool: &Pool, page: u64, value: u64) {
 
 #[test]
 fn a_write_beneath_reaches_those_who_hold_and_those_who_come() {
-    let (_, pool) = pool(64, 32, 2, false);
+    let pool = MappedPool::new(pool(64, 32, 2, false).1);
     let held = pool.map(3, &mut ()).unwrap();
     write(&pool, 3, 333);
     write(&pool, 4, 444);
@@ -49,7 +49,7 @@ fn a_write_beneath_reaches_those_who_hold_and_those_who_come() {
 
 #[test]
 fn after_a_failed_write_only_what_is_held_stays() {
-    let (_, pool) = pool(64, 32, 2, false);
+    let pool = MappedPool::new(pool(64, 32, 2, false).1);
     let held = pool.map(3, &mut ()).unwrap();
     look(&pool, 4);
     let failed: Result<()> =
@@ -62,7 +62,7 @@ fn after_a_failed_write_only_what_is_held_stays() {
 
 #[test]
 fn behind_the_end_is_nothing_and_then_zeros() {
-    let (_, pool) = pool(64, 64, 3, false);
+    let pool = MappedPool::new(pool(64, 64, 3, false).1);
     (0..64).for_each(|page| _ = look(&pool, page));
     let held = pool.map(40, &mut ()).unwrap();
     pool.truncate(30).unwrap();
@@ -81,12 +81,12 @@ fn behind_the_end_is_nothing_and_then_zeros() {
 fn an_advisor_is_asked_at_a_miss_and_at_the_first_use() {
     struct Next(Vec<u64>);
     impl Advisor for Next {
-        fn wanted(&mut self, page: u64, _: &Pool, ahead: &mut Vec<u64>) {
+        fn wanted(&mut self, page: u64, _: &Resident<'_>, ahead: &mut Vec<u64>) {
             self.0.push(page);
             ahead.extend([page + 1, page + 2, 1000]);
         }
     }
-    let (_, pool) = pool(64, 32, 2, false);
+    let pool = MappedPool::new(pool(64, 32, 2, false).1);
     let mut asked = Next(Vec::new());
     for page in [5, 6, 6, 5, 20] {
         assert_eq!(word(pool.map(page, &mut asked).unwrap()), page);
@@ -101,9 +101,9 @@ fn an_advisor_is_asked_at_a_miss_and_at_the_first_use() {
 #[test]
 fn threads_never_see_what_was_before_a_write() {
     const PAGES: u64 = 40;
-    let (_, pool) = pool(PAGES, FEWEST_FRAMES, 3, false);
+    let pool = MappedPool::new(pool(PAGES, FEWEST_FRAMES, 3, false).1);
     // Never dropped: the sanitizer does not see that the threads have ended before.
-    let pool: &Pool = Box::leak(Box::new(pool));
+    let pool: &MappedPool = Box::leak(Box::new(pool));
     let values: &[RwLock<u64>] = Vec::leak((0..PAGES).map(RwLock::new).collect());
     let over: &AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let context = (pool, values, over);
