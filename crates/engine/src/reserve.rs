@@ -326,7 +326,7 @@ mod tests {
                 if block == 0 {
                     continue;
                 }
-                prop_assert!(block % layout.align() == 0 && arena.owns(block as *mut u8));
+                prop_assert!(block.is_multiple_of(layout.align()) && arena.owns(block as *mut u8));
                 prop_assert!(arena.owns((block + bytes - 1) as *mut u8));
                 for (other, its) in &blocks {
                     prop_assert!(block + bytes <= *other || other + its.size() <= block);
