@@ -268,6 +268,11 @@ impl Medium for CountingMedium {
         self.inner.identity(path)
     }
 
+    fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
+        add(&self.counters.lookups, 1);
+        self.inner.glance(path)
+    }
+
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         add(&self.counters.directory_syncs, 1);
@@ -307,7 +312,7 @@ impl Drop for CountingFile {
 }
 
 impl File for CountingFile {
-    pass_on!(inner: len, id, path, lock_range, lock_holder, guarantees);
+    pass_on!(inner: len, id, birth, path, lock_range, lock_holder, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;

@@ -211,6 +211,12 @@ pub trait File: Send + Sync {
     /// Identity of the file behind this handle.
     fn id(&self) -> FileId;
 
+    /// When the file came to be, in a unit of the medium's; 0 where that is not known. A file that gets the inode's number
+    /// of one that is gone has another birth.
+    fn birth(&self) -> u64 {
+        0
+    }
+
     /// The path the file was opened with, for messages.
     fn path(&self) -> &Path;
 
@@ -284,12 +290,25 @@ pub trait Medium: Send + Sync {
     /// Gives a file another name in the same directory, replacing what had it.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
+    /// Gives a file another name in the same directory, which nothing has.
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        if self.info(to)?.is_some() {
+            return Err(DeviceError::new(Operation::Rename, to, std::io::ErrorKind::AlreadyExists.into()));
+        }
+        self.rename(from, to)
+    }
+
     /// What is at `path`; `None` where nothing is.
     fn info(&self, path: &Path) -> Result<Option<PathInfo>>;
 
     /// The identity of the file at `path`, which is cheaper to ask for than all of [`Medium::info`].
     fn identity(&self, path: &Path) -> Result<Option<FileId>> {
         Ok(self.info(path)?.map(|info| info.id))
+    }
+
+    /// The same, and the file's length.
+    fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
+        Ok(self.info(path)?.map(|info| (info.id, info.len)))
     }
 
     /// The files in a directory, sorted by name.

@@ -271,6 +271,12 @@ impl File for OsFile {
         self.id
     }
 
+    fn birth(&self) -> u64 {
+        let created = self.file.metadata().and_then(|metadata| metadata.created());
+        let since = created.ok().and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
+        since.map_or(0, |since| since.as_nanos() as u64)
+    }
+
     fn path(&self) -> &Path {
         &self.path
     }
@@ -431,6 +437,38 @@ fn atomic_write_bytes(_file: &fs::File) -> u32 {
     0
 }
 
+/// A rename that replaces nothing. Where the file system has none, nobody is kept from coming in between.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    #[cfg(target_os = "linux")]
+    {
+        let from = std::ffi::CString::new(from.as_os_str().as_bytes())?;
+        let to = std::ffi::CString::new(to.as_os_str().as_bytes())?;
+        // SAFETY: both are NUL-terminated strings that outlive the call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_renameat2,
+                libc::AT_FDCWD,
+                from.as_ptr(),
+                libc::AT_FDCWD,
+                to.as_ptr(),
+                libc::RENAME_NOREPLACE,
+            )
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
+            return Err(error);
+        }
+    }
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
+}
+
 fn info_of(path: &Path, metadata: &fs::Metadata) -> PathInfo {
     PathInfo {
         id: FileId { device: metadata.dev(), inode: metadata.ino() },
@@ -497,9 +535,19 @@ impl Medium for OsMedium {
         }
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        rename_new(from, to).map_err(|error| DeviceError::new(Operation::Rename, to, error))
+    }
+
     fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        Ok(self.glance(path)?.map(|(id, _)| id))
+    }
+
+    fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
         match fs::metadata(path) {
-            Ok(metadata) => Ok(Some(FileId { device: metadata.dev(), inode: metadata.ino() })),
+            Ok(metadata) => {
+                Ok(Some((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len())))
+            }
             Err(error) => {
                 let error = DeviceError::new(Operation::Info, path, error);
                 if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }

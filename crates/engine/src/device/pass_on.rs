@@ -97,6 +97,11 @@ macro_rules! pass_on {
             self.$field.id()
         }
     };
+    (@birth $field:tt) => {
+        fn birth(&self) -> u64 {
+            self.$field.birth()
+        }
+    };
     (@path $field:tt) => {
         fn path(&self) -> &::std::path::Path {
             self.$field.path()
@@ -141,6 +146,23 @@ macro_rules! pass_on {
     (@rename $field:tt) => {
         fn rename(&self, from: &::std::path::Path, to: &::std::path::Path) -> $crate::device::Result<()> {
             self.$field.rename(from, to)
+        }
+    };
+    (@rename_new $field:tt) => {
+        fn rename_new(
+            &self,
+            from: &::std::path::Path,
+            to: &::std::path::Path,
+        ) -> $crate::device::Result<()> {
+            self.$field.rename_new(from, to)
+        }
+    };
+    (@glance $field:tt) => {
+        fn glance(
+            &self,
+            path: &::std::path::Path,
+        ) -> $crate::device::Result<Option<($crate::device::FileId, u64)>> {
+            self.$field.glance(path)
         }
     };
     (@info $field:tt) => {

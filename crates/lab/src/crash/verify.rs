@@ -85,6 +85,9 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
             Verdict::Corrupt("a file was opened whose chunks are away".to_owned())
         }
         Err(error) => Verdict::Corrupt(error),
+        Ok(_) if has_log_set_aside(image) => {
+            Verdict::Lost("a log of the database was taken for another's".to_owned())
+        }
         Ok((_, integrity)) if integrity != "ok" => Verdict::Corrupt(integrity),
         Ok((rows, _)) if reader == Reader::Stock && has_statements(image) && expected.was(&rows) => {
             Verdict::Sound
@@ -99,6 +102,11 @@ fn has_statements(image: &SimMedium) -> bool {
         *kind == FileKind::StatementLog
             && bytes.get(..STATE.end).is_some_and(|header| header[STATE] == 1u32.to_le_bytes())
     })
+}
+
+/// Whether opening has set a log aside: here every log is the database's own.
+fn has_log_set_aside(image: &SimMedium) -> bool {
+    image.files().iter().any(|(path, ..)| path.to_string_lossy().contains(".set-aside-"))
 }
 
 /// Whether the file says that its chunks are away.

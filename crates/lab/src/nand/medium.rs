@@ -282,7 +282,7 @@ impl NandFile {
 }
 
 impl File for NandFile {
-    pass_on!(inner: len, id, path, lock_range, guarantees);
+    pass_on!(inner: len, id, birth, path, lock_range, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;

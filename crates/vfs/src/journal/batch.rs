@@ -133,7 +133,7 @@ impl Batcher {
         self.or_fail(session, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
-            Batch::Held(held) => write_in_place(session, held),
+            Batch::Held(held) => write_in_place(&session.database, held),
             _ => Ok(()),
         };
         self.finish(session, Batch::Classic);
@@ -199,6 +199,14 @@ impl Batcher {
             session.database.atomic().clear_for_journal(&session.database)?;
             self.batch = Batch::Classic;
             return Ok(());
+        }
+        if session.database.atomic().is_barred(&session.database)? {
+            let journal = session.journal.lock().clone();
+            if let Some(journal) = journal {
+                make_real(session, &journal)?;
+                self.batch = Batch::Classic;
+                return Ok(());
+            }
         }
         let base_len = session.database.file_len()?;
         let page_bytes = match session.database.page_bytes(base_len)? {

@@ -189,8 +189,7 @@ pub(super) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<(
 }
 
 /// Writes what is held in place.
-pub(super) fn write_in_place(session: &Session, held: &Held) -> Result<()> {
-    let database = &session.database;
+pub(super) fn write_in_place(database: &Database, held: &Held) -> Result<()> {
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {
         let offset = u64::from(number - 1) * held.page_bytes() as u64;

@@ -6,6 +6,11 @@
 //! log never shows a counter that some connection may have seen with other content, the logged image has
 //! its counter advanced by [`COUNTER_JUMP`], far more than a generation has transactions.
 //!
+//! # Whose it is
+//! Its header names the database file (`belonging`), and it must have its name when a commit counts on it (`place`). So
+//! that every first sector that a crash can leave is explained by the log, page 1 is written in place last, after all
+//! commits that it shows were synced in the log.
+//!
 //! # Writing in place
 //! The database file is not touched by a commit: pages that are in the log are read from there. When the
 //! log has grown to the option `log_bytes`, a thread of its own copies the newest pages to the database file and
@@ -27,20 +32,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the change counter of a logged page 1 is ahead by.
-const COUNTER_JUMP: u32 = 1 << 20;
+pub(super) const COUNTER_JUMP: u32 = 1 << 20;
 /// Pages copied before commits get their turn.
 const PAGES_PER_TURN: usize = 64;
 /// Where page 1 has the change counter, and its copy that vouches for the database size.
-const COUNTERS: [usize; 2] = [24, 92];
+pub(super) const COUNTERS: [usize; 2] = [24, 92];
 /// Where page 1 says whether the database is in WAL mode (2).
 const READ_VERSION: usize = 19;
 
 /// The log, and who works on it.
 #[derive(Default)]
 pub struct AtomicLog {
-    state: RwLock<State>,
+    pub(super) state: RwLock<State>,
     /// Whether there is a log on the medium.
-    live: Arc<AtomicBool>,
+    pub(super) live: Arc<AtomicBool>,
+    /// Whether its name was found to be in use by another owner.
+    pub(super) barred: AtomicBool,
     reset: Arc<Reset>,
 }
 
@@ -52,10 +59,12 @@ struct Reset {
 }
 
 #[derive(Default)]
-struct State {
-    redo: Option<RedoLog>,
+pub(super) struct State {
+    pub(super) redo: Option<RedoLog>,
     /// The newest page 1 of a log that holds frames; it was logged with another counter.
     page_one: Option<Vec<u8>>,
+    /// Whether a commit has gone past the log since page 1 was logged.
+    past_log: bool,
 }
 
 impl Reset {
@@ -73,12 +82,11 @@ impl AtomicLog {
         if database.medium().info(&path)?.is_none_or(|info| !info.is_file) {
             return Ok(());
         }
-        let mut redo = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
+        let Some(mut redo) = self.find(database)? else { return Ok(()) };
         if is_wal_mode(database, &redo)? || database.has_real_journal()? {
             return Ok(());
         }
         if !redo.is_empty() {
-            check_belonging(database, &redo)?;
             let numbers: Vec<u32> = redo.page_numbers().collect();
             copy_in_place(database, &redo, None, &numbers)?;
         }
@@ -126,7 +134,10 @@ impl AtomicLog {
     pub fn commit(&self, database: &Arc<Database>, held: &mut Held, durability: Durability) -> Result<()> {
         held.write_new(database)?;
         let mut state = self.state.write();
-        self.open(&mut state, database)?;
+        if self.open(&mut state, database, Some(held))?.is_none() {
+            drop(state);
+            return self.commit_in_place(database, held, durability);
+        }
         // So that writing in place, later, cannot fail for want of space.
         if held.len() > held.base_len() && held.base_len() > 0 {
             database.reserve(held.len())?;
@@ -172,7 +183,18 @@ impl AtomicLog {
         count: usize,
     ) -> Result<Slots> {
         let mut state = self.state.write();
-        Ok(self.open(&mut state, database)?.reserve_slots(page_bytes as u32, first as u32, count as u32)?)
+        if first > 0
+            && let Some(redo) = &mut state.redo
+        {
+            return Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?);
+        }
+        match self.open(&mut state, database, None)? {
+            Some(redo) => Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?),
+            None => Err(Error::Io(format!(
+                "{}: the transaction does not fit into memory, and there is no place for a log",
+                database.path().display()
+            ))),
+        }
     }
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
@@ -209,19 +231,20 @@ impl AtomicLog {
         write()
     }
 
-    fn open<'a>(&self, state: &'a mut State, database: &Database) -> Result<&'a mut RedoLog> {
+    /// The log, where a crash would find it; `None` where there is no place for one.
+    fn open<'a>(
+        &self,
+        state: &'a mut State,
+        database: &Database,
+        held: Option<&mut Held>,
+    ) -> Result<Option<&'a mut RedoLog>> {
         if database.awaits_tier() {
             state.move_to_tier(database)?;
         }
-        match &mut state.redo {
-            Some(redo) => Ok(redo),
-            none => {
-                let path = database.companion_path(Companion::Wal);
-                self.live.store(true, Ordering::Release);
-                let opened = RedoLog::open(database.medium().clone(), &path, database.latch().clone())?;
-                Ok(none.insert(opened))
-            }
-        }
+        self.live.store(true, Ordering::Release);
+        let placed = state.keep_place(database, held)?;
+        self.barred.store(!placed, Ordering::Release);
+        Ok(state.redo.as_mut().filter(|_| placed))
     }
 
     /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
@@ -254,13 +277,15 @@ impl AtomicLog {
             let Some(redo) = state.redo.as_mut().filter(|redo| !redo.is_empty()) else { return Ok(false) };
             // What is copied must be in the log for good: after a cut the log alone counts.
             redo.sync()?;
-            (redo.salts(), redo.frames(), redo.page_numbers().collect::<Vec<u32>>())
+            // Page 1 comes last: it shows commits that are not synced yet.
+            let numbers = redo.page_numbers().filter(|number| *number != 1);
+            (redo.salts(), redo.frames(), numbers.collect::<Vec<u32>>())
         };
         for part in numbers.chunks(PAGES_PER_TURN) {
             let state = self.state.read();
             match &state.redo {
                 Some(redo) if redo.salts() == generation => {
-                    write_newest(database, redo, state.page_one.as_deref(), part)?;
+                    write_newest(database, redo, None, part)?;
                 }
                 _ => return Ok(false),
             }
@@ -272,7 +297,7 @@ impl AtomicLog {
         Ok(true)
     }
 
-    fn wait_until_idle(&self) {
+    pub(super) fn wait_until_idle(&self) {
         let mut running = self.reset.running.lock();
         self.reset.idle.wait_while(&mut running, |running| *running);
     }
@@ -313,7 +338,8 @@ impl AtomicLog {
         }
         state.redo = None;
         state.note_fill(database);
-        self.live.store(false, Ordering::Release);
+        // What has the name and is another owner's stays unseen.
+        self.live.store(self.barred.load(Ordering::Acquire), Ordering::Release);
         Ok(())
     }
 }
@@ -347,6 +373,7 @@ impl State {
         }
         let durable = durability == Durability::Durable && redo.is_synced();
         if durable && write_in_place_alone(database, redo, held, &numbers)? {
+            self.past_log = true;
             self.page_one = page_one.or(self.page_one.take());
             return Ok(());
         }
@@ -420,15 +447,19 @@ impl State {
     }
 
     /// Brings the database file up to date, durably, and voids the log.
-    fn checkpoint(&mut self, database: &Database) -> Result<()> {
+    pub(super) fn checkpoint(&mut self, database: &Database) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         if redo.is_empty() {
             return Ok(());
         }
+        if let Some(page_one) = self.page_one.as_deref().filter(|_| self.past_log) {
+            log_page_one(redo, page_one)?;
+        }
+        self.past_log = false;
         redo.sync()?;
         let mut numbers: Vec<u32> = redo.page_numbers_to_copy().collect();
-        // Page 1 changes without a frame of its own.
-        if self.page_one.is_some() && numbers.first() != Some(&1) {
+        // Page 1 changes without a frame of its own, and is never copied before.
+        if redo.contains(1) && numbers.first() != Some(&1) {
             numbers.insert(0, 1);
         }
         copy_in_place(database, redo, self.page_one.as_deref(), &numbers)?;
@@ -448,7 +479,12 @@ impl State {
 /// Commits a transaction of one page by writing it in place, where the device never tears it; `false` where
 /// it must be logged. The page must have no frame in the log, which would hide it, and page 1 must have one,
 /// whose counter is ahead of this transaction's; what the log holds must be durable already.
-fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, numbers: &[u32]) -> Result<bool> {
+fn write_in_place_alone(
+    database: &Database,
+    redo: &mut RedoLog,
+    held: &Held,
+    numbers: &[u32],
+) -> Result<bool> {
     let page_bytes = held.page_bytes();
     let [number] = *numbers else { return Ok(false) };
     let offset = u64::from(number - 1) * page_bytes as u64;
@@ -463,6 +499,10 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
     if !alone {
         return Ok(false);
     }
+    // Page 1 will be logged once more because of it, which must not fail for want of space.
+    if redo.claim(page_bytes as u32, 1).is_err() {
+        return Ok(false);
+    }
     let mut page = vec![0; page_bytes];
     held.copy(number, &mut page);
     let written = database.write_atomic(&page, offset)?;
@@ -470,8 +510,25 @@ fn write_in_place_alone(database: &Database, redo: &RedoLog, held: &Held, number
     Ok(written)
 }
 
+/// Logs page 1 once more, as it is now: it is about to be written in place with a counter that the transactions in the log
+/// do not account for.
+fn log_page_one(redo: &mut RedoLog, page_one: &[u8]) -> Result<()> {
+    let transaction = Transaction {
+        slots: &[],
+        page_numbers: &[1],
+        page_bytes: redo.page_bytes(),
+        database_pages: redo.database_pages(),
+    };
+    let mut copy = |_: usize, out: &mut [u8]| {
+        out.copy_from_slice(page_one);
+        advance_counters(out);
+        Ok(())
+    };
+    Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
+}
+
 /// Writes pages of the log to the database file, and cuts the file where the database has shrunk.
-fn copy_in_place(
+pub(crate) fn copy_in_place(
     database: &Database,
     redo: &RedoLog,
     page_one: Option<&[u8]>,
@@ -520,25 +577,8 @@ fn write_in_place(
     Ok(())
 }
 
-/// Refuses a log that cannot be this database's: its pages have another size, and it does not hold the whole
-/// database, as after a VACUUM.
-fn check_belonging(database: &Database, redo: &RedoLog) -> Result<()> {
-    let file_bytes = database.page_bytes(database.data().len()?)?;
-    let whole = redo.page_numbers().take_while(|number| *number <= redo.database_pages()).count()
-        == redo.database_pages() as usize;
-    if file_bytes == 0 || file_bytes == redo.page_bytes() as usize || whole {
-        return Ok(());
-    }
-    Err(Error::Refused(format!(
-        "{}: the -wal beside it has pages of {} bytes, the database {file_bytes}: it belongs to another \
-         database; move it away, nothing was changed",
-        database.path().display(),
-        redo.page_bytes()
-    )))
-}
-
 /// Whether the newest page 1 says that the database is in WAL mode.
-fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
+pub(super) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     let mut version = [0];
     if !redo.read_page(1, READ_VERSION, &mut version)? {
         database.data().read_at(&mut version, READ_VERSION as u64)?;
@@ -547,7 +587,7 @@ fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
 }
 
 /// What page 1 says besides its counters.
-fn without_counters(page: &[u8]) -> [&[u8]; 3] {
+pub(super) fn without_counters(page: &[u8]) -> [&[u8]; 3] {
     let [first, second] = COUNTERS;
     [&page[..first], &page[first + 4..second], &page[second + 4..]]
 }

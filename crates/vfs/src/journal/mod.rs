@@ -11,6 +11,8 @@
 //! | `held` | the pages of a transaction that nobody else may see yet |
 //! | `file` | the journal that SQLite sees |
 //! | `log` | the redo log of the database: commit, recovery, beginning anew |
+//! | `belonging` | whether a log is this database's |
+//! | `place` | what becomes of it where its name, or the database's, is another's |
 //! | `batch` | the state of one connection's transaction |
 //!
 //! # How SQLite's calls are understood
@@ -31,10 +33,13 @@
 //! 3. A real journal is durably gone before the redo log is used again.
 
 mod batch;
+mod belonging;
 mod file;
 mod held;
 mod log;
+mod place;
 
 pub(crate) use batch::Batcher;
 pub(crate) use file::{Journal, JournalFile};
-pub(crate) use log::AtomicLog;
+pub(crate) use log::{AtomicLog, copy_in_place};
+pub(crate) use place::is_in_use;

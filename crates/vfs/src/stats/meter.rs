@@ -25,7 +25,7 @@ impl Meter {
 }
 
 impl Medium for Meter {
-    pass_on!(inner: delete, rename, info, identity, list, absolute);
+    pass_on!(inner: delete, rename, rename_new, info, identity, glance, list, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let inner = self.inner.open(path, kind, mode)?;
@@ -59,7 +59,7 @@ impl MeteredFile {
 
 impl File for MeteredFile {
     pass_on!(inner: read_at, read_vectored_at, read_ahead, start_writeback, len, is_empty, set_len, allocate);
-    pass_on!(inner: id, path, lock_range, lock_holder, guarantees);
+    pass_on!(inner: id, birth, path, lock_range, lock_holder, guarantees);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.inner.write_at(buf, offset)?;

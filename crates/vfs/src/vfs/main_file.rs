@@ -374,8 +374,11 @@ impl Handle for MainFile {
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
             Control::HasMoved(moved) => {
-                let there = self.database.medium().identity(self.database.path())?;
-                *moved = c_int::from(there.is_none_or(|id| id != self.database.file().id()));
+                let has_moved = !self.database.has_its_name();
+                if has_moved && self.database.is_of_this_process() && !self.batcher.holds() {
+                    self.database.atomic().leave_place(&self.database)?;
+                }
+                *moved = c_int::from(has_moved);
             }
             Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
             Control::CommitDone => self.commit_done()?,

@@ -207,6 +207,9 @@ impl Vfs {
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
+        if !self.pass_through {
+            self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
+        }
         if !self.pass_through && tiered {
             // What is wrong with it is told by the open, which has a message. That another process has the database
             // is not: SQLite's busy handler is asked first.
@@ -247,6 +250,12 @@ impl Vfs {
             return Ok(None);
         }
         database.atomic().retire(database)?;
+        if database.wal().is_none() && !database.has_its_name() {
+            let name = database.path().display();
+            let what =
+                format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
+            return Err(Error::Refused(what));
+        }
         let spill = self.temporary_files_of(database);
         database.wal_or_open(Box::new(move || spill.open())).map(Some)
     }

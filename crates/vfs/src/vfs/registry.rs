@@ -85,13 +85,28 @@ impl Registry {
         beside::lacks(self.id, path)
     }
 
-    /// The open database whose log or journal would have that path, and which of them it is.
+    /// The open database whose log or journal would have that path, and which of them it is. Of several whose path it was,
+    /// the one that has the path now.
     pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
         let opened = beside::opened();
         let (base, companion) = base_of(path)?;
-        let database = self.all().into_iter().find(|db| db.path().as_os_str().as_encoded_bytes() == base)?;
+        let mut databases = self.all();
+        databases.retain(|db| db.path().as_os_str().as_encoded_bytes() == base);
+        if databases.len() > 1
+            && let Some(there) = databases.iter().position(|db| db.has_its_name())
+        {
+            databases.swap(0, there);
+        }
+        let database = databases.into_iter().next()?;
         beside::remember(self.id, opened, path, companion, database.beside());
         Some((database, companion))
+    }
+
+    /// The other databases that were opened by the path of this one.
+    pub fn all_at(&self, database: &Arc<Database>) -> Vec<Arc<Database>> {
+        let mut others = self.all();
+        others.retain(|other| !Arc::ptr_eq(other, database) && other.path() == database.path());
+        others
     }
 
     /// The databases that are open now.

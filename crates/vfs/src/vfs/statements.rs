@@ -80,7 +80,8 @@ impl Database {
     /// the database yet.
     pub(super) fn recover_statements(&self) -> Result<()> {
         let path = self.companion_path(Companion::Wal);
-        let mut redo = RedoLog::open(self.medium().clone(), &path, self.latch().clone())?;
+        let (medium, data) = (self.medium().clone(), self.data_file());
+        let mut redo = RedoLog::open_of(medium, &path, self.latch().clone(), data)?;
         let mut statements =
             StatementLog::open(self.medium().clone(), &self.statement_path(), self.latch().clone())?;
         match worth(&redo, &statements, Some(self.writer()))? {

@@ -212,7 +212,7 @@ impl Database {
         let redo = self.companion_path(Companion::Wal);
         if medium.info(&redo)?.is_some() {
             let mut redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
-            if !redo.is_empty() {
+            if !redo.is_empty() || !redo.is_understood() {
                 return Ok(false);
             }
             redo.delete()?;

@@ -63,7 +63,7 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
         return Ok(None);
     }
     let latch = Arc::new(SyncLatch::new());
-    let redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
+    let redo = RedoLog::look(medium.clone(), &redo, None)?;
     let statements = StatementLog::open(medium.clone(), &path, latch)?;
     let (fate, records) = match worth(&redo, &statements, None)? {
         Worth::Nothing => (Fate::Removed, Vec::new()),

@@ -21,6 +21,7 @@ use super::store::Away;
 use crate::capture::cause::Cause;
 use crate::capture::record::Captured;
 use crate::error::Result;
+use crate::journal::copy_in_place;
 use crate::vfs::database::Database;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{Durability, Slots};
@@ -447,6 +448,26 @@ impl Commits {
             media.statements.sync()?;
             media.redo.reset();
             Ok(())
+        })
+    }
+
+    /// Gives both logs names of their own.
+    pub fn step_aside(&self) -> Result<()> {
+        let mut media = self.media.lock();
+        media.redo.step_aside()?;
+        Ok(media.statements.step_aside()?)
+    }
+
+    /// Everything committed is in the redo log: copies it to the database file, and removes both logs.
+    pub fn bring_home(&self, frames: &RwLock<Frames>, database: &Database) -> Result<()> {
+        self.leave(frames, |media| {
+            if !media.redo.is_empty() {
+                let numbers: Vec<u32> = media.redo.page_numbers().collect();
+                copy_in_place(database, &media.redo, None, &numbers)?;
+            }
+            database.sync()?;
+            media.statements.delete()?;
+            Ok(media.redo.delete()?)
         })
     }
 

@@ -381,7 +381,7 @@ mod tests {
         frames.write(&header(), 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 2, 0);
         write_frame(&mut frames, 1, 3, 0);
-        let header = Header::first(PAGE as u32);
+        let header = Header::first(PAGE as u32, None);
         let slots = litefoot_engine::log::redo::Slots { file: data(), offset: 56, header };
         frames.give_slots(&[2, 3], slots);
         // One comes back, and the other is given up.
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn checksums_that_sqlite_got_wrong_are_mended() {
         let mut frames = frames();
-        let first = Header::first(PAGE as u32);
+        let first = Header::first(PAGE as u32, None);
         let (head, checksum) = first.encode();
         frames.write(&head, 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 3, 0);

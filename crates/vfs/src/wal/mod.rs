@@ -50,7 +50,9 @@ use crate::capture::cause::Cause;
 use crate::cleaning::Running;
 use crate::cleaning::policy::{Policy, Step};
 use crate::error::{Error, Result};
+use crate::journal::is_in_use;
 use crate::memory::position;
+use crate::notice;
 use crate::spill::MakeSpill;
 use crate::stats::Stats;
 use crate::vfs::database::Database;
@@ -98,7 +100,19 @@ impl Wal {
     pub fn open(database: &Database, make_spill: MakeSpill) -> Result<Wal> {
         let path = database.companion_path(Companion::Wal);
         let latch = database.latch();
-        let redo = RedoLog::open(database.medium().clone(), &path, latch.clone())?;
+        let (medium, data) = (database.medium().clone(), database.data_file());
+        let redo = RedoLog::open_of(medium, &path, latch.clone(), data).map_err(|error| {
+            if !is_in_use(&error) {
+                return Error::from(error);
+            }
+            let (name, log) = (database.path().display(), path.display());
+            let what = format!(
+                "{name}: its write-ahead log {log} is in use by a program that has an older file of this name open; \
+                 close it there"
+            );
+            notice::tell_once(database.path(), "log in use", &what);
+            Error::Refused(what)
+        })?;
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let options = database.options();
@@ -469,6 +483,20 @@ impl Wal {
         self.commits.delete(&self.frames)?;
         self.frames.write().set_len(0);
         Ok(())
+    }
+
+    /// Another database has taken the name of this one: the logs on the medium get names of their own.
+    pub fn step_aside(&self) -> Result<()> {
+        self.commits.step_aside()
+    }
+
+    /// The last connection is closed, and SQLite has made no checkpoint: writes everything into the database file, and
+    /// removes the log.
+    pub fn bring_home(&self, database: &Database) -> Result<()> {
+        self.end_transaction(database);
+        self.before_in_place(database)?;
+        database.forget_there();
+        self.commits.bring_home(&self.frames, database)
     }
 
     /// SQLite begins its log anew: what the redo log holds is in the database file.

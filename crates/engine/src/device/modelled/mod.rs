@@ -197,7 +197,7 @@ impl ModelledMedium {
 }
 
 impl Medium for ModelledMedium {
-    pass_on!(inner: info, identity, list, absolute);
+    pass_on!(inner: info, identity, glance, list, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let created = match mode {
@@ -244,7 +244,7 @@ impl ModelledFile {
 }
 
 impl File for ModelledFile {
-    pass_on!(inner: len, id, path, lock_range, lock_holder, guarantees);
+    pass_on!(inner: len, id, birth, path, lock_range, lock_holder, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;

@@ -40,6 +40,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of a file; its index in the list of all files there ever were.
 type Inode = usize;
@@ -102,9 +103,16 @@ struct State {
 
 struct Content {
     kind: FileKind,
+    /// What tells it from all files of this process's simulated media; a power cut does not change it.
+    birth: u64,
     bytes: Vec<u8>,
     locks: Vec<Lock>,
     handles: usize,
+}
+
+fn next_birth() -> u64 {
+    static BIRTHS: AtomicU64 = AtomicU64::new(1);
+    BIRTHS.fetch_add(1, Ordering::Relaxed)
 }
 
 struct Lock {
@@ -128,11 +136,16 @@ impl SimMedium {
 
     /// A medium on which these files are, durably.
     pub fn with_files(files: impl IntoIterator<Item = (PathBuf, FileKind, Vec<u8>)>) -> SimMedium {
+        SimMedium::with_born(files.into_iter().map(|(path, kind, bytes)| (path, kind, next_birth(), bytes)))
+    }
+
+    /// The same, of files that are what they were.
+    fn with_born(files: impl IntoIterator<Item = (PathBuf, FileKind, u64, Vec<u8>)>) -> SimMedium {
         let mut state = State::default();
-        for (path, kind, bytes) in files {
+        for (path, kind, birth, bytes) in files {
             state.base.push((path.clone(), kind, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content { kind, bytes, locks: Vec::new(), handles: 0 });
+            state.files.push(Content { kind, birth, bytes, locks: Vec::new(), handles: 0 });
         }
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
@@ -155,7 +168,7 @@ impl SimMedium {
     /// Walks through what was recorded, to cut the power at points of the caller's choice.
     pub fn replay(&self) -> Replay {
         let state = self.state();
-        let kinds = state.files.iter().map(|file| file.kind).collect();
+        let kinds = state.files.iter().map(|file| (file.kind, file.birth)).collect();
         Replay::new(&state.base, state.events.clone(), kinds)
     }
 
@@ -322,7 +335,11 @@ impl File for SimFile {
     }
 
     fn id(&self) -> FileId {
-        FileId { device: Arc::as_ptr(&self.medium.state) as u64, inode: self.inode as u64 }
+        FileId { device: Arc::as_ptr(&self.medium.state) as u64, inode: self.birth() }
+    }
+
+    fn birth(&self) -> u64 {
+        self.medium.state().files[self.inode].birth
     }
 
     fn path(&self) -> &Path {
@@ -375,7 +392,8 @@ impl Medium for SimMedium {
             (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => return Err(missing(Operation::Open, &path)),
             (None, OpenMode::Create | OpenMode::CreateNew) => {
                 let inode = state.files.len();
-                state.files.push(Content { kind, bytes: Vec::new(), locks: Vec::new(), handles: 0 });
+                let birth = next_birth();
+                state.files.push(Content { kind, birth, bytes: Vec::new(), locks: Vec::new(), handles: 0 });
                 state.names.insert(path.clone(), inode);
                 state.record(Event::Create { path: path.clone(), inode });
                 inode
@@ -410,7 +428,7 @@ impl Medium for SimMedium {
         let path = absolute(path);
         let state = self.state();
         Ok(state.names.get(&path).map(|inode| PathInfo {
-            id: FileId { device: Arc::as_ptr(&self.state) as u64, inode: *inode as u64 },
+            id: FileId { device: Arc::as_ptr(&self.state) as u64, inode: state.files[*inode].birth },
             len: state.files[*inode].bytes.len() as u64,
             is_file: true,
             readable: true,

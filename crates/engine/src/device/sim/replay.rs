@@ -80,7 +80,8 @@ enum Pending {
 /// A walk through a recorded run.
 pub struct Replay {
     events: Vec<Event>,
-    kinds: Vec<FileKind>,
+    /// Of each file: what it is for, and its birth.
+    kinds: Vec<(FileKind, u64)>,
     position: usize,
     files: Vec<Shadow>,
     durable_names: BTreeMap<PathBuf, Inode>,
@@ -91,7 +92,7 @@ impl Replay {
     pub(super) fn new(
         base: &[(PathBuf, FileKind, Arc<[u8]>)],
         events: Vec<Event>,
-        kinds: Vec<FileKind>,
+        kinds: Vec<(FileKind, u64)>,
     ) -> Replay {
         let mut files: Vec<Shadow> = kinds.iter().map(|_| Shadow::default()).collect();
         let mut durable_names = BTreeMap::new();
@@ -117,7 +118,7 @@ impl Replay {
     pub fn describe(&self, range: std::ops::Range<usize>) -> String {
         let mut text = String::new();
         for (number, event) in self.events.iter().enumerate().take(range.end).skip(range.start) {
-            let kind = |inode: &Inode| format!("{} #{inode}", self.kinds[*inode].name());
+            let kind = |inode: &Inode| format!("{} #{inode}", self.kinds[*inode].0.name());
             let line = match event {
                 Event::Create { path, inode } => format!("create {} {}", kind(inode), path.display()),
                 Event::Delete { path } => format!("delete {}", path.display()),
@@ -214,9 +215,10 @@ impl Replay {
                 Some(file) if matches!(luck, Luck::Each) => file.cut(luck, random),
                 _ => self.files[inode].cut(luck, random),
             };
-            (path, self.kinds[inode], bytes)
+            let (kind, birth) = self.kinds[inode];
+            (path, kind, birth, bytes)
         });
-        SimMedium::with_files(files)
+        SimMedium::with_born(files)
     }
 }
 

@@ -4,6 +4,8 @@
 //! header, 32 bytes, all fields big-endian
 //!  0      4        8          12          16      20      24          28
 //! | magic | format | page size | generation | salt 1 | salt 2 | checksum 1 | checksum 2 |
+//!                              12        14          16          20
+//! of a log that names its file: | data file | this file | counts up | content |
 //!
 //! frame, 24 bytes and a page
 //!  0             4                8        12       16           20           24
@@ -81,12 +83,23 @@ impl Step {
     }
 }
 
+/// Whose log a generation is, in fields that are any numbers to SQLite; see `origin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// What was in the data file's first sector when the generation began.
+    pub content: u32,
+    /// Which file the data file is.
+    pub data: u16,
+    /// Which file the log is.
+    pub log: u16,
+}
+
 /// What a log's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// How many times the log was begun anew.
+    /// How many times the log was begun anew; or which files it is of.
     pub generation: u32,
     /// What marks the frames of this generation.
     pub salts: [u32; 2],
@@ -95,24 +108,27 @@ pub struct Header {
 }
 
 impl Header {
-    /// The first generation of a log.
-    pub fn first(page_bytes: u32) -> Header {
-        Header {
-            page_bytes,
-            generation: 0,
-            salts: [fastrand::u32(..), fastrand::u32(..)],
-            big_endian: cfg!(target_endian = "big"),
-        }
+    /// The first generation of a log, which says whose it is where that is known.
+    pub fn first(page_bytes: u32, origin: Option<Origin>) -> Header {
+        Header::of(page_bytes, 0, fastrand::u32(..), origin)
     }
 
     /// The generation after this one.
-    pub fn next(self, page_bytes: u32) -> Header {
-        Header {
-            page_bytes,
-            generation: self.generation.wrapping_add(1),
-            salts: [self.salts[0].wrapping_add(1), fastrand::u32(..)],
-            big_endian: cfg!(target_endian = "big"),
-        }
+    pub fn next(self, page_bytes: u32, origin: Option<Origin>) -> Header {
+        Header::of(page_bytes, self.generation.wrapping_add(1), self.salts[0].wrapping_add(1), origin)
+    }
+
+    fn of(page_bytes: u32, generation: u32, salt: u32, origin: Option<Origin>) -> Header {
+        let (generation, content) = match origin {
+            Some(Origin { content, data, log }) => (u32::from(data) << 16 | u32::from(log), content),
+            None => (generation, fastrand::u32(..)),
+        };
+        Header { page_bytes, generation, salts: [salt, content], big_endian: cfg!(target_endian = "big") }
+    }
+
+    /// Whose log it is, if it says so: nothing tells that it does.
+    pub fn origin(&self) -> Origin {
+        Origin { content: self.salts[1], data: (self.generation >> 16) as u16, log: self.generation as u16 }
     }
 
     /// The bytes, and the checksum that the first frame continues.

@@ -7,6 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `format` | the bytes |
+//! | `origin` | whose log it is |
 //! | `scan` | what an existing file is worth |
 //! | `mod` | appending, reading, beginning anew |
 //!
@@ -16,6 +17,7 @@
 //! 2. An append that fails leaves the log as it was: the same frames are written again by the next one.
 //! 3. A commit into space that was written before changes no metadata: one data sync, and one flush.
 //! 4. Nothing is created on the medium before the first append.
+//! 5. The file is locked while the log is open, and nothing that has its name is replaced or removed that is not this file.
 //!
 //! # Invariants
 //! 1. Frames are written only behind the last committed one, or, in a new generation, after its header
@@ -26,13 +28,16 @@
 //!    a sync, after which nothing could be trusted.
 
 pub mod format;
+pub mod origin;
 mod scan;
 
+use super::in_use::InUse;
 use super::{read_up_to, space};
 use crate::device::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
 };
-use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, PageSum};
+use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
+use origin::{DataFile, which};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -78,12 +83,44 @@ pub struct Slots {
     pub header: Header,
 }
 
+/// An image of page 1 that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its frame.
+    pub frame: u32,
+    /// How many transactions are before the one that it is of.
+    pub transaction: u32,
+}
+
+/// What an existing file was found to be.
+struct Found {
+    /// Whether it is a log, or nothing yet.
+    understood: bool,
+    images: Vec<Image>,
+    transactions: u32,
+}
+
+/// Where the file of an open log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Where it was opened, or there is none yet.
+    AtItsName,
+    /// Somebody has renamed, removed or replaced it.
+    Elsewhere,
+    /// It has its name, and somebody has cut frames off.
+    Cut,
+}
+
 /// A redo log, and which pages it holds.
 pub struct RedoLog {
     medium: Arc<dyn Medium>,
     path: PathBuf,
     latch: Arc<SyncLatch>,
+    /// The file it belongs to, where that is to be known.
+    data: Option<DataFile>,
     file: Option<Arc<dyn File>>,
+    in_use: Option<InUse>,
+    found: Found,
     /// Whether the file's name may not be durable yet.
     name_unsynced: bool,
     /// Whether something was appended without a sync.
@@ -112,13 +149,42 @@ impl RedoLog {
     /// Takes over what is at `path`, if anything is.
     ///
     /// # Errors
-    /// Those of reading. Damage is none: frames count up to the first that is not valid.
+    /// Those of reading, and [`Operation::Lock`] where another database has it in use. Damage is none: frames count up to
+    /// the first that is not valid.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<RedoLog> {
-        let mut log = RedoLog {
+        RedoLog::new(medium, path, latch, None).take_over(OpenMode::ReadWrite)
+    }
+
+    /// The same for the log of a data file, which its generations name.
+    ///
+    /// # Errors
+    /// As [`RedoLog::open`].
+    pub fn open_of(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        latch: Arc<SyncLatch>,
+        data: DataFile,
+    ) -> Result<RedoLog> {
+        RedoLog::new(medium, path, latch, Some(data)).take_over(OpenMode::ReadWrite)
+    }
+
+    /// Looks at what is at `path`, whoever may have it in use; nothing may be written to it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn look(medium: Arc<dyn Medium>, path: &Path, data: Option<DataFile>) -> Result<RedoLog> {
+        RedoLog::new(medium, path, Arc::default(), data).take_over(OpenMode::ReadOnly)
+    }
+
+    fn new(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>, data: Option<DataFile>) -> RedoLog {
+        RedoLog {
             medium,
             path: path.to_owned(),
             latch,
+            data,
             file: None,
+            in_use: None,
+            found: Found { understood: true, images: Vec::new(), transactions: 0 },
             name_unsynced: false,
             unsynced: false,
             header: None,
@@ -132,16 +198,22 @@ impl RedoLog {
             allocated: 0,
             claimed: 0,
             buffer: Vec::new(),
-        };
-        if log.medium.info(path)?.is_some_and(|info| info.is_file) {
-            let file = log.medium.open(path, FileKind::RedoLog, OpenMode::ReadWrite)?;
-            scan::scan(&*file, &mut log)?;
-            log.file = Some(file);
-            // Whoever wrote it may have died before its name, or its last bytes, were durable.
-            log.name_unsynced = true;
-            log.unsynced = true;
         }
-        Ok(log)
+    }
+
+    fn take_over(mut self, mode: OpenMode) -> Result<RedoLog> {
+        if self.medium.info(&self.path)?.is_some_and(|info| info.is_file) {
+            let file = self.medium.open(&self.path, FileKind::RedoLog, mode)?;
+            if mode != OpenMode::ReadOnly {
+                self.in_use = Some(InUse::take(&file)?);
+            }
+            scan::scan(&*file, &mut self)?;
+            self.file = Some(file);
+            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            self.name_unsynced = true;
+            self.unsynced = true;
+        }
+        Ok(self)
     }
 
     /// A log that has no file will have it at another place.
@@ -179,6 +251,51 @@ impl RedoLog {
     /// What tells this generation from all others; `None` while the log is void.
     pub fn salts(&self) -> Option<[u32; 2]> {
         self.header.map(|header| header.salts)
+    }
+
+    /// Whether what was found is a log, or nothing yet: not somebody's file.
+    pub fn is_understood(&self) -> bool {
+        self.found.understood
+    }
+
+    /// Whose log the header says it is, if it says so.
+    pub fn origin(&self) -> Option<Origin> {
+        self.header.map(|header| header.origin())
+    }
+
+    /// Whether the header names this file as the log, and another one as the data file.
+    pub fn names_another_file(&self) -> bool {
+        let (Some(origin), Some(file), Some(data)) = (self.origin(), &self.file, &self.data) else {
+            return false;
+        };
+        origin.log == which(&**file) && origin.data != which(&*data.file)
+    }
+
+    /// The images of page 1 that were found, oldest first.
+    pub fn page_one_images(&self) -> &[Image] {
+        &self.found.images
+    }
+
+    /// The transactions that were found.
+    pub fn transactions(&self) -> u32 {
+        self.found.transactions
+    }
+
+    /// Reads the beginning of the page in a frame.
+    pub fn read_frame(&self, frame: u32, buf: &mut [u8]) -> Result<()> {
+        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(()) };
+        file.read_at(buf, header.frame_offset(frame) + FRAME_HEADER_BYTES as u64).map(drop)
+    }
+
+    /// Where the file is. One call to the medium.
+    pub fn whereabouts(&self) -> Result<Whereabouts> {
+        let Some(file) = &self.file else { return Ok(Whereabouts::AtItsName) };
+        Ok(match self.medium.glance(&self.path)? {
+            Some((id, _)) if id != file.id() => Whereabouts::Elsewhere,
+            Some((_, len)) if len < self.bytes() => Whereabouts::Cut,
+            Some(_) => Whereabouts::AtItsName,
+            None => Whereabouts::Elsewhere,
+        })
     }
 
     /// Bytes of memory it takes: the index, about, and the buffer.
@@ -220,7 +337,12 @@ impl RedoLog {
             return Ok(false);
         };
         let start = header.frame_offset(*frame) + (FRAME_HEADER_BYTES + offset) as u64;
-        Ok(file.read_at(buf, start)? == buf.len())
+        if file.read_at(buf, start)? == buf.len() {
+            return Ok(true);
+        }
+        // What the database file has instead is older.
+        let what = io::Error::other(format!("it was cut by somebody, and has lost page {page_number}"));
+        Err(DeviceError::new(Operation::Read, &self.path, what))
     }
 
     /// The bytes of the file that count, header included.
@@ -331,9 +453,9 @@ impl RedoLog {
         self.latch.check(&self.path)?;
         self.slots = self.slots.max(first + count);
         self.unsynced = true;
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => self.medium.open(&self.path, FileKind::RedoLog, OpenMode::ReadWrite)?,
+        let Some(file) = self.file.clone() else {
+            let gone = io::Error::from(io::ErrorKind::NotFound);
+            return Err(DeviceError::new(Operation::Write, &self.path, gone));
         };
         let offset = header.frame_offset(self.frames + first) + FRAME_HEADER_BYTES as u64;
         Ok(Slots { file, offset, header })
@@ -399,7 +521,9 @@ impl RedoLog {
     /// Begins a generation, durably, unless one is open already.
     pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
         match self.header {
-            Some(header) if header.page_bytes == page_bytes => return Ok(header),
+            Some(header) if header.page_bytes == page_bytes && self.still_says(&header)? => {
+                return Ok(header);
+            }
             Some(header) if self.frames > 0 => {
                 let what = format!("it holds pages of {} bytes, these have {page_bytes}", header.page_bytes);
                 return Err(DeviceError::new(Operation::Write, &self.path, io::Error::other(what)));
@@ -407,17 +531,12 @@ impl RedoLog {
             _ => {}
         }
         self.latch.check(&self.path)?;
-        let created = self.file.is_none();
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => self.medium.open(&self.path, FileKind::RedoLog, OpenMode::Create)?,
-        };
-        self.file = Some(file.clone());
-        self.name_unsynced |= created;
+        let file = self.file_or_new()?;
         self.reserve(HEADER_BYTES as u64 + u64::from(page_bytes))?;
+        let origin = self.data.as_ref().map(|data| data.origin(&*file)).transpose()?;
         let header = match self.header.take().or(self.last) {
-            Some(last) => last.next(page_bytes),
-            None => Header::first(page_bytes),
+            Some(last) => last.next(page_bytes, origin),
+            None => Header::first(page_bytes, origin),
         };
         let (bytes, checksum) = header.encode();
         self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
@@ -426,16 +545,57 @@ impl RedoLog {
         Ok(header)
     }
 
-    /// Removes the file, for good. Every page of it must be in the database file, and that synced.
+    /// Whether an open generation is to be continued: one without frames may have been begun before the data file was
+    /// changed in another way.
+    fn still_says(&self, header: &Header) -> Result<bool> {
+        let (Some(data), Some(file)) = (&self.data, &self.file) else { return Ok(true) };
+        Ok(self.frames > 0 || self.slots > 0 || data.origin(&**file)? == header.origin())
+    }
+
+    /// The file, which is made where there is none: never in place of another, nor beside a file that has taken the name of
+    /// the data file.
+    fn file_or_new(&mut self) -> Result<Arc<dyn File>> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        if let Some(data) = &self.data
+            && !data.has_its_name(&*self.medium)?
+        {
+            let moved = io::Error::new(io::ErrorKind::NotFound, "the database was renamed or removed");
+            return Err(DeviceError::new(Operation::Open, &self.path, moved));
+        }
+        let file = self.medium.open(&self.path, FileKind::RedoLog, OpenMode::CreateNew)?;
+        self.in_use = Some(InUse::take(&file)?);
+        self.name_unsynced = true;
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Removes the file, for good. Every page of it must be in the database file, and that synced. A file that has lost its
+    /// name stays, and nothing in it counts any more.
     pub fn delete(&mut self) -> Result<()> {
         self.reset();
         self.last = None;
+        self.slots = 0;
         (self.allocated, self.claimed) = (0, 0);
         self.unsynced = false;
         self.name_unsynced = false;
-        if self.file.take().is_some() {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let named = self.medium.identity(&self.path)? == Some(file.id());
+        if named {
             self.medium.delete(&self.path)?;
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        } else {
+            self.latch.watch(file.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
+        }
+        self.in_use = None;
+        Ok(())
+    }
+
+    /// Gives the file a name of its own, because another database has taken that of the data file.
+    pub fn step_aside(&mut self) -> Result<()> {
+        if self.file.is_some() && self.whereabouts()? != Whereabouts::Elsewhere {
+            self.path = super::set_aside(&*self.medium, &self.path, &self.latch)?;
         }
         Ok(())
     }

@@ -9,6 +9,11 @@ fn open(medium: &SimMedium) -> RedoLog {
     RedoLog::open(Arc::new(medium.clone()), Path::new("/a-wal"), Arc::new(SyncLatch::new())).unwrap()
 }
 
+/// The log as somebody else finds it while it is in use.
+fn look(medium: &SimMedium) -> RedoLog {
+    RedoLog::look(Arc::new(medium.clone()), Path::new("/a-wal"), None).unwrap()
+}
+
 /// One page whose content tells its number and version.
 fn page(number: u32, version: u32) -> Vec<u8> {
     let mut page = vec![number as u8; PAGE];
@@ -54,7 +59,7 @@ fn an_append_can_be_foretold() {
     let (frames, checksum) = log.predict(&transaction, &mut copy).unwrap();
     assert_eq!((log.frames(), log.checksum_after(frames).unwrap()), (1, None));
     append(&mut log, &numbers, 2, Durability::Durable).unwrap();
-    for log in [&log, &open(&medium)] {
+    for log in [&log, &look(&medium)] {
         assert_eq!((log.frames(), log.checksum_after(frames).unwrap()), (frames, Some(checksum)));
     }
 }
@@ -66,7 +71,7 @@ fn what_was_appended_is_there_after_reopening() {
     assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
     append(&mut log, &[3, 5], 1, Durability::Durable).unwrap();
     append(&mut log, &[5, 9], 2, Durability::Buffered).unwrap();
-    for log in [&log, &open(&medium)] {
+    for log in [&log, &look(&medium)] {
         assert_eq!((log.frames(), log.database_pages(), log.page_bytes()), (4, 102, PAGE as u32));
         assert_eq!([3, 5, 9, 4].map(|number| version_of(log, number)), [Some(1), Some(2), Some(2), None]);
     }
@@ -82,7 +87,7 @@ fn a_new_generation_forgets_the_old_one() {
     assert!(log.is_empty() && !log.contains(1));
     append(&mut log, &[2], 2, Durability::Durable).unwrap();
     assert_ne!(log.salts(), old);
-    let log = open(&medium);
+    let log = look(&medium);
     assert_eq!((log.frames(), version_of(&log, 2), version_of(&log, 3)), (1, Some(2), None));
 }
 
@@ -106,7 +111,7 @@ fn deleting_leaves_nothing_and_the_log_can_begin_again() {
     log.delete().unwrap();
     assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
     append(&mut log, &[2], 2, Durability::Durable).unwrap();
-    assert_eq!(open(&medium).frames(), 1);
+    assert_eq!(look(&medium).frames(), 1);
 }
 
 /// Runs transactions on the simulated medium and cuts the power everywhere. Returns a description of the
@@ -197,7 +202,7 @@ fn a_full_disk_is_an_error_of_the_append_and_nothing_else() {
     let error = append(&mut log, &many, 2, Durability::Durable).unwrap_err();
     assert_eq!(error.kind(), crate::device::ErrorKind::Full);
     append(&mut log, &[2], 3, Durability::Durable).unwrap();
-    assert_eq!((log.frames(), version_of(&open(&medium), 2)), (2, Some(3)));
+    assert_eq!((log.frames(), version_of(&look(&medium), 2)), (2, Some(3)));
 }
 
 #[test]
@@ -247,7 +252,7 @@ fn pages_written_ahead_are_joined_to_the_chain() {
         sums.push((number, slot.header.page_sum(&page(number, 3))));
     }
     assert!(log.has_slots());
-    assert_eq!(open(&medium).frames(), 2);
+    assert_eq!(look(&medium).frames(), 2);
     let transaction =
         Transaction { slots: &sums, page_numbers: &[2], page_bytes: PAGE as u32, database_pages: 50 };
     let mut copy = |_: usize, out: &mut [u8]| {
@@ -255,7 +260,7 @@ fn pages_written_ahead_are_joined_to_the_chain() {
         Ok(())
     };
     log.append(&transaction, &mut copy, Durability::Durable).unwrap();
-    for log in [&log, &open(&medium)] {
+    for log in [&log, &look(&medium)] {
         assert_eq!((log.frames(), log.database_pages(), log.has_slots()), (6, 50, false));
         let found = [1, 2, 7, 8, 9].map(|number| version_of(log, number));
         assert_eq!(found, [Some(1), Some(3), Some(3), Some(3), Some(3)]);
@@ -270,6 +275,90 @@ fn pages_written_ahead_are_joined_to_the_chain() {
     let transaction =
         Transaction { slots: &sums, page_numbers: &[], page_bytes: PAGE as u32, database_pages: 51 };
     log.append(&transaction, &mut |_, _| Ok(()), Durability::Durable).unwrap();
-    let log = open(&medium);
+    let log = look(&medium);
     assert_eq!((log.frames(), version_of(&log, 4), version_of(&log, 5)), (7, None, Some(5)));
+}
+
+fn data_file(medium: &SimMedium, content: u8) -> DataFile {
+    let path = PathBuf::from("/a");
+    let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
+    file.write_at(&[content; 4096], 0).unwrap();
+    DataFile { path, content: file.clone(), file }
+}
+
+fn open_of(medium: &SimMedium, data: &DataFile) -> Result<RedoLog> {
+    RedoLog::open_of(Arc::new(medium.clone()), Path::new("/a-wal"), Arc::default(), data.clone())
+}
+
+#[test]
+fn a_log_in_use_is_nobody_elses_until_it_is_closed() {
+    let medium = SimMedium::default();
+    let data = data_file(&medium, 1);
+    let mut log = open_of(&medium, &data).unwrap();
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    let error = open_of(&medium, &data).err().unwrap();
+    assert_eq!(error.operation, Operation::Lock);
+    drop(log);
+    assert_eq!(open_of(&medium, &data).unwrap().frames(), 1);
+}
+
+#[test]
+fn a_generation_says_what_the_data_file_was_when_it_began() {
+    let medium = SimMedium::default();
+    let data = data_file(&medium, 1);
+    let mut log = open_of(&medium, &data).unwrap();
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    let first = log.origin().unwrap();
+    assert_eq!(first, data.origin(&**log.file.as_ref().unwrap()).unwrap());
+    assert!(!log.names_another_file());
+    log.reset();
+    log.begin_anew().unwrap();
+    // Begun, and then the file was changed past the log.
+    data.file.write_at(&[2; 512], 0).unwrap();
+    append(&mut log, &[1], 2, Durability::Durable).unwrap();
+    let second = log.origin().unwrap();
+    assert!(second.content != first.content && (second.data, second.log) == (first.data, first.log));
+    drop(log);
+    // Another file has the name.
+    medium.delete(Path::new("/a")).unwrap();
+    let other = data_file(&medium, 2);
+    assert!(open_of(&medium, &other).unwrap().names_another_file());
+    // Both were copied: nothing tells.
+    let copies = SimMedium::with_files(medium.files());
+    assert!(!open_of(&copies, &data_file(&copies, 2)).unwrap().names_another_file());
+}
+
+#[test]
+fn nothing_that_has_the_name_of_a_log_is_removed_or_replaced_in_its_place() {
+    let medium = SimMedium::default();
+    let data = data_file(&medium, 1);
+    let mut log = open_of(&medium, &data).unwrap();
+    append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    medium.rename(Path::new("/a-wal"), Path::new("/b-wal")).unwrap();
+    assert_eq!(log.whereabouts().unwrap(), Whereabouts::Elsewhere);
+    let other = medium.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::Create).unwrap();
+    other.write_at(b"other", 0).unwrap();
+    log.delete().unwrap();
+    assert_eq!(medium.info(Path::new("/a-wal")).unwrap().unwrap().len, 5);
+    // What has lost its name counts for nothing any more.
+    let moved = RedoLog::look(Arc::new(medium.clone()), Path::new("/b-wal"), None).unwrap();
+    assert!(moved.is_empty() && moved.salts().is_none());
+    assert_eq!(append(&mut log, &[1], 2, Durability::Durable).unwrap_err().operation, Operation::Open);
+    // A file that has lost its name gets no log beside another.
+    medium.delete(Path::new("/a-wal")).unwrap();
+    medium.rename(Path::new("/a"), Path::new("/b")).unwrap();
+    assert!(append(&mut log, &[1], 2, Durability::Durable).is_err());
+    assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
+}
+
+#[test]
+fn what_is_set_aside_replaces_nothing() {
+    let medium = SimMedium::default();
+    let latch = SyncLatch::new();
+    for number in 1..4 {
+        medium.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::CreateNew).unwrap();
+        let aside = crate::log::set_aside(&medium, Path::new("/a-wal"), &latch).unwrap();
+        assert_eq!(aside, PathBuf::from(format!("/a-wal.set-aside-{number}")));
+    }
+    assert_eq!(medium.files().len(), 3);
 }

@@ -27,11 +27,10 @@ pub mod format;
 #[cfg(test)]
 mod tests;
 
+use super::in_use::InUse;
 use super::redo::Durability;
 use super::{read_up_to, space};
-use crate::device::{
-    DeviceError, File, FileKind, Medium, OpenMode, Operation, RangeLock, Result, SyncLatch, parent_directory,
-};
+use crate::device::{File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
 pub use format::{Base, Writer};
 use format::{HEADER_BYTES, Header, record_bytes};
 use std::io::IoSlice;
@@ -56,6 +55,7 @@ pub struct StatementLog {
     path: PathBuf,
     latch: Arc<SyncLatch>,
     file: Option<Arc<dyn File>>,
+    in_use: Option<InUse>,
     name_unsynced: bool,
     unsynced: bool,
     /// The generation; absent while there never was one.
@@ -85,6 +85,7 @@ impl StatementLog {
             path: path.to_owned(),
             latch,
             file: None,
+            in_use: None,
             name_unsynced: false,
             unsynced: false,
             header: None,
@@ -98,7 +99,7 @@ impl StatementLog {
         };
         if log.medium.info(path)?.is_some_and(|info| info.is_file) {
             let file = log.medium.open(path, FileKind::StatementLog, OpenMode::ReadWrite)?;
-            lock(&*file)?;
+            log.in_use = Some(InUse::take(&file)?);
             log.written = file.len()?;
             log.file = Some(file);
             // Whoever wrote it may have died before its name, or its last bytes, were durable.
@@ -171,7 +172,7 @@ impl StatementLog {
             Some(file) => file.clone(),
             None => {
                 let file = self.medium.open(&self.path, FileKind::StatementLog, OpenMode::Create)?;
-                lock(&*file)?;
+                self.in_use = Some(InUse::take(&file)?);
                 self.name_unsynced = true;
                 self.file.insert(file).clone()
             }
@@ -267,11 +268,25 @@ impl StatementLog {
         }
     }
 
+    /// Gives the file a name of its own, because another database has taken that of the database.
+    pub fn step_aside(&mut self) -> Result<()> {
+        if let Some(file) = &self.file
+            && self.medium.identity(&self.path)? == Some(file.id())
+        {
+            self.path = super::set_aside(&*self.medium, &self.path, &self.latch)?;
+        }
+        Ok(())
+    }
+
     /// Removes the file, for good.
     pub fn delete(&mut self) -> Result<()> {
-        if self.file.take().is_some() {
-            self.medium.delete(&self.path)?;
-            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        if let Some(file) = self.file.take() {
+            // Where the name is another file's, that is another database's.
+            if self.medium.identity(&self.path)? == Some(file.id()) {
+                self.medium.delete(&self.path)?;
+                self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            }
+            self.in_use = None;
         }
         (self.header, self.header_written, self.retired) = (None, false, None);
         (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
@@ -296,15 +311,6 @@ impl StatementLog {
         }
         Ok(())
     }
-}
-
-/// Keeps other databases from using the file, until it is closed.
-fn lock(file: &dyn File) -> Result<()> {
-    if file.lock_range(0, HEADER_BYTES, RangeLock::Exclusive)? {
-        return Ok(());
-    }
-    let taken = std::io::Error::new(std::io::ErrorKind::ResourceBusy, "another database has it in use");
-    Err(DeviceError::new(Operation::Lock, file.path(), taken))
 }
 
 /// Everything behind the header.

@@ -12,10 +12,13 @@ use crate::options::AtomicWrites;
 use crate::vfs::handle::read_exactly;
 use crate::vfs::pages::Pages;
 use litefoot_engine::device::{ErrorKind, FileKind, parent_directory, total_bytes};
+use litefoot_engine::log::redo::origin::DataFile;
 use litefoot_engine::pool::Advisor;
 use std::io::IoSlice;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
@@ -23,7 +26,27 @@ const PAGE_SIZE_OFFSET: usize = 16;
 /// What `atomic=assume4k` assumes.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
 
+/// Milliseconds for which a file that had its name is believed to have it still, by a commit.
+const NAME_MS: u64 = 1;
+
 impl Database {
+    /// The file that its logs belong to.
+    pub(crate) fn data_file(&self) -> DataFile {
+        DataFile { path: self.path.clone(), file: self.file.clone(), content: self.data().clone() }
+    }
+
+    /// Whether the file still has the name that it was opened by. What cannot be looked at has lost it, as with stock SQLite.
+    pub fn has_its_name(&self) -> bool {
+        let named = matches!(self.medium.identity(&self.path), Ok(Some(id)) if id == self.file.id());
+        self.named_at.store(if named { now_ms() } else { 0 }, Ordering::Relaxed);
+        named
+    }
+
+    /// The same, where it was not asked within the last millisecond: SQLite asks when a transaction begins.
+    pub(crate) fn has_its_name_now(&self) -> bool {
+        now_ms() - self.named_at.load(Ordering::Relaxed) <= NAME_MS || self.has_its_name()
+    }
+
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
     pub fn page_bytes(&self, file_len: u64) -> Result<usize> {
         let known = self.page_bytes.load(Ordering::Relaxed);
@@ -245,6 +268,12 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// Milliseconds since some time in this process, and more than can count as none.
+fn now_ms() -> u64 {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed().as_millis() as u64 + 2 * NAME_MS
 }
 
 /// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.

@@ -80,6 +80,8 @@ pub struct Database {
     next_handle: AtomicU64,
     /// Whether the file's name may not be durable yet.
     name_unsynced: AtomicBool,
+    /// When it was found to have its name, in milliseconds of this process's.
+    named_at: AtomicU64,
     /// Whether the file was written since its last sync.
     written: AtomicBool,
     /// The log, once a connection has used it.
@@ -219,6 +221,7 @@ impl Database {
             locks: LockTable::default(),
             next_handle: AtomicU64::new(1),
             name_unsynced: AtomicBool::new(setup.created),
+            named_at: AtomicU64::new(0),
         }
     }
 
@@ -433,7 +436,11 @@ impl Database {
             let there = self.medium.identity(&self.companion_path(companion))?;
             self.set_alone(companion, there.is_none());
         }
-        let waits = self.medium.identity(&self.statement_path())?.is_some();
+        let mut waits = self.medium.identity(&self.statement_path())?.is_some();
+        if waits && self.data().is_empty()? {
+            self.set_statements_aside()?;
+            waits = self.medium.identity(&self.statement_path())?.is_some();
+        }
         self.replay_waits.store(waits, Ordering::Release);
         Ok(())
     }
@@ -481,6 +488,10 @@ impl Database {
             return Err(Error::Busy);
         }
         let host = self.host.as_ref().ok_or_else(|| Error::Refused("no way into SQLite".to_owned()))?;
+        // It would be one to another file.
+        if !self.has_its_name() {
+            return Err(Error::Busy);
+        }
         let connection = OwnConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)?;
         // SQLite opens the log with the first read, and takes a checkpoint before that for done.
         let read = connection.db().execute("SELECT count(*) FROM sqlite_schema");
@@ -575,6 +586,11 @@ impl Database {
             return Ok(());
         }
         self.atomic.retire(self)?;
+        // SQLite makes no checkpoint of a file that has lost its name.
+        if let Some(wal) = self.wal().filter(|_| !self.has_its_name()) {
+            wal.bring_home(self)?;
+            self.forget_wal();
+        }
         if self.tier.get().is_none() {
             return Ok(());
         }

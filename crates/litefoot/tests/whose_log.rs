@@ -1,0 +1,375 @@
+//! A log belongs to its database: whatever becomes of the names of either.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::Connection;
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::{Faults, Random, SyncSite};
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const DATABASE: &str = "/app.db";
+const LOG: &str = "/app.db-wal";
+
+fn vfs_on(medium: &SimMedium, name: &str, options: &str) -> Vfs {
+    let mut set = Options::default();
+    set.set_list(options).unwrap();
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(set).register().unwrap()
+}
+
+fn numbers(db: &Connection, table: &str) -> litefoot::rusqlite::Result<Vec<i64>> {
+    db.prepare(&format!("SELECT n FROM {table} ORDER BY n"))?.query_map([], |row| row.get(0))?.collect()
+}
+
+fn is_sound(db: &Connection) -> bool {
+    db.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
+}
+
+fn set_aside(medium: &SimMedium) -> Vec<(PathBuf, Vec<u8>)> {
+    let aside = |path: &Path| path.to_string_lossy().contains(".set-aside-");
+    medium
+        .files()
+        .into_iter()
+        .filter(|(path, ..)| aside(path))
+        .map(|(path, _, bytes)| (path, bytes))
+        .collect()
+}
+
+/// What a process leaves that is killed now: the files are the same ones.
+fn killed(medium: &SimMedium) -> SimMedium {
+    let mut replay = medium.replay();
+    replay.advance(usize::MAX);
+    // One of these loses nothing.
+    let all = medium.files();
+    let images = (0..1000).map(|seed| replay.cut(&mut Random::new(seed)));
+    images.into_iter().find(|image| image.files() == all).unwrap()
+}
+
+/// A database whose newest rows are in its log alone.
+fn crashed(name: &str, mode: &str, table: &str, rows: i64) -> SimMedium {
+    let medium = SimMedium::new();
+    let vfs = vfs_on(&medium, name, "");
+    let db = vfs.open(DATABASE).unwrap();
+    db.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE {table}(n INTEGER PRIMARY KEY, v)"))
+        .unwrap();
+    for n in 0..rows {
+        db.execute(&format!("INSERT INTO {table} VALUES(?1, randomblob(300))"), [n]).unwrap();
+    }
+    killed(&medium)
+}
+
+fn replace_database(medium: &SimMedium, bytes: &[u8]) {
+    medium.delete(Path::new(DATABASE)).unwrap();
+    let file = medium.open(Path::new(DATABASE), FileKind::Database, OpenMode::CreateNew).unwrap();
+    file.write_at(bytes, 0).unwrap();
+}
+
+fn bytes_at(medium: &SimMedium, path: &str) -> Vec<u8> {
+    medium.files().into_iter().find(|(there, ..)| there == Path::new(path)).unwrap().2
+}
+
+#[test]
+fn no_cut_in_a_checkpoint_makes_a_log_another_databases() {
+    for (number, (mode, page_bytes, atomic_bytes, options)) in [
+        ("delete", 4096, 0, "log_bytes=40K"),
+        ("truncate", 512, 0, "log_bytes=20K"),
+        ("persist", 4096, 4096, "log_bytes=60K"),
+        ("wal", 4096, 0, "sla_size=0&wal_memory=64K"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let medium = SimMedium::new();
+        medium.set_atomic_write_bytes(atomic_bytes);
+        let vfs = vfs_on(&medium, "whose-cuts", options);
+        let db = vfs.open(DATABASE).unwrap();
+        db.execute_batch(&format!(
+            "PRAGMA page_size={page_bytes}; PRAGMA journal_mode={mode}; CREATE TABLE t(n INTEGER PRIMARY KEY, v)"
+        ))
+        .unwrap();
+        let mut acknowledged = vec![medium.operations()];
+        for n in 0..60 {
+            match n % 10 {
+                9 => db.execute_batch("PRAGMA synchronous=OFF").unwrap(),
+                _ => db.execute_batch("PRAGMA synchronous=FULL").unwrap(),
+            }
+            db.execute("INSERT INTO t VALUES(?1, randomblob(700))", [n]).unwrap();
+            // Pages of their own, which may be written in place.
+            db.execute("UPDATE t SET v=randomblob(700) WHERE n=?1", [n / 2]).unwrap();
+            if n % 10 != 9 {
+                acknowledged.push(medium.operations());
+            }
+        }
+        drop(db);
+        let mut replay = medium.replay();
+        let mut random = Random::new(number as u64);
+        for point in (acknowledged[0]..=replay.len()).step_by(2) {
+            replay.advance(point);
+            for copied in [false, true] {
+                let mut image = replay.cut(&mut random);
+                if copied {
+                    image = SimMedium::with_files(image.files());
+                }
+                let after = vfs_on(&image, "whose-cuts-after", "");
+                let db = after.open(DATABASE).unwrap();
+                let what = format!("{mode} {options}: cut at {point}, copied: {copied}");
+                let found = numbers(&db, "t").unwrap_or_else(|error| panic!("{what}: {error}"));
+                let least = acknowledged.iter().filter(|operation| **operation <= point).count() - 1;
+                assert!(found.len() >= least, "{what}: {} rows and not {least}", found.len());
+                assert!(is_sound(&db), "{what}");
+                assert!(set_aside(&image).is_empty(), "{what}: set aside");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_beside_a_new_file_is_kept_under_another_name() {
+    for mode in ["delete", "wal"] {
+        let medium = crashed("whose-new", mode, "old", 20);
+        let log = bytes_at(&medium, LOG);
+        medium.delete(Path::new(DATABASE)).unwrap();
+        let vfs = vfs_on(&medium, "whose-new-after", "");
+        for round in 0..2 {
+            let db = vfs.open(DATABASE).unwrap();
+            db.execute_batch("CREATE TABLE IF NOT EXISTS new(n INTEGER); INSERT INTO new VALUES(1)").unwrap();
+            assert_eq!(numbers(&db, "new").unwrap().len(), 1 + round, "{mode}");
+            assert!(numbers(&db, "old").is_err() && is_sound(&db), "{mode}");
+        }
+        let aside = set_aside(&medium);
+        let kept = aside.iter().find(|(path, _)| path == Path::new("/app.db-wal.set-aside-1"));
+        assert!(kept.unwrap().1 == log, "{mode}");
+        // What was set aside is still a log that SQLite takes for its database.
+        drop(vfs);
+        assert!(medium.files().len() == 1 + aside.len(), "{mode}: {:?}", medium.files().len());
+    }
+}
+
+#[test]
+fn a_log_is_not_applied_to_a_file_that_has_come_in_between() {
+    // A copy of an earlier time: written over the file, and moved in its place.
+    for in_place in [true, false] {
+        let medium = SimMedium::new();
+        let vfs = vfs_on(&medium, "whose-between", "");
+        let insert = |rows: std::ops::Range<i64>| {
+            let db = vfs.open(DATABASE).unwrap();
+            db.execute_batch("CREATE TABLE IF NOT EXISTS t(n INTEGER PRIMARY KEY)").unwrap();
+            for n in rows {
+                db.execute("INSERT INTO t VALUES(?1)", [n]).unwrap();
+            }
+            db
+        };
+        drop(insert(0..3));
+        let earlier = bytes_at(&medium, DATABASE);
+        drop(insert(3..10));
+        let _open = insert(10..20);
+        let medium = killed(&medium);
+        if in_place {
+            let file = medium.open(Path::new(DATABASE), FileKind::Database, OpenMode::ReadWrite).unwrap();
+            file.set_len(0).unwrap();
+            file.write_at(&earlier, 0).unwrap();
+        } else {
+            replace_database(&medium, &earlier);
+        }
+        let vfs = vfs_on(&medium, "whose-between-after", "");
+        let db = vfs.open(DATABASE).unwrap();
+        assert_eq!(numbers(&db, "t").unwrap(), [0, 1, 2], "in place: {in_place}");
+        assert!(is_sound(&db));
+        assert_eq!(set_aside(&medium).len(), 1, "in place: {in_place}");
+    }
+    // A file that is what the log was begun upon, and is another one.
+    let medium = crashed("whose-twin", "delete", "t", 20);
+    let twin = crashed("whose-twin-other", "delete", "t", 5);
+    let begun = bytes_at(&medium, DATABASE);
+    assert!(begun[..512] == bytes_at(&twin, DATABASE)[..512], "the log alone tells them apart");
+    replace_database(&medium, &begun);
+    let vfs = vfs_on(&medium, "whose-twin-after", "");
+    assert_eq!(numbers(&vfs.open(DATABASE).unwrap(), "t").unwrap(), [0; 0]);
+    assert_eq!(set_aside(&medium).len(), 1);
+}
+
+#[test]
+fn a_database_and_its_log_that_were_copied_together_recover() {
+    for mode in ["delete", "wal"] {
+        let medium = SimMedium::with_files(crashed("whose-copy", mode, "t", 20).files());
+        let vfs = vfs_on(&medium, "whose-copy-after", "");
+        assert_eq!(numbers(&vfs.open(DATABASE).unwrap(), "t").unwrap().len(), 20, "{mode}");
+        assert!(set_aside(&medium).is_empty(), "{mode}");
+    }
+}
+
+/// Where the old name came back, SQLite itself would take the foreign log for the database's.
+#[test]
+fn a_log_that_was_set_aside_does_not_come_back() {
+    let run = |faults: Faults| {
+        let medium = crashed("whose-back", "delete", "t", 20);
+        let other = crashed("whose-back-other", "delete", "another", 1);
+        let other = {
+            let vfs = vfs_on(&other, "whose-back-closed", "");
+            numbers(&vfs.open(DATABASE).unwrap(), "another").unwrap();
+            bytes_at(&other, DATABASE)
+        };
+        replace_database(&medium, &other);
+        let medium = {
+            let files = medium.files();
+            SimMedium::with_files(files)
+        };
+        medium.set_faults(faults);
+        let vfs = vfs_on(&medium, "whose-back-after", "");
+        assert_eq!(numbers(&vfs.open(DATABASE).unwrap(), "another").unwrap(), [0]);
+        drop(vfs);
+        let mut random = Random::new(7);
+        let is_back = |image: SimMedium| image.info(Path::new(LOG)).unwrap().is_some();
+        (0..30).filter(|_| is_back(medium.cut(&mut random))).count()
+    };
+    assert_eq!(run(Faults::default()), 0);
+    assert!(run(Faults::ignoring(SyncSite::Directory, None)) > 0, "the sync of the directory is not needed");
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    fs::read_dir(directory).unwrap().map(name).collect()
+}
+
+fn set_up(db: &Connection, mode: &str, table: &str) {
+    db.execute_batch(&format!(
+        "PRAGMA journal_mode={mode}; CREATE TABLE {table}(n INTEGER PRIMARY KEY);
+         INSERT INTO {table} VALUES(1); INSERT INTO {table} VALUES(2)"
+    ))
+    .unwrap();
+}
+
+fn found_by_stock(path: &Path, table: &str) -> Vec<i64> {
+    let flags = litefoot::rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let db = Connection::open_with_flags_and_vfs(path, flags, "unix").unwrap();
+    assert!(is_sound(&db));
+    numbers(&db, table).unwrap()
+}
+
+#[test]
+fn a_file_that_lost_its_name_while_it_was_open_and_the_one_that_has_it_now_are_two_databases() {
+    for mode in ["delete", "truncate", "memory", "wal"] {
+        for with_logs in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("app.db");
+            let away = directory.path().join("away.db");
+            let vfs = Vfs::builder("whose-two").register().unwrap();
+            let old = vfs.open(&path).unwrap();
+            set_up(&old, mode, "old");
+            for name in names(directory.path()).iter().filter(|name| with_logs || *name == "app.db") {
+                let to = directory.path().join(name.replace("app", "away"));
+                fs::rename(directory.path().join(name), to).unwrap();
+            }
+            let what = format!("{mode}, with its logs: {with_logs}");
+            let new = vfs.open(&path).unwrap();
+            set_up(&new, mode, "new");
+            // As with stock SQLite, a journal that would lie beside the new file is not begun.
+            let goes_on = !matches!(mode, "delete" | "truncate");
+            assert_eq!(old.execute("INSERT INTO old VALUES(3)", []).is_ok(), goes_on, "{what}");
+            let expected = if goes_on { vec![1, 2, 3] } else { vec![1, 2] };
+            assert_eq!(numbers(&old, "old").unwrap(), expected, "{what}");
+            new.execute("INSERT INTO new VALUES(3)", []).unwrap();
+            drop(old);
+            new.execute("INSERT INTO new VALUES(4)", []).unwrap();
+            assert_eq!(numbers(&new, "new").unwrap(), [1, 2, 3, 4], "{what}");
+            drop(new);
+            assert_eq!(found_by_stock(&path, "new"), [1, 2, 3, 4], "{what}");
+            assert_eq!(found_by_stock(&away, "old"), expected, "{what}");
+            let left = names(directory.path());
+            let logs = |name: &String| name.starts_with("app.db-") || name.contains("set-aside");
+            assert!(!left.iter().any(logs), "{what}: {left:?}");
+        }
+    }
+}
+
+/// The one that has the name does not know of the other: as where that is another process.
+#[test]
+fn a_log_that_another_owner_has_in_use_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let (one, other) =
+        (Vfs::builder("whose-one").register().unwrap(), Vfs::builder("whose-other").register().unwrap());
+    let old = one.open(&path).unwrap();
+    set_up(&old, "delete", "old");
+    let log = directory.path().join("app.db-wal");
+    let before = fs::read(&log).unwrap();
+    fs::rename(&path, directory.path().join("away.db")).unwrap();
+    let new = other.open(&path).unwrap();
+    set_up(&new, "delete", "new");
+    assert!(fs::read(&log).unwrap() == before);
+    // It has a journal meanwhile, of SQLite's own.
+    new.execute_batch("BEGIN; INSERT INTO new VALUES(3); PRAGMA cache_size=1; PRAGMA cache_spill=1").unwrap();
+    new.execute_batch("ROLLBACK; INSERT INTO new VALUES(4)").unwrap();
+    drop(old);
+    assert_eq!(found_by_stock(&directory.path().join("away.db"), "old"), [1, 2]);
+    new.execute("INSERT INTO new VALUES(5)", []).unwrap();
+    assert_eq!(numbers(&new, "new").unwrap(), [1, 2, 4, 5]);
+    drop(new);
+    assert_eq!(found_by_stock(&path, "new"), [1, 2, 4, 5]);
+}
+
+#[test]
+fn a_commit_under_way_when_the_file_is_renamed_is_in_the_file() {
+    for mode in ["delete", "persist", "memory", "off"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, away) = (directory.path().join("app.db"), directory.path().join("away.db"));
+        let vfs = Vfs::builder("whose-commit").register().unwrap();
+        let db = vfs.open(&path).unwrap();
+        set_up(&db, mode, "t");
+        db.execute_batch("BEGIN; INSERT INTO t VALUES(3)").unwrap();
+        fs::rename(&path, &away).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        db.execute_batch("COMMIT").unwrap();
+        // What a killed process would leave.
+        let copy = directory.path().join("copy.db");
+        fs::copy(&away, &copy).unwrap();
+        assert_eq!(found_by_stock(&copy, "t"), [1, 2, 3], "{mode}");
+        drop(db);
+        assert_eq!(found_by_stock(&away, "t"), [1, 2, 3], "{mode}");
+        assert!(!names(directory.path()).contains("app.db-wal"), "{mode}");
+    }
+}
+
+#[test]
+fn a_log_that_was_removed_or_renamed_while_open_is_replaced_before_the_next_commit_counts_on_it() {
+    for removed in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, log) = (directory.path().join("app.db"), directory.path().join("app.db-wal"));
+        let vfs = Vfs::builder("whose-replaced").register().unwrap();
+        let db = vfs.open(&path).unwrap();
+        set_up(&db, "delete", "t");
+        if removed {
+            fs::remove_file(&log).unwrap();
+        } else {
+            fs::rename(&log, directory.path().join("elsewhere-wal")).unwrap();
+        }
+        db.execute("INSERT INTO t VALUES(3)", []).unwrap();
+        let copy = directory.path().join("copy.db");
+        fs::copy(&path, &copy).unwrap();
+        fs::copy(&log, directory.path().join("copy.db-wal")).unwrap();
+        assert_eq!(found_by_stock(&copy, "t"), [1, 2, 3], "removed: {removed}");
+        drop(db);
+        assert_eq!(found_by_stock(&path, "t"), [1, 2, 3], "removed: {removed}");
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_while_open_shows_no_older_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, log) = (directory.path().join("app.db"), directory.path().join("app.db-wal"));
+    let mut options = Options::default();
+    options.set("pool", "0").unwrap();
+    let vfs = Vfs::builder("whose-cut").options(options).register().unwrap();
+    let db = vfs.open(&path).unwrap();
+    set_up(&db, "delete", "t");
+    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+    assert!(db.execute("INSERT INTO t VALUES(3)", []).is_err());
+    let other = vfs.open(&path).unwrap();
+    match numbers(&other, "t") {
+        Ok(found) => assert_eq!(found, [1, 2]),
+        Err(error) => assert!(error.to_string().contains("disk I/O error"), "{error}"),
+    }
+}
