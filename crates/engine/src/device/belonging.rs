@@ -32,7 +32,7 @@ impl DatabaseMedium {
 }
 
 impl Medium for DatabaseMedium {
-    pass_on!(system: delete, rename, info, identity, list, sync_directory, absolute);
+    pass_on!(system: delete, rename, rename_new, info, identity, glance, list, sync_directory, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         open_file(path, kind, mode, || self.rights())

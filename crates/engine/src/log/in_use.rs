@@ -7,6 +7,7 @@
 //! closed, and not only with the last descriptor; and never by the child.
 
 use crate::device::{DeviceError, File, Operation, RangeLock, Result};
+use crate::fork;
 use std::io;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ const LOCKED_BYTES: u64 = 512;
 /// A lock on a log, until it is dropped.
 pub(super) struct InUse {
     file: Arc<dyn File>,
-    process: u32,
+    generation: u32,
 }
 
 impl InUse {
@@ -26,7 +27,7 @@ impl InUse {
     /// [`Operation::Lock`] where somebody else has the log in use.
     pub fn take(file: &Arc<dyn File>) -> Result<InUse> {
         if file.lock_range(0, LOCKED_BYTES, RangeLock::Exclusive)? {
-            return Ok(InUse { file: file.clone(), process: std::process::id() });
+            return Ok(InUse { file: file.clone(), generation: fork::generation() });
         }
         let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another database has it in use");
         Err(DeviceError::new(Operation::Lock, file.path(), taken))
@@ -35,7 +36,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.generation == fork::generation() {
             // Closing the descriptor does it as well.
             let _ = self.file.lock_range(0, LOCKED_BYTES, RangeLock::None);
         }

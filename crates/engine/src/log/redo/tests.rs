@@ -233,7 +233,7 @@ fn a_transaction_whose_sync_failed_is_gone_when_the_log_is_opened_again() {
         let mut log = open(&medium);
         assert_eq!((log.frames(), version_of(&log, 1)), (1, Some(1)), "{frames}");
         append(&mut log, &[1], 3, Durability::Durable).unwrap();
-        assert_eq!(version_of(&open(&medium), 1), Some(3), "{frames}");
+        assert_eq!(version_of(&look(&medium), 1), Some(3), "{frames}");
     }
 }
 
