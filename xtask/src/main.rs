@@ -83,6 +83,8 @@ const STEPS: &[Step] = &[
                 "footprint",
                 "--test",
                 "rewritten_frames",
+                "--test",
+                "whose_log",
             ];
             let arguments = [&["test", "--locked", "-p", "litefoot-cli"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())
