@@ -12,6 +12,7 @@ mod licences;
 mod miri;
 mod process;
 mod sqlite;
+mod sqlite_suite;
 mod threads;
 
 use process::Tally;
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
+        ["sqlite-suite", options @ ..] => suite(options),
         ["test"] => test(STEPS.iter().collect()),
         ["test", names @ ..] => match names.iter().map(|name| find(name)).collect() {
             Ok(steps) => test(steps),
@@ -152,13 +154,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// SQLite's own tests, with options.
+fn suite(options: &[&str]) -> ExitCode {
+    match sqlite_suite::run(options) {
+        Ok(tally) => {
+            println!("{} passed, {} failed", tally.passed, tally.failed);
+            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(why) => {
+            println!("sqlite-suite: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn find(name: &str) -> std::result::Result<&'static Step, &str> {
     STEPS.iter().find(|step| step.name == name).ok_or(name)
 }
 
 fn usage(complaint: &str) -> ExitCode {
     eprintln!(
-        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n\nSteps:"
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
     );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);

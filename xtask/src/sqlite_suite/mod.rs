@@ -1,0 +1,308 @@
+//! `cargo xtask sqlite-suite`: SQLite's own tests, on SQLite as it is and on litefoot, side by side.
+//!
+//! ```text
+//! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [FILE…]
+//! cargo xtask sqlite-suite --mptest | --threadtest
+//! ```
+//!
+//! Each file runs in a process of its own, first on stock, then on litefoot. What it has shown is kept in
+//! `target/sqlite-suite/results` (`.result`, and `.out` with what it printed), so a run that was broken off goes on where it
+//! was; a new library begins litefoot's side anew. Files that are named, and all with `--redo`, are run again.
+//!
+//! A file passes if litefoot fails no test that stock does not fail, ends as it ends, and runs as many tests, but
+//! for 2 percent. `xtask/sqlite-suite/differences.toml` names the files that differ, what differs, and why. A crash or a hang
+//! is never explained.
+//!
+//! | file | is |
+//! |---|---|
+//! | `mod` | which files, in which order, and the table at the end |
+//! | `build` | the source package, and what is built of it |
+//! | `harness.c` | how the test program gets litefoot |
+//! | `room` | where a test runs, and as whom |
+//! | `result` | what it has shown |
+//! | `differences` | what may differ |
+//! | `programs` | SQLite's tests of processes and threads |
+
+mod build;
+mod differences;
+mod programs;
+mod result;
+mod room;
+
+use crate::Result;
+use crate::process::{self, Tally};
+use build::Cache;
+use differences::Differences;
+use result::Report;
+use room::{Room, Side};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The subset for every change: a few files of each room, none of which takes long.
+const SHORT: [&str; 20] = [
+    "attach.test",
+    "autovacuum.test",
+    "backup.test",
+    "capi3.test",
+    "crash2.test",
+    "delete_db.test",
+    "exclusive.test",
+    "incrblob.test",
+    "ioerr2.test",
+    "journal1.test",
+    "jrnlmode.test",
+    "mmap1.test",
+    "pager1.test",
+    "recover1.test",
+    "savepoint.test",
+    "shared3.test",
+    "uri.test",
+    "wal2.test",
+    "walfault.test",
+    "walro.test",
+];
+
+/// Files of every day (SQLite's `veryquick`), and those that test a VFS, its errors among them.
+const SETS: &str = "
+    set testdir [file join [lindex $argv 0] test]
+    set argv0 $testdir/permutations.test
+    source $testdir/permutations.test
+    array set options $testspec(veryquick)
+    set files $options(-files)
+    foreach pattern {
+        *ioerr* *fault* *crash* *_err* *malloc* wal*.test *journal* pager*.test *lock*.test *shared*.test
+        mmap*.test *vfs*.test exclusive*.test savepoint*.test superlock.test atomic*.test delete_db.test
+        io.test sync*.test nolock.test quota*.test multiplex*.test uri*.test e_uri.test e_wal*.test
+        incrvacuum*.test autovacuum*.test backup*.test corrupt*.test recover*.test snapshot*.test
+        zerodamage.test external_reader.test filectrl.test oserror.test syscall.test sysfault.test
+        symlink*.test cksumvfs.test diskfull.test memsubsys*.test rollback*.test thread*.test
+    } {
+        foreach file [glob -nocomplain $testdir/$pattern] { lappend files [file tail $file] }
+    }
+    set skipped {all.test full.test quick.test extraquick.test veryquick.test main.test permutations.test
+        soak.test rtree.test fts3.test mallocAll.test valgrind.test memleak.test session.test
+        async.test}
+    foreach file [lsort -unique $files] {
+        if {[lsearch $skipped [file tail $file]] < 0} { puts \"file: $file\" }
+    }
+";
+
+/// What is asked for.
+#[derive(Default)]
+struct Wish {
+    short: bool,
+    redo: bool,
+    report: bool,
+    jobs: usize,
+    program: Option<&'static str>,
+    files: Vec<String>,
+}
+
+impl Wish {
+    fn of(words: &[&str]) -> Result<Wish> {
+        let mut wish = Wish { jobs: 2, ..Wish::default() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--short" => wish.short = true,
+                "--redo" => wish.redo = true,
+                "--report" => wish.report = true,
+                "--mptest" => wish.program = Some("mptest"),
+                "--threadtest" => wish.program = Some("threadtest3"),
+                "--jobs" | "-j" => {
+                    let number = words.next().and_then(|number| number.parse().ok());
+                    wish.jobs = number.filter(|jobs| *jobs > 0).ok_or("--jobs takes a number")?;
+                }
+                file if !file.starts_with('-') => wish.files.push(file.to_owned()),
+                other => return Err(format!("sqlite-suite: unknown option {other}")),
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// The step of the checks.
+pub fn check_short() -> Result<Tally> {
+    run(&["--short"])
+}
+
+/// Runs what is asked for.
+pub fn run(words: &[&str]) -> Result<Tally> {
+    let wish = Wish::of(words)?;
+    let cache = Cache::open()?;
+    let Some(source) = cache.source()? else {
+        println!("sqlite-suite: NOT CHECKED, it takes the source package that apt-get source sqlite3 brings");
+        return Ok(Tally { passed: 1, failed: 0 });
+    };
+    cache.build(&source)?;
+    process::cargo(&["build", "-q", "--locked", "-p", "litefoot-extension"])?;
+    let [library, _] = process::built()?;
+    if let Some(program) = wish.program {
+        return programs::check(&cache, &source, &library, program);
+    }
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let differences = Differences::read(&own.join("sqlite-suite/differences.toml"))?;
+    let room = Room::new(&cache, &source, &library)?;
+    let files = files(&wish, &room)?;
+    let results = cache.results();
+    forget_other_library(&results, &library)?;
+    let suite = Suite { wish, room, differences, results, files };
+    Ok(suite.run())
+}
+
+/// The files to run, as paths in SQLite's source.
+fn files(wish: &Wish, room: &Room) -> Result<Vec<String>> {
+    if wish.short {
+        return Ok(SHORT.iter().map(|name| format!("test/{name}")).collect());
+    }
+    if !wish.files.is_empty() {
+        let path = |name: &String| if name.contains('/') { name.clone() } else { format!("test/{name}") };
+        return Ok(wish.files.iter().map(path).collect());
+    }
+    let script = room.source("sets.tcl");
+    build::write(&script, SETS)?;
+    let (script, source) = (script.to_string_lossy(), room.source(""));
+    let arguments = [&*script, &source.to_string_lossy()];
+    let outcome = room.run(Side::Stock, "sets", "testfixture", &arguments, Duration::from_secs(60))?;
+    let prefix = source.to_string_lossy().into_owned();
+    let paths = outcome.output.lines().filter_map(|line| line.strip_prefix("file: ")).map(|file| match file
+        .strip_prefix(&prefix)
+    {
+        Some(inside) => inside.trim_start_matches('/').to_owned(),
+        None => format!("test/{file}"),
+    });
+    let mut paths: Vec<String> = paths.collect();
+    paths.sort();
+    paths.dedup();
+    if paths.len() < 500 {
+        return Err(format!("SQLite's list of tests has only {} files:\n{}", paths.len(), outcome.output));
+    }
+    Ok(paths)
+}
+
+/// Results of another library say nothing of this one.
+fn forget_other_library(results: &Path, library: &Path) -> Result<()> {
+    build::make(results)?;
+    let bytes = fs::read(library).map_err(|error| format!("{}: {error}", library.display()))?;
+    let kept = results.join("liblitefoot.so");
+    if fs::read(&kept).is_ok_and(|before| before == bytes) {
+        return Ok(());
+    }
+    let _ = fs::remove_dir_all(results.join(Side::Litefoot.name()));
+    fs::write(&kept, bytes).map_err(|error| format!("{}: {error}", kept.display()))
+}
+
+struct Suite {
+    wish: Wish,
+    room: Room,
+    differences: Differences,
+    results: std::path::PathBuf,
+    files: Vec<String>,
+}
+
+/// Sums over the files.
+#[derive(Default)]
+struct Sums {
+    tests: [AtomicU64; 2],
+    failures: [AtomicU64; 2],
+    explained: AtomicU64,
+    passed: AtomicU64,
+}
+
+impl Suite {
+    fn run(&self) -> Tally {
+        let next = AtomicUsize::new(0);
+        let sums = Sums::default();
+        let complaints = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..self.wish.jobs {
+                scope.spawn(|| {
+                    while let Some(file) = self.files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        match self.file(file, &sums) {
+                            Ok(said) if said.is_empty() => {}
+                            Ok(said) => keep(&complaints, format!("{file}: {}", said.join("; "))),
+                            Err(why) => keep(&complaints, format!("{file}: {why}")),
+                        }
+                    }
+                });
+            }
+        });
+        let complaints = complaints.into_inner().unwrap_or_default();
+        let sum = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        println!(
+            "\n{} files; stock: {} tests, {} failed; litefoot: {} tests, {} failed",
+            self.files.len(),
+            sum(&sums.tests[0]),
+            sum(&sums.failures[0]),
+            sum(&sums.tests[1]),
+            sum(&sums.failures[1])
+        );
+        println!(
+            "{} files differ as the list says; {} differ otherwise",
+            sum(&sums.explained),
+            complaints.len()
+        );
+        complaints.iter().for_each(|complaint| println!("UNEXPLAINED {complaint}"));
+        Tally { passed: sum(&sums.passed), failed: complaints.len() as u64 }
+    }
+
+    /// Runs a file on both sides, as far as it was not; tells what is not explained.
+    fn file(&self, file: &str, sums: &Sums) -> Result<Vec<String>> {
+        let [stock, litefoot] = [self.report(Side::Stock, file)?, self.report(Side::Litefoot, file)?];
+        let name = file.rsplit('/').next().unwrap_or(file);
+        for (side, report) in [&stock, &litefoot].into_iter().enumerate() {
+            sums.tests[side].fetch_add(report.tests, Ordering::Relaxed);
+            sums.failures[side].fetch_add(report.failures.len() as u64, Ordering::Relaxed);
+        }
+        let mut said = self.differences.unexplained(name, &stock, &litefoot);
+        for pattern in self.differences.obsolete(name, &litefoot) {
+            said.push(format!("the list names {pattern}, which does not fail"));
+        }
+        let verdict = if !said.is_empty() {
+            said.join("; ")
+        } else {
+            sums.passed.fetch_add(1, Ordering::Relaxed);
+            if self.differences.has(name) {
+                sums.explained.fetch_add(1, Ordering::Relaxed);
+                "differs as the list says".to_owned()
+            } else {
+                "ok".to_owned()
+            }
+        };
+        println!(
+            "{file}: {} / {} tests, {} / {} failed, {:.1} / {:.1} s: {verdict}",
+            stock.tests,
+            litefoot.tests,
+            stock.failures.len(),
+            litefoot.failures.len(),
+            stock.seconds,
+            litefoot.seconds
+        );
+        Ok(said)
+    }
+
+    fn report(&self, side: Side, file: &str) -> Result<Report> {
+        let name = file.replace('/', "_").trim_end_matches(".test").to_owned();
+        let again = side == Side::Litefoot && (self.wish.redo || !self.wish.files.is_empty());
+        let kept = Report::kept(&self.results, side, &name);
+        if let Some(report) = kept.filter(|_| !again || self.wish.report) {
+            return Ok(report);
+        }
+        let seconds = if self.wish.short { 120 } else { 900 };
+        let script = self.room.source(file);
+        let arguments = [&*script.to_string_lossy()];
+        let outcome = self.room.run(side, &name, "testfixture", &arguments, Duration::from_secs(seconds))?;
+        let report = Report::of(&outcome);
+        report.keep(&self.results, side, &name, &outcome.output)?;
+        Ok(report)
+    }
+}
+
+fn keep(list: &Mutex<Vec<String>>, text: String) {
+    if let Ok(mut list) = list.lock() {
+        list.push(text);
+    }
+}
