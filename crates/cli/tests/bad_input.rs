@@ -87,9 +87,9 @@ const CASES: &[Case] = &[
         name: "an unknown URI parameter",
         prepare: database,
         commands: &[
-            &["sql", "file:a.db?durabilty=off", INSERT],
-            &["sql", "file:new.db?durabilty=off", "CREATE TABLE t(a)"],
-            &["check", "file:a.db?durabilty=off"],
+            &["sql", "file:a.db?litefoot_durabilty=off", INSERT],
+            &["sql", "file:new.db?litefoot_durabilty=off", "CREATE TABLE t(a)"],
+            &["check", "file:a.db?litefoot_durabilty=off"],
         ],
         message: &["unknown option \"durabilty\"", "litefoot knows"],
     },

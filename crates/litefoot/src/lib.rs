@@ -67,8 +67,10 @@ impl Connection {
     /// As for [`Connection::open`].
     pub fn open_with_flags(path: impl AsRef<Path>, flags: rusqlite::OpenFlags) -> Result<Connection, Error> {
         library::install(false)?;
+        clear_last_error();
         let inner =
-            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::install::VFS_NAME)?;
+            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::install::VFS_NAME)
+                .map_err(with_detail)?;
         Ok(Connection { inner })
     }
 
@@ -89,6 +91,16 @@ impl Deref for Connection {
 impl DerefMut for Connection {
     fn deref_mut(&mut self) -> &mut rusqlite::Connection {
         &mut self.inner
+    }
+}
+
+/// Puts what litefoot says of a failed open in the place of SQLite's general words.
+fn with_detail(error: rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => {
+            rusqlite::Error::SqliteFailure(code, last_error().or(message))
+        }
+        other => other,
     }
 }
 

@@ -94,7 +94,7 @@ fn refused_opens_say_which_file_and_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().display();
     let cases = [
-        (format!("file:{base}/a.db?shard=1"), vec!["a.db", "unknown option \"shard\"", "shared"]),
+        (format!("file:{base}/a.db?litefoot_shard=1"), vec!["a.db", "unknown option \"shard\"", "shared"]),
         (format!("file:{base}/a.db?shared=maybe"), vec!["a.db", "shared takes 0 or 1"]),
         (format!("{base}/missing/a.db"), vec!["missing/a.db", "the directory must exist"]),
         (format!("{base}"), vec!["directory: name a file in it"]),

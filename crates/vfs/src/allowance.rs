@@ -70,9 +70,9 @@ pub struct SpillingCache {
 
 impl SpillingCache {
     /// Of a connection to a database, before its transaction has passed anything on.
-    pub fn new(database: &Database, has_log: bool) -> SpillingCache {
+    pub fn new(database: &Database) -> SpillingCache {
         let share = database.share();
-        let most = if database.is_pooled() { share.spill_bytes(has_log) } else { 0 };
+        let most = if database.is_pooled() { share.spill_bytes() } else { 0 };
         SpillingCache { taken: Taken::nothing(share.budget().clone()), most }
     }
 

@@ -36,14 +36,18 @@ fn guarded(hook: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// As for [`on_new_connection`].
 unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int {
-    // SAFETY: by contract. A connection without the functions is still a good connection.
-    let _ = unsafe { crate::tables::register_all(api, db) };
+    // SAFETY: by contract. A connection without the functions is still a good connection, but not where memory has run out:
+    // SQLite has noted that, and lets the open fail for it, in its own words.
+    if unsafe { crate::tables::register_all(api, db) } == SQLITE_NOMEM {
+        return SQLITE_OK;
+    }
     // SAFETY: by contract; SQLite is opening the connection, and nobody uses it yet.
     let Some(object) = (unsafe { main_file(api, db) }) else { return SQLITE_OK };
     match object.refusal() {
         None => {
             // SAFETY: the connection is alive as long as its main file, which owns what is made here.
-            unsafe { object.watch(db) };
+            // Without memory SQLite lets the open fail by itself, as above.
+            let _ = unsafe { object.watch(db) };
             SQLITE_OK
         }
         Some(reason) => {

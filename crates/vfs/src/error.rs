@@ -9,7 +9,7 @@ use crate::notice;
 use litefoot_engine::device::{DeviceError, ErrorKind, Operation};
 use std::cell::RefCell;
 use std::ffi::c_int;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Result of a VFS operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -71,6 +71,9 @@ pub enum Error {
     /// The open was refused before; the text says why.
     #[error("{0}")]
     Unopened(String),
+    /// The file is better left to SQLite's own VFS: the boundary passes the call on.
+    #[error("left to SQLite's own VFS")]
+    LeftToPlatform,
     /// The path is not one that can be opened.
     #[error("not a valid path: {0:?}")]
     Path(String),
@@ -80,6 +83,9 @@ pub enum Error {
     /// The database cannot go on; the text says what to do.
     #[error("{0}")]
     Io(String),
+    /// A database cannot be opened, for a reason of the system's; with what to do.
+    #[error("{0}; {1}")]
+    CannotOpen(DeviceError, &'static str),
     /// The medium failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -115,9 +121,12 @@ impl Error {
             // A code that SQLite does not wait for, and takes from every call; nobody is to read of broken hardware.
             Error::Forked { .. } => SQLITE_CANTOPEN,
             Error::ReadOnly { .. } | Error::Closed(_) => SQLITE_READONLY,
-            Error::ReadOnlyWal { .. } | Error::Refused(_) | Error::Unopened(_) | Error::Path(_) => {
-                SQLITE_CANTOPEN
-            }
+            Error::ReadOnlyWal { .. }
+            | Error::CannotOpen(..)
+            | Error::Unopened(_)
+            | Error::Refused(_)
+            | Error::Path(_)
+            | Error::LeftToPlatform => SQLITE_CANTOPEN,
             // SQLite makes SQLITE_NOMEM of it. Where a rollback fails it gives up its cache only for an input/output error.
             Error::NoMemory => SQLITE_IOERR_NOMEM,
             Error::Io(_) => SQLITE_IOERR,
@@ -138,6 +147,8 @@ fn device_code(error: &DeviceError) -> c_int {
     match (error.kind(), error.operation) {
         // Also of a latch that closed earlier, unless a transaction only begins (`Error::Closed`): where a rollback
         // fails, SQLite gives up its cache for an input/output error, and not because something cannot be written.
+        // One that is there and may not be written is met before: it is the directory.
+        (ErrorKind::Permission, Operation::Open) if is_log(&error.path) => SQLITE_READONLY_DIRECTORY,
         (_, Operation::Open) => SQLITE_CANTOPEN,
         (
             ErrorKind::Full,
@@ -155,6 +166,12 @@ fn device_code(error: &DeviceError) -> c_int {
         (_, Operation::Lock) => SQLITE_IOERR_LOCK,
         _ => SQLITE_IOERR,
     }
+}
+
+/// Whether a path is that of a log or a journal beside a database.
+fn is_log(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    name.ends_with(b"-wal") || name.ends_with(b"-journal")
 }
 
 thread_local! {
@@ -176,7 +193,8 @@ pub(crate) fn remember(error: &Error) -> Option<String> {
     if error.is_routine() {
         return None;
     }
-    let errno = if let Error::Device(error) = error { error.errno() } else { 0 };
+    let errno =
+        if let Error::Device(error) | Error::CannotOpen(error, _) = error { error.errno() } else { 0 };
     // Programs print it, and file names and statements in it are others' words.
     let text = notice::harmless(&error.to_string());
     LAST.with(|last| *last.borrow_mut() = Some((text.clone(), errno)));

@@ -30,6 +30,7 @@ mod journal;
 mod memory;
 mod notice;
 pub mod options;
+mod parameters;
 mod pragma;
 pub mod readahead;
 mod spill;

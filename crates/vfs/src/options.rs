@@ -1,6 +1,7 @@
 //! Options of a database: URI parameters, `PRAGMA litefoot_*`, the CLI's `--set`, Python's keywords.
 //!
-//! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability.
+//! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability; in a URI there
+//! are names of others, too (`parameters.rs`).
 
 use litefoot_engine::tier::Kind;
 use std::fmt::Write as _;
@@ -103,9 +104,6 @@ impl Default for Options {
         }
     }
 }
-
-/// URI parameters that SQLite itself understands.
-const SQLITE_OWN: [&str; 8] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof", "hexkey"];
 
 struct Known {
     name: &'static str,
@@ -300,12 +298,8 @@ impl Options {
         self.statements && self.sla_size > 0
     }
 
-    /// Sets one option by name. Names that belong to SQLite are accepted and ignored.
+    /// Sets one option by name.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        // Drivers keep theirs in the URI, too (mattn/go-sqlite3: _journal_mode).
-        if SQLITE_OWN.contains(&name) || name.starts_with('_') {
-            return Ok(());
-        }
         match KNOWN.iter().find(|known| known.name == name) {
             Some(known) => {
                 (known.set)(self, value).map_err(|why| format!("option {name}={value:?}: {name} {why}"))
@@ -332,7 +326,17 @@ impl Options {
 
     /// The names of all options.
     pub fn names() -> String {
-        KNOWN.iter().map(|known| known.name).collect::<Vec<_>>().join(", ")
+        Options::all().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Each of them.
+    pub(crate) fn all() -> impl Iterator<Item = &'static str> {
+        KNOWN.iter().map(|known| known.name)
+    }
+
+    /// Whether there is an option of this name.
+    pub(crate) fn known(name: &str) -> bool {
+        Options::all().any(|known| known == name)
     }
 
     /// One line of help for each option.
@@ -353,11 +357,10 @@ mod tests {
         let cases: &[(&str, Result<bool, &str>)] = &[
             ("", Ok(false)),
             ("shared=1", Ok(true)),
-            ("mode=ro&shared=yes", Ok(true)),
             ("shared=1&shared=off", Ok(false)),
-            ("_journal_mode=WAL&_txlock=immediate&shared=1", Ok(true)),
             ("shared=maybe", Err("shared takes 0 or 1")),
             ("shard=1", Err("unknown option \"shard\"")),
+            ("mode=ro", Err("unknown option \"mode\"")),
             ("shared", Err("has no value")),
         ];
         for (list, expected) in cases {

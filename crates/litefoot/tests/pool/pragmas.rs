@@ -66,28 +66,3 @@ fn without_a_pool_sqlite_is_left_alone() {
         assert_eq!(figure(&db, name), 0, "{name}");
     }
 }
-
-/// Where pages are held back below SQLite, few are enough above.
-#[test]
-fn sqlite_keeps_more_of_a_transaction_with_a_log() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("app.db");
-    let vfs = vfs("pragmas-spill", "pool=64M&statements=on");
-    fill(&vfs.open(&path).unwrap(), 50);
-    let (db, other) = (vfs.open(&path).unwrap(), vfs.open(&path).unwrap());
-    other.execute_batch("PRAGMA cache_spill=99").unwrap();
-    let spill_after = |db: &Connection, mode: &str| {
-        db.execute_batch(&format!("PRAGMA journal_mode={mode}")).unwrap();
-        // The log is opened by the first that reads, and known to the next.
-        for _ in 0..2 {
-            number(db, "SELECT count(*) FROM t");
-        }
-        number(db, "PRAGMA cache_spill")
-    };
-    let few = spill_after(&db, "delete");
-    let many = spill_after(&db, "wal");
-    assert!((3..=4).contains(&(many / few)), "{few} {many}");
-    assert_eq!(spill_after(&other, "wal"), 99);
-    drop(other);
-    assert_eq!(spill_after(&db, "delete"), few);
-}

@@ -29,6 +29,7 @@ pub const SQLITE_DONE: c_int = 101;
 pub const SQLITE_OK_SYMLINK: c_int = SQLITE_OK | (2 << 8);
 pub const SQLITE_OK_LOAD_PERMANENTLY: c_int = SQLITE_OK | (1 << 8);
 
+pub const SQLITE_READONLY_DIRECTORY: c_int = SQLITE_READONLY | (6 << 8);
 pub const SQLITE_IOERR_READ: c_int = SQLITE_IOERR | (1 << 8);
 pub const SQLITE_IOERR_SHORT_READ: c_int = SQLITE_IOERR | (2 << 8);
 pub const SQLITE_IOERR_WRITE: c_int = SQLITE_IOERR | (3 << 8);
@@ -107,6 +108,7 @@ pub const SQLITE_FCNTL_COMMIT_ATOMIC_WRITE: c_int = 32;
 pub const SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE: c_int = 33;
 pub const SQLITE_FCNTL_CKPT_DONE: c_int = 37;
 pub const SQLITE_FCNTL_CKPT_START: c_int = 39;
+pub const SQLITE_FCNTL_EXTERNAL_READER: c_int = 40;
 
 pub const SQLITE_TRACE_STMT: u32 = 0x01;
 pub const SQLITE_TRACE_PROFILE: u32 = 0x02;

@@ -12,7 +12,7 @@ use crate::capture::Capture;
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
 use crate::vfs::database::Database;
-use crate::vfs::handle::{AnyHandle, Control, Handled, PragmaCall};
+use crate::vfs::handle::{AnyHandle, Control, Handled, MMAP_SIZE_OF_OURS, PragmaCall};
 use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use crate::worker::text_of;
@@ -32,6 +32,8 @@ pub(crate) struct FileObject {
     handle: AnyHandle,
     /// What the connection's hook is given, where this is its main file and it is watched.
     watched: Option<Watched>,
+    /// Whether a connection has been opened on it.
+    met: bool,
 }
 
 impl FileObject {
@@ -49,7 +51,7 @@ impl FileObject {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
         let generation = fork::generation();
         let header = Sqlite3File { methods };
-        let object = FileObject { header, generation, api, vfs, handle, watched: None };
+        let object = FileObject { header, generation, api, vfs, handle, watched: None, met: false };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
@@ -94,29 +96,41 @@ impl FileObject {
         self.handle.session()
     }
 
-    /// Watches the statements of the connection whose main file this is.
+    /// Makes a new connection one of ours: has it ask for pages by address, and watches its statements. Where this fails,
+    /// it is by lack of memory, and SQLite knows.
+    ///
+    /// A shared cache has one file, and each of its connections comes here. What the first has found stays as it is: the
+    /// others may be in a transaction, and then SQLite refuses whatever would be said through a new one.
     ///
     /// # Safety
-    /// `db` is that connection.
-    pub(crate) unsafe fn watch(&mut self, db: *mut Sqlite3) {
-        let Some(session) = self.session() else { return };
-        let database = &session.database;
+    /// `db` is a connection whose main file this is.
+    pub(crate) unsafe fn watch(&mut self, db: *mut Sqlite3) -> Result<()> {
+        let is_first = !std::mem::replace(&mut self.met, true);
+        let Some(session) = self.handle.session() else { return Ok(()) };
         if session.internal {
-            return;
+            return Ok(());
         }
+        if !is_first {
+            // Whose statements made a transaction cannot be told any more.
+            if let Some(capture) = session.capture() {
+                capture.bar();
+            }
+            return Ok(());
+        }
+        let database = &session.database;
         // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
         let handle = unsafe { Db::new(self.api, db) };
         if database.is_pooled() {
-            use_pool(handle);
-            handle.set_spill(database.share().spill_bytes(!database.options().logs_statements()));
+            use_pool(handle)?;
         }
         if !database.holds_back() || !database.options().logs_statements() {
-            return;
+            return Ok(());
         }
         let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));
         session.set_capture(capture.clone());
         // SAFETY: as above; the connection is new, and its hook nobody's.
         self.watched = Some(unsafe { Watched::begin(capture) });
+        Ok(())
     }
 
     /// Why the open was refused, where it was.
@@ -125,11 +139,14 @@ impl FileObject {
     }
 }
 
-/// Tells SQLite to ask for pages by address. What the application says later counts. This works without a look at the
-/// database.
-fn use_pool(db: Db) {
+/// Tells SQLite to ask for pages by address. What the application says later counts, and what it has said is what it is
+/// told (`MmapSize`). This works without a look at the database.
+fn use_pool(db: Db) -> Result<()> {
     // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
-    let _ = db.execute("PRAGMA mmap_size=1");
+    match db.execute(&format!("PRAGMA mmap_size={MMAP_SIZE_OF_OURS}")) {
+        Err(SQLITE_NOMEM) => Err(Error::NoMemory),
+        _ => Ok(()),
+    }
 }
 
 /// The session behind a connection's main database, where that is ours.
@@ -325,6 +342,9 @@ unsafe fn control(object: &mut FileObject, operation: c_int, argument: *mut c_vo
             SQLITE_FCNTL_SYNC if !argument.is_null() => Control::SeveralFiles,
             SQLITE_FCNTL_COMMIT_PHASETWO => Control::CommitDone,
             SQLITE_FCNTL_HAS_MOVED => Control::HasMoved(&mut *number),
+            SQLITE_FCNTL_MMAP_SIZE => Control::MmapSize(&mut *argument.cast::<i64>()),
+            SQLITE_FCNTL_EXTERNAL_READER => Control::ExternalReader(&mut *number),
+            SQLITE_FCNTL_SIZE_HINT | SQLITE_FCNTL_CHUNK_SIZE => Control::Growth,
             SQLITE_FCNTL_VFSNAME => {
                 *argument.cast::<*mut c_char>() = object.api.allocate_text(&object.vfs.name);
                 return Ok(SQLITE_OK);

@@ -95,11 +95,6 @@ impl Db {
         self.raw
     }
 
-    /// So many bytes of changed pages are kept before some are written away.
-    pub(crate) fn set_spill(self, bytes: usize) {
-        let _ = self.execute(&format!("PRAGMA main.cache_spill=-{}", bytes / 1024));
-    }
-
     /// Whether no transaction was begun explicitly.
     pub(crate) fn is_autocommit(self) -> bool {
         // SAFETY: the connection is alive.

@@ -7,7 +7,7 @@ use super::{DlSymbol, Sqlite3File, Sqlite3Vfs, filename};
 use crate::connection::on_new_connection;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::vfs::{OpenRequest, Vfs, forks};
-use std::ffi::{CString, c_char, c_double, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -166,20 +166,23 @@ unsafe extern "C" fn open(
         if wants_platform(app, name, flags) {
             return platform_open(app, name, file, flags, out_flags);
         }
-        guard(app.api, || {
+        guard_code(app.api, || {
             check_memory()?;
             // The standard library takes memory for this once in each thread, by a way that cannot fail.
             let _ = std::thread::current();
             app.hook_connections()?;
             let request = request(app, name, flags)?;
             let ours = app.vfs()?;
-            let opened = ours.open(request)?;
+            let opened = match ours.open(request) {
+                Err(Error::LeftToPlatform) => return Ok(platform_open(app, name, file, flags, out_flags)),
+                opened => opened?,
+            };
             if !out_flags.is_null() {
                 *out_flags = opened.flags;
             }
             let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
             FileObject::install(file, app.api, ours, opened.handle, is_main);
-            Ok(())
+            Ok(SQLITE_OK)
         })
     }
 }
@@ -217,12 +220,14 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
         return false;
     }
     // SAFETY: by contract.
-    if unsafe { filename::parameter(app.api, name, c"tier") }.is_some() {
+    let value = |plain: &CStr, prefixed: &CStr| unsafe {
+        filename::parameter(app.api, name, plain).or_else(|| filename::parameter(app.api, name, prefixed))
+    };
+    if value(c"tier", c"litefoot_tier").is_some() {
         // Ours, to be refused where it is to be shared.
         return false;
     }
-    // SAFETY: by contract.
-    match unsafe { filename::parameter(app.api, name, c"shared") } {
+    match value(c"shared", c"litefoot_shared") {
         Some(value) => matches!(value.as_str(), "1" | "on" | "yes" | "true"),
         None => app.vfs.upgrade().is_some_and(|vfs| vfs.shared_by_default()),
     }

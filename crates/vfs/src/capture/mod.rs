@@ -43,7 +43,7 @@ pub(crate) use rest::Hears;
 use rest::Rest;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use verdict::{Verdict, examine};
 
 /// Verdicts that are kept.
@@ -62,17 +62,6 @@ const MOST_BYTES: usize = 256 << 10;
 const LESS_BITS: u32 = 2;
 const MOST_LESS_BITS: u32 = 5;
 const RETRIED: u32 = 16;
-
-/// What a connection's own cache is made to hold.
-const SMALL_CACHE: &str = "PRAGMA main.cache_size=-100";
-/// Statements that may be in the way of that.
-const CACHE_ATTEMPTS: u32 = 3;
-
-/// What SQLite was told of how many changed pages to keep: as many as it should without a log, or with one, or nothing,
-/// because the application says that.
-const WITHOUT_LOG: u8 = 0;
-const WITH_LOG: u8 = 1;
-const BY_APPLICATION: u8 = 2;
 
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
@@ -94,10 +83,6 @@ pub(crate) struct Capture {
     barred: AtomicBool,
     /// Whether a setting was changed, by whatever statement, since verdicts were last looked at.
     set: AtomicBool,
-    /// How often the connection's page cache may still be tried to be made small.
-    cache_attempts: AtomicU32,
-    /// What SQLite was told of how many changed pages to keep.
-    spill: AtomicU8,
     /// What SQLite is asked to tell of.
     rest: Rest,
     /// Whether the state is such that a query need not be noted in it.
@@ -235,8 +220,6 @@ impl Capture {
             disturbed: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             set: AtomicBool::new(false),
-            cache_attempts: AtomicU32::new(if database.is_pooled() { CACHE_ATTEMPTS } else { 0 }),
-            spill: AtomicU8::new(if database.is_pooled() { WITHOUT_LOG } else { BY_APPLICATION }),
             rest: Rest::default(),
             ready: AtomicBool::new(false),
             quick: AtomicUsize::new(0),
@@ -289,50 +272,6 @@ impl Capture {
         nothing
     }
 
-    /// The application says itself how large the connection's page cache is.
-    pub fn keep_cache(&self) {
-        self.cache_attempts.store(0, Ordering::Relaxed);
-    }
-
-    /// Makes the connection's page cache small, once: pages are in the pool. Not when the connection is opened,
-    /// where SQLite would have to read the schema for it.
-    #[inline]
-    fn settle_cache(&self) {
-        let attempts = self.cache_attempts.load(Ordering::Relaxed);
-        if attempts > 0 {
-            self.make_cache_small(attempts);
-        }
-    }
-
-    #[cold]
-    fn make_cache_small(&self, attempts: u32) {
-        let settled = self.db.execute(SMALL_CACHE).is_ok();
-        self.cache_attempts.store(if settled { 0 } else { attempts - 1 }, Ordering::Relaxed);
-    }
-
-    /// The application says itself how much of a transaction SQLite keeps.
-    pub fn keep_spill(&self) {
-        if !self.is_busy() {
-            self.spill.store(BY_APPLICATION, Ordering::Relaxed);
-        }
-    }
-
-    /// Tells SQLite how much of a transaction it should keep, where that has changed.
-    #[inline]
-    fn settle_spill(&self, has_log: bool) {
-        let (told, wanted) =
-            (self.spill.load(Ordering::Relaxed), if has_log { WITH_LOG } else { WITHOUT_LOG });
-        if told != BY_APPLICATION && told != wanted {
-            self.tell_spill(has_log, wanted);
-        }
-    }
-
-    #[cold]
-    fn tell_spill(&self, has_log: bool, told: u8) {
-        self.spill.store(told, Ordering::Relaxed);
-        self.db.set_spill(self.database.share().spill_bytes(has_log));
-    }
-
     /// Begins a callback. It is the connection's thread that finds one at work, if any does.
     fn enter(&self) -> bool {
         let free = !self.busy.load(Ordering::Relaxed);
@@ -362,10 +301,6 @@ impl Capture {
             return false;
         }
         let has_log = self.database.has_wal();
-        let told = if has_log { WITHOUT_LOG } else { WITH_LOG };
-        if self.cache_attempts.load(Ordering::Relaxed) > 0 || self.spill.load(Ordering::Relaxed) == told {
-            return false;
-        }
         if self.lost.load(Ordering::Relaxed) && self.is_of_no_account(statement) {
             self.unnoted.store(statement.id(), Ordering::Relaxed);
             return true;
@@ -440,11 +375,9 @@ impl Capture {
         }
         // Should its end never have been told, this may be another at its address.
         self.unnoted.store(0, Ordering::Relaxed);
-        self.settle_cache();
         // Looked at once: all must see the same mode.
         let generation = self.database.wal_generation();
         let has_log = generation & 1 == 1;
-        self.settle_spill(has_log);
         let hears = match self.rests_or_wakes(statement, sql, generation) {
             Some(hears) => hears,
             None => {

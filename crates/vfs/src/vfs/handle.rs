@@ -13,6 +13,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// The size of a mapping by which litefoot has SQLite ask for pages by address; no application would ask for it.
+pub const MMAP_SIZE_OF_OURS: i64 = 1;
+
 /// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
 pub enum Control<'a> {
     /// LOCKSTATE.
@@ -25,6 +28,12 @@ pub enum Control<'a> {
     PowersafeOverwrite(&'a mut c_int),
     /// HAS_MOVED.
     HasMoved(&'a mut c_int),
+    /// MMAP_SIZE: negative asks, else sets; what was set before is stored back.
+    MmapSize(&'a mut i64),
+    /// EXTERNAL_READER: whether another process reads the log.
+    ExternalReader(&'a mut c_int),
+    /// SIZE_HINT and CHUNK_SIZE: how the file may grow, which is for the log and the checkpoint to say.
+    Growth,
     /// SYNC with a super-journal: the transaction spans several databases.
     SeveralFiles,
     /// COMMIT_PHASETWO: a transaction is committed and published, and the commit is about to return.

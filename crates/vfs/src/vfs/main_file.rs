@@ -3,7 +3,7 @@
 use super::background;
 use super::database::Database;
 use super::forks::outside;
-use super::handle::{Control, Handle, Handled, PragmaCall};
+use super::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
 use super::shm::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
@@ -17,6 +17,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+/// What SQLite cuts every wish for a mapping down to, unless it was built otherwise.
+const MOST_MAPPED: i64 = 0x7fff_0000;
+
 /// One connection's handle on a database.
 pub struct MainFile {
     database: Arc<Database>,
@@ -28,6 +31,8 @@ pub struct MainFile {
     uses_shm: bool,
     persist_wal: bool,
     powersafe_overwrite: bool,
+    /// How much of the file is to be mapped, by what the application says.
+    mmap_size: i64,
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
     unlogged: bool,
     checkpoint: Checkpoint,
@@ -70,6 +75,7 @@ impl MainFile {
             uses_shm: false,
             persist_wal: false,
             powersafe_overwrite,
+            mmap_size: 0,
             unlogged: false,
             checkpoint: Checkpoint::None,
             settled: 0,
@@ -135,12 +141,9 @@ impl MainFile {
         }
         let Some(capture) = self.session.capture() else { return };
         capture.note_setting();
-        match name {
-            "cache_size" => capture.keep_cache(),
-            "cache_spill" => capture.keep_spill(),
-            // A full disk that only this connection knows.
-            "max_page_count" => capture.bar(),
-            _ => {}
+        // A full disk that only this connection knows.
+        if name == "max_page_count" {
+            capture.bar();
         }
     }
 
@@ -380,6 +383,15 @@ impl Handle for MainFile {
                 }
                 *moved = c_int::from(has_moved);
             }
+            Control::MmapSize(size) => {
+                let wanted = std::mem::replace(size, self.mmap_size);
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                    self.mmap_size = wanted.min(MOST_MAPPED);
+                }
+            }
+            // A database has one owner.
+            Control::ExternalReader(is_there) => *is_there = 0,
+            Control::Growth => {}
             Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
             Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),

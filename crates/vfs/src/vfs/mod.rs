@@ -43,10 +43,13 @@ use crate::error::{Error, Result};
 use crate::journal::JournalFile;
 use crate::memory::MemoryFile;
 use crate::options::Options;
+use crate::parameters;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
 use handle::{AnyHandle, Handle};
-use litefoot_engine::device::{ErrorKind, File, FileKind, Medium, OpenMode, Resolved, parent_directory};
+use litefoot_engine::device::{
+    DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved, parent_directory,
+};
 use litefoot_engine::tier::tier_of;
 use lock::Level;
 use main_file::MainFile;
@@ -58,6 +61,9 @@ use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use temporary::TemporaryFiles;
+
+/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
+const VERSIONS_AT: u64 = 18;
 
 /// One registered VFS: a name over a medium.
 pub struct Vfs {
@@ -133,12 +139,26 @@ impl Vfs {
         let Some(path) = request.path else { return self.open_temporary(flags) };
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
             let opened = self.open_main(&path, flags, &request.parameters, request.api);
-            return Ok(opened.unwrap_or_else(|reason| {
-                crate::notice::tell(&reason);
-                Opened::new(RefusedFile::new(explain(reason)), flags)
-            }));
+            return match opened {
+                // The system's refusals are told in SQLite's own words, as an application expects them.
+                Err(Error::Device(error)) => Err(explain(error)),
+                Err(Error::LeftToPlatform) => Err(Error::LeftToPlatform),
+                Err(reason) => {
+                    crate::notice::tell(&reason);
+                    Ok(Opened::new(RefusedFile::new(reason), flags))
+                }
+                opened => opened,
+            };
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
+            if flags & SQLITE_OPEN_WAL != 0
+                && request.session.is_none()
+                && !self.pass_through
+                && self.databases.companion_at(&path).is_none()
+            {
+                // Of a database that was left to the platform itself.
+                return Err(Error::LeftToPlatform);
+            }
             if flags & SQLITE_OPEN_WAL != 0
                 && let Some(session) = &request.session
                 && let Some(wal) = self.wal_of(&session.database)?
@@ -174,13 +194,10 @@ impl Vfs {
     ) -> Result<Opened> {
         let mut options = self.defaults.clone();
         let mut powersafe_overwrite = true;
-        for (name, value) in parameters {
-            options
-                .set(name, value)
-                .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
-            if name == "psow" {
-                powersafe_overwrite = value != "0" && value != "off" && value != "no";
-            }
+        parameters::apply(&mut options, parameters)
+            .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
+        if let Some((_, value)) = parameters.iter().find(|(name, _)| name == "psow") {
+            powersafe_overwrite = value != "0" && value != "off" && value != "no";
         }
         // A handle that only reads still wants write permission where it can be had: without it nobody
         // could keep the writers of other processes out.
@@ -190,6 +207,9 @@ impl Vfs {
         let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         let id = opened.file.id();
+        if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
+            return Err(Error::LeftToPlatform);
+        }
         // One that is damaged is refused with the first lock.
         let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
         let database = self.databases.get_or_insert(id, || {
@@ -226,6 +246,31 @@ impl Vfs {
         };
         let handle = MainFile::new(database, read_only, powersafe_overwrite);
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
+    }
+
+    /// Whether a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
+    /// it or for its log. To own it takes a lock that takes this permission, and the wal-index must then be one
+    /// that other processes see.
+    fn is_foreign_wal(
+        &self,
+        path: &Path,
+        file: &dyn File,
+        options: &Options,
+        writable: bool,
+    ) -> Result<bool> {
+        if self.pass_through || options.tier.is_some() || self.databases.has(file.id()) {
+            return Ok(false);
+        }
+        let log = self.medium.info(&Companion::Wal.of(path))?;
+        let is_foreign = if writable {
+            log.is_some_and(|log| !log.writable)
+        } else {
+            let mut versions = [0; 2];
+            log.is_some_and(|log| log.len > 0)
+                || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
+        };
+        // What is only there as statements is for us to run again, or to refuse.
+        Ok(is_foreign && self.medium.info(&Companion::StatementLog.of(path))?.is_none_or(|log| log.len == 0))
     }
 
     /// Checks the options of a tier, and lets the paths of devices survive a change of the directory.
@@ -388,7 +433,7 @@ impl Vfs {
 
     /// The name that the file at `path` has behind all symbolic links, and what lies beside it belongs to.
     pub(crate) fn full_pathname(&self, path: &Path) -> Result<Resolved> {
-        self.medium.absolute(path).map_err(|error| Error::Refused(error.to_string()))
+        self.medium.absolute(path).map_err(|error| Error::CannotOpen(error, "check the path"))
     }
 }
 
@@ -403,14 +448,13 @@ fn actual(path: &Path, companion: Option<&(Arc<Database>, Companion)>) -> PathBu
 }
 
 /// Adds to the error of an open what can be done about it.
-fn explain(reason: Error) -> Error {
-    let Error::Device(error) = &reason else { return reason };
+fn explain(error: DeviceError) -> Error {
     let advice = match error.kind() {
         ErrorKind::NotFound => "check the path: the directory must exist",
         ErrorKind::Permission => "check the permissions of the file and of its directory",
         ErrorKind::IsDirectory => "this is a directory: name a file in it",
         ErrorKind::Full => "free some space",
-        _ => return reason,
+        _ => return error.into(),
     };
-    Error::Refused(format!("{error}; {advice}"))
+    Error::CannotOpen(error, advice)
 }

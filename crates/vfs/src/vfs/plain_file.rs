@@ -1,9 +1,11 @@
 //! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
 
 use super::database::Database;
-use super::handle::{Handle, read_exactly};
+use super::handle::{Control, Handle, Handled, read_exactly};
+use super::lock::Level;
 use crate::error::Result;
 use litefoot_engine::device::{File, Medium, parent_directory};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 /// A file that is passed through to the device as SQLite uses it.
@@ -51,6 +53,13 @@ impl PlainFile {
 }
 
 impl Handle for PlainFile {
+    fn control(&mut self, control: Control<'_>) -> Result<Handled> {
+        // A database in a temporary file has no locks.
+        let Control::LockState(state) = control else { return Ok(Handled::No) };
+        *state = Level::None as c_int;
+        Ok(Handled::Yes)
+    }
+
     fn latch_after_panic(&self, text: &str) {
         if let Some(database) = &self.database {
             database.latch_after_panic(text);

@@ -13,10 +13,9 @@ const MOST_BY_DEFAULT: usize = 256 << 20;
 /// Fewest bytes, whatever is said.
 pub const FEWEST: usize = 1 << 20;
 
-/// The part of a database's memory in which SQLite keeps what a transaction changes before it writes pages away.
-const SPILL_SHARE: usize = 4;
-/// Most bytes of that where there is no write-ahead log: what SQLite passes on is held back here.
-const HELD_SPILL_BYTES: usize = 4 << 20;
+/// Bytes of changed pages that SQLite keeps in a connection's cache before it writes some away, unless the application
+/// says otherwise.
+const SPILL_BYTES: usize = 2 << 20;
 
 /// The resources of a process.
 pub struct Process {
@@ -67,12 +66,9 @@ impl Share {
         self.bytes
     }
 
-    /// Bytes of changed pages that SQLite itself keeps for each connection, before it writes some away. With a log a page
-    /// that comes too early costs SQLite its checksum, and those of all frames behind it, once more; without one it
-    /// costs little, and the commit finds less to do.
-    pub fn spill_bytes(&self, has_log: bool) -> usize {
-        let most = self.bytes / SPILL_SHARE;
-        if has_log { most } else { most.min(HELD_SPILL_BYTES) }
+    /// Most bytes of changed pages that are taken to be in the cache of a connection whose transaction is under way.
+    pub fn spill_bytes(&self) -> usize {
+        SPILL_BYTES.min(self.bytes)
     }
 
     /// The memory.

@@ -80,6 +80,14 @@ impl Registry {
         database
     }
 
+    /// Whether the database of that identity is open, here or in the parent of this process.
+    pub fn has(&self, id: FileId) -> bool {
+        let open = self.open.lock();
+        [&open.databases, &open.inherited]
+            .into_iter()
+            .any(|databases| databases.get(&id).is_some_and(|database| database.strong_count() > 0))
+    }
+
     /// Whether it is known at once that a companion of an open database is not there.
     pub fn lacks(&self, path: &Path) -> bool {
         beside::lacks(self.id, path)

@@ -117,7 +117,7 @@ impl Wal {
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let options = database.options();
         let store = Store::new(Allowance::new(database), database.wal_bytes(), make_spill);
-        let cache = SpillingCache::new(database, true);
+        let cache = SpillingCache::new(database);
         let policy = Policy::new(options.cleaner, options.clean_threshold);
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**database.data())?;
         database.note_needed(frames.database_bytes());

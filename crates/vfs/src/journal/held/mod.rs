@@ -77,7 +77,7 @@ impl Held {
             pages: BTreeMap::new(),
             homes: Homes::default(),
             memory: Allowance::new(database),
-            cache: SpillingCache::new(database, false),
+            cache: SpillingCache::new(database),
             noted: 0,
             copies: 0,
             writes: 0,
