@@ -4,7 +4,8 @@
 //! fails, and ends with one line: how many checks passed and failed. A check is a test that `cargo test`
 //! counts, or a step that has no tests of its own.
 //!
-//! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`.
+//! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`. Of SQLite's own
+//! tests (`cargo xtask sqlite-suite`) a few files are one.
 
 mod boards;
 mod fuzz;

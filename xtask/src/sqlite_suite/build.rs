@@ -70,28 +70,39 @@ impl Cache {
         self.harness(source)?;
         if !programs.join("testfixture").exists() {
             println!("building testfixture, which takes minutes");
-            let libraries = "LIBTCL=$(shell pkg-config --libs tcl || echo -ltcl8.6) -rdynamic -L. -lsuite \
-                             -Wl,-rpath,'$$ORIGIN'";
-            self.make_program("testfixture", &[&format!("OPTS={OPTIONS}"), libraries])?;
+            let makefile = read(&programs.join("Makefile"))?;
+            let tcl = makefile.lines().find_map(|line| line.strip_prefix("LIBTCL = ")).unwrap_or("-ltcl8.6");
+            let libraries = format!("LIBTCL={tcl} -rdynamic -L. -lsuite -Wl,-rpath,'$$ORIGIN'");
+            let mut command = Command::new("make");
+            command.args(["testfixture", &format!("OPTS={OPTIONS}"), &libraries]).current_dir(&programs);
+            quietly(&mut command)?;
         }
         Ok(())
     }
 
-    /// Builds one of SQLite's programs that run many threads or processes.
-    pub fn build_program(&self, name: &str) -> Result<PathBuf> {
-        let program = self.programs().join(name);
-        if !program.exists() {
-            let libraries = "TLIBS=-rdynamic -L. -lsuite -Wl,-rpath,'$$ORIGIN' -lpthread -lz -lm";
-            // The counters of the test program are its own.
-            let options = format!("OPTS={OPTIONS} -DSQLITE_TEST=0");
-            self.make_program(name, &[&options, libraries])?;
+    /// Builds one of SQLite's programs that run many threads or processes, with an SQLite as it is for users.
+    pub fn build_program(&self, source: &Path, name: &str) -> Result<()> {
+        let programs = self.programs();
+        if programs.join(name).exists() {
+            return Ok(());
         }
-        Ok(program)
-    }
-
-    fn make_program(&self, name: &str, variables: &[&str]) -> Result<()> {
-        let mut command = Command::new("make");
-        quietly(command.arg(name).args(variables).current_dir(self.programs()))
+        println!("building {name}");
+        let files: &[&str] = match name {
+            "threadtest3" => &["test/threadtest3.c", "src/test_multiplex.c"],
+            _ => &["mptest/mptest.c"],
+        };
+        let mut command = Command::new("gcc");
+        command.args([
+            "-O1",
+            "-g1",
+            "-w",
+            "-DSQLITE_THREADSAFE=1",
+            "-DSQLITE_EXTRA_INIT=litefoot_suite_init",
+        ]);
+        command.args(["-DSQLITE_ENABLE_UNLOCK_NOTIFY", "-I.", "-I"]).arg(source.join("src"));
+        command.args(files.iter().map(|file| source.join(file))).args(["sqlite3.c", "-o", name]);
+        command.args(["-rdynamic", "-L.", "-lsuite", "-Wl,-rpath,$ORIGIN", "-lpthread", "-lm", "-ldl"]);
+        quietly(command.current_dir(&programs))
     }
 
     /// Compiles our part, where it is not the one that was compiled last.
@@ -177,6 +188,10 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// Makes a directory and those above it.
 pub fn make(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Writes a file.

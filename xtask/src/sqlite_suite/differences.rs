@@ -18,6 +18,8 @@ struct Known {
     count: bool,
     /// Whether the file stops before its end, and with which words.
     stops: Option<String>,
+    /// Whether the file is not run on litefoot.
+    skip: bool,
 }
 
 /// The list.
@@ -42,15 +44,16 @@ impl Differences {
                 return Err(format!("{file}: says not why"));
             }
             if let Some(unknown) =
-                entry.keys().find(|key| !["why", "fails", "count", "stops"].contains(&key.as_str()))
+                entry.keys().find(|key| !["why", "fails", "count", "stops", "skip"].contains(&key.as_str()))
             {
                 return Err(format!("{file}: what is {unknown:?}?"));
             }
             let fails = entry.get("fails").and_then(Value::as_array).map_or_else(Vec::new, |names| {
                 names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
             });
-            let count = entry.get("count").and_then(Value::as_bool).unwrap_or(false);
-            files.insert(file, Known { fails, count, stops: text("stops") });
+            let is_set = |name: &str| entry.get(name).and_then(Value::as_bool).unwrap_or(false);
+            let (count, skip) = (is_set("count"), is_set("skip"));
+            files.insert(file, Known { fails, count, stops: text("stops"), skip });
         }
         Ok(Differences { files })
     }
@@ -58,6 +61,11 @@ impl Differences {
     /// Whether a file is on the list.
     pub fn has(&self, file: &str) -> bool {
         self.files.contains_key(file)
+    }
+
+    /// Whether a file is not to be run on litefoot: it would wait for what cannot come.
+    pub fn skips(&self, file: &str) -> bool {
+        self.files.get(file).is_some_and(|known| known.skip)
     }
 
     /// What of a file's difference is not explained; nothing where all is.

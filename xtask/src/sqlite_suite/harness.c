@@ -27,6 +27,17 @@
 #undef sqlite3_open_v2
 #undef sqlite3_vfs_find
 
+/* The test program's counters; SQLite's other programs have none. */
+#pragma weak sqlite3_io_error_hit
+#pragma weak sqlite3_io_error_hardhit
+#pragma weak sqlite3_io_error_pending
+#pragma weak sqlite3_io_error_persist
+#pragma weak sqlite3_io_error_benign
+#pragma weak sqlite3_diskfull_pending
+#pragma weak sqlite3_diskfull
+#pragma weak sqlite3_open_file_count
+#pragma weak sqlite3_sync_count
+#pragma weak sqlite3_fullsync_count
 extern int sqlite3_io_error_hit, sqlite3_io_error_hardhit, sqlite3_io_error_pending;
 extern int sqlite3_io_error_persist, sqlite3_io_error_benign;
 extern int sqlite3_diskfull_pending, sqlite3_diskfull;
@@ -41,6 +52,7 @@ static Entry entry;
 static Open real_open;
 static Delete real_delete;
 static Access real_access;
+static sqlite3_vfs *unix_vfs;
 
 /* litefoot's tables of methods, as they were. */
 static struct { const sqlite3_io_methods *table; sqlite3_io_methods real; } tables[4];
@@ -136,6 +148,15 @@ static int suite_reserved(sqlite3_file *file, int *answer) {
     return real(file)->xCheckReservedLock(file, answer);
 }
 
+/* While a fault is to come pages are read, as SQLite's unix VFS has them read: a page by address cannot fail. */
+static int suite_fetch(sqlite3_file *file, sqlite3_int64 offset, int bytes, void **page) {
+    if (sqlite3_io_error_pending > 0 || (sqlite3_io_error_persist && sqlite3_io_error_hit)) {
+        *page = NULL;
+        return SQLITE_OK;
+    }
+    return real(file)->xFetch(file, offset, bytes, page);
+}
+
 /* Whether an address is litefoot's code: a database that is shared has the files of the unix VFS. */
 static int is_litefoot(void *address) {
     Dl_info of_address, of_entry;
@@ -165,6 +186,7 @@ static void wrap(const sqlite3_io_methods *table) {
         methods->xTruncate = suite_truncate;
         methods->xFileSize = suite_size;
         methods->xCheckReservedLock = suite_reserved;
+        if (methods->iVersion >= 3) methods->xFetch = suite_fetch;
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -193,6 +215,25 @@ static int suite_access(sqlite3_vfs *vfs, const char *name, int flags, int *answ
     return real_access(vfs, name, flags, answer);
 }
 
+/*
+** The system's calls that the tests replace are those of the unix VFS. litefoot's are its own: what a test makes fail
+** here reaches the unix VFS only, and what it asks is answered by that.
+*/
+static int suite_set_call(sqlite3_vfs *vfs, const char *name, sqlite3_syscall_ptr call) {
+    (void)vfs;
+    return unix_vfs->xSetSystemCall(unix_vfs, name, call);
+}
+
+static sqlite3_syscall_ptr suite_get_call(sqlite3_vfs *vfs, const char *name) {
+    (void)vfs;
+    return unix_vfs->xGetSystemCall(unix_vfs, name);
+}
+
+static const char *suite_next_call(sqlite3_vfs *vfs, const char *name) {
+    (void)vfs;
+    return unix_vfs->xNextSystemCall(unix_vfs, name);
+}
+
 static int load(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
     return entry(db, message, api);
 }
@@ -218,13 +259,17 @@ int litefoot_suite_init(const char *unused) {
     sqlite3_close(db);
     sqlite3_cancel_auto_extension((void (*)(void))load);
     sqlite3_vfs *vfs = sqlite3_vfs_find("litefoot");
-    if (code == SQLITE_OK && vfs && vfs->xOpen != suite_open) {
+    if (code == SQLITE_OK && vfs && vfs->xOpen != suite_open && &sqlite3_io_error_pending) {
         real_open = vfs->xOpen;
         real_delete = vfs->xDelete;
         real_access = vfs->xAccess;
         vfs->xOpen = suite_open;
         vfs->xDelete = suite_delete;
         vfs->xAccess = suite_access;
+        unix_vfs = sqlite3_vfs_find("unix");
+        vfs->xSetSystemCall = suite_set_call;
+        vfs->xGetSystemCall = suite_get_call;
+        vfs->xNextSystemCall = suite_next_call;
     }
     return code;
 }

@@ -1,11 +1,92 @@
-//! SQLite's own tests of many processes (`mptest`) and many threads (`threadtest3`).
+//! SQLite's own tests of many threads (`threadtest3`) and of many processes (`mptest`), on both sides.
+//!
+//! A database on litefoot has one owner, so the processes of `mptest` run with `shared=1`: what it shows is that litefoot
+//! is in nobody's way there.
 
 use super::build::Cache;
+use super::result::End;
+use super::room::{Room, Side};
 use crate::Result;
 use crate::process::Tally;
 use std::path::Path;
+use std::time::Duration;
+
+/// The tests of threads that take less than a minute each.
+const THREADS: [&str; 15] = [
+    "walthread1",
+    "walthread2",
+    "walthread3",
+    "walthread4",
+    "walthread5",
+    "cgt_pager_1",
+    "dynamic_triggers",
+    "checkpoint_starvation_1",
+    "checkpoint_starvation_2",
+    "create_drop_index_1",
+    "lookaside1",
+    "vacuum1",
+    "stress1",
+    "stress2",
+    "shared1",
+];
+
+/// The scripts of processes, with the journal modes that SQLite runs them in.
+const PROCESSES: [(&str, &str); 6] = [
+    ("crash01", "DELETE"),
+    ("multiwrite01", "WAL"),
+    ("crash01", "WAL"),
+    ("multiwrite01", "PERSIST"),
+    ("crash01", "PERSIST"),
+    ("multiwrite01", "TRUNCATE"),
+];
 
 /// Runs one of them on both sides.
-pub fn check(_cache: &Cache, _source: &Path, _library: &Path, program: &str) -> Result<Tally> {
-    Err(format!("{program}: not yet"))
+pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Result<Tally> {
+    cache.build_program(source, program)?;
+    let room = Room::new(cache, source, library)?;
+    let mut tally = Tally::default();
+    let runs: Vec<Vec<String>> = match program {
+        "threadtest3" => THREADS.iter().map(|name| vec![(*name).to_owned()]).collect(),
+        _ => PROCESSES.iter().map(|(script, mode)| processes(&room, script, mode)).collect(),
+    };
+    for arguments in runs {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut verdicts = Vec::new();
+        for side in [Side::Stock, Side::Litefoot] {
+            let options = if program == "mptester" { Some("shared=1") } else { None };
+            let limit = Duration::from_secs(300);
+            let outcome = room.run_with(side, program, program, &arguments, limit, options)?;
+            verdicts.push((verdict(outcome.end, &outcome.output), outcome));
+        }
+        let [(stock, _), (litefoot, outcome)] = &verdicts[..] else { continue };
+        println!("{program} {}: stock {stock}, litefoot {litefoot}", arguments.last().unwrap_or(&""));
+        if litefoot == "ok" || litefoot == stock {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+            println!("{}", outcome.output);
+        }
+    }
+    Ok(tally)
+}
+
+fn processes(room: &Room, script: &str, mode: &str) -> Vec<String> {
+    let script = room.source(&format!("mptest/{script}.test")).to_string_lossy().into_owned();
+    ["mptest.db", &script, "--repeat", "5", "--journalmode", mode].map(str::to_owned).to_vec()
+}
+
+/// `threadtest3` counts its errors; `mptest` ends with a summary of its own.
+fn verdict(end: End, output: &str) -> String {
+    if end != End::Done {
+        return format!("{end:?}");
+    }
+    let total = output.lines().rev().find_map(|line| {
+        let (errors, _) = line.trim_start_matches("Summary: ").split_once(" errors out of ")?;
+        errors.parse::<u64>().ok()
+    });
+    match total {
+        Some(0) => "ok".to_owned(),
+        Some(errors) => format!("{errors} errors"),
+        None => "no summary".to_owned(),
+    }
 }

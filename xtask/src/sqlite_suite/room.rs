@@ -48,7 +48,7 @@ impl Room {
         let as_nobody = super::build::said(Command::new("id").arg("-u"))? == "0";
         let room = Room { root, as_nobody };
         make(&room.root)?;
-        for directory in ["test", "ext", "src"] {
+        for directory in ["test", "ext", "src", "mptest"] {
             copy_tree(&source.join(directory), &room.root.join("source").join(directory))?;
         }
         for file in fs::read_dir(cache.programs()).map_err(|error| error.to_string())?.flatten() {
@@ -86,6 +86,19 @@ impl Room {
         arguments: &[&str],
         limit: Duration,
     ) -> Result<Outcome> {
+        self.run_with(side, name, program, arguments, limit, None)
+    }
+
+    /// The same, with options for litefoot.
+    pub fn run_with(
+        &self,
+        side: Side,
+        name: &str,
+        program: &str,
+        arguments: &[&str],
+        limit: Duration,
+        options: Option<&str>,
+    ) -> Result<Outcome> {
         let directory = self.root.join(side.name()).join(name);
         let _ = fs::remove_dir_all(&directory);
         make(&directory)?;
@@ -104,6 +117,9 @@ impl Room {
             Side::Stock => command.env_remove("LITEFOOT_SUITE_LIBRARY"),
             Side::Litefoot => command.env("LITEFOOT_SUITE_LIBRARY", self.library()),
         };
+        if let Some(options) = options {
+            command.env("LITEFOOT_OPTIONS", options);
+        }
         let begun = Instant::now();
         let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
         let status = status.map_err(|error| format!("timeout cannot be started: {error}"))?;

@@ -142,7 +142,7 @@ impl Vfs {
             return match opened {
                 // The system's refusals are told in SQLite's own words, as an application expects them.
                 Err(Error::Device(error)) => Err(explain(error)),
-                Err(Error::LeftToPlatform) => Err(Error::LeftToPlatform),
+                Err(error @ (Error::LeftToPlatform | Error::NoMemory)) => Err(error),
                 Err(reason) => {
                     crate::notice::tell(&reason);
                     Ok(Opened::new(RefusedFile::new(reason), flags))
