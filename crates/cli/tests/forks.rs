@@ -46,6 +46,55 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     }
 }
 
+/// What a scenario says, which tells the user nothing.
+fn said_quietly(name: &str, mode: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let output = scenario(directory.path(), name, mode);
+    assert_eq!(stderr_of(&output), "", "{mode}");
+    stdout_of(output, mode)
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn children_use_the_database_of_an_idle_parent() {
+    for mode in MODES {
+        let said = said_quietly("idle_parent", mode);
+        assert_eq!(said, "1 1\n[0, 0, 0]\n31 31\n32 32\n[0, 0, 0]\n62 62\n63 63\n(63, 'ok')\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn children_go_on_with_connections_that_are_in_no_transaction() {
+    for mode in MODES {
+        assert_eq!(said_quietly("inherited", mode), "50 50\n[0, 0, 0]\n96 (96, 'ok')\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_child_that_is_killed_takes_nothing_along_that_was_safe() {
+    for mode in MODES {
+        assert_eq!(said_quietly("killed", mode), "0 ok\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn closing_what_was_inherited_changes_nothing_of_the_parents() {
+    for mode in MODES {
+        assert_eq!(said_quietly("closed_in_child", mode), "[0, 0]\nTrue\nTrue (1, 'ok')\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_child_goes_on_where_its_parent_has_gone() {
+    for mode in MODES {
+        assert_eq!(said_quietly("a_daemon", mode), "(2, 'ok')\n", "{mode}");
+    }
+}
+
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn who_has_a_database_is_told_once_to_the_user_of_another_program() {

@@ -101,4 +101,107 @@ def busy_parent():
     print(hung)
 
 
+def put(db, name, rows):
+    """Commits rows one by one; each is seen, and so is everything that was committed before it by anybody."""
+    seen = 0
+    for row in range(rows):
+        db.execute("INSERT INTO t VALUES(?)", (f"{name}-{row}",))
+        now = count(db)
+        assert now > seen, (name, now, seen)
+        seen = now
+        own = db.execute("SELECT count(*) FROM t WHERE a LIKE ?", (f"{name}-%",)).fetchone()[0]
+        assert own == row + 1, (name, row, own)
+
+
+def idle_parent():
+    """The parent keeps connections open and is idle; its children open the database, and close it."""
+    other = connect()
+    db.execute("INSERT INTO t VALUES('parent')")
+    print(count(db), count(other))
+    for turn in range(2):
+        def run(name):
+            own = connect()
+            put(own, name, 10)
+            own.close()
+
+        print(wait(*[child(lambda: run(f"{turn}{number}")) for number in range(3)]))
+        # Both have read before: nothing of that counts any more.
+        print(count(other), count(db))
+        other.execute("INSERT INTO t VALUES('other')")
+        print(count(db), count(other))
+    db.close()
+    print(check(other))
+
+
+def inherited():
+    """Children go on with the connections that they have inherited, all at the same time, and so does the parent."""
+    other = connect()
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO t VALUES(?)", [("x" * 900,)] * 50)
+    db.execute("COMMIT")
+    print(count(db), count(other))
+
+    def run(name):
+        db.execute("PRAGMA synchronous=NORMAL")
+        put(db, name + "a", 6)
+        put(other, name + "b", 6)
+        db.close()
+        other.close()
+
+    children = [child(lambda: run(f"{number}")) for number in range(3)]
+    put(db, "parent", 10)
+    print(wait(*children))
+    print(count(other), check(db))
+
+
+def killed():
+    """Children are killed in the middle of transactions; what they were told is safe is there."""
+    acknowledged = 0
+    for turn in range(6):
+        read, write = os.pipe()
+
+        def run():
+            own = connect() if turn % 2 else db
+            for row in range(turn):
+                own.execute("INSERT INTO t VALUES(?)", (f"{turn}-{row}",))
+                os.write(write, b"x")
+            own.execute("BEGIN IMMEDIATE")
+            own.execute("INSERT INTO t VALUES('lost')")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        status = wait(child(run))[0]
+        os.close(write)
+        acknowledged += len(os.read(read, 100))
+        os.close(read)
+        assert os.WTERMSIG(status) == signal.SIGKILL, status
+        assert count(db) == acknowledged, (count(db), acknowledged)
+        db.execute("INSERT INTO t VALUES('parent')")
+        acknowledged += 1
+    print(db.execute("SELECT count(*) FROM t WHERE a = 'lost'").fetchone()[0], check(db)[1])
+
+
+def closed_in_child():
+    """A child closes what it has inherited, or ends without: nothing of the parent's changes."""
+    db.execute("INSERT INTO t VALUES(1)")
+    before = sorted((name, open(name, "rb").read()) for name in os.listdir("."))
+    print(wait(child(db.close), child(lambda: None)))
+    print(before == sorted((name, open(name, "rb").read()) for name in os.listdir(".")))
+    stock = os.popen("env -u LD_PRELOAD sqlite3 app.db 'SELECT count(*) FROM t' 2>&1").read()
+    print("locked" in stock, check(db))
+
+
+def a_daemon():
+    """The parent goes without a word; the child goes on with its connection."""
+    db.execute("INSERT INTO t VALUES(1)")
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.read(read, 1)
+        db.execute("INSERT INTO t VALUES(2)")
+        print(check(db), flush=True)
+        os._exit(0)
+    os.close(read)
+    os.write(write, b"x")
+    os._exit(0)
+
+
 globals()[scenario]()

@@ -85,8 +85,46 @@ impl FileObject {
         self.handle.database()
     }
 
+    /// In a forked child: goes on with an inherited connection that is in no transaction.
+    #[cold]
+    fn come_back(&mut self) -> Result<()> {
+        let new = match &self.handle {
+            AnyHandle::Main(main) => AnyHandle::Main(Box::new(main.in_this_process(&self.vfs)?)),
+            AnyHandle::Other(other) => match other.in_this_process() {
+                Some(new) => AnyHandle::Other(new),
+                None => return self.refuse_inherited().map(drop),
+            },
+        };
+        // What is the parent's is left as it is.
+        std::mem::forget(std::mem::replace(&mut self.handle, new));
+        std::mem::forget(self.watched.take());
+        self.generation = fork::generation();
+        Ok(())
+    }
+
+    /// A log comes back behind the main file of its connection, and not by itself.
+    #[cold]
+    fn follow_main(&mut self) -> Result<()> {
+        if self.handle.main().is_some() { self.refuse_inherited().map(drop) } else { self.come_back() }
+    }
+
+    /// The same before a call that begins a transaction.
+    fn begin(&mut self, is_begin: bool) -> Result<()> {
+        if is_begin && self.is_inherited() && self.handle.main().is_some() {
+            self.come_back()
+        } else {
+            Ok(())
+        }
+    }
+
     #[cold]
     fn refuse_inherited(&self) -> Result<c_int> {
+        // Between transactions SQLite asks for it when it closes the file, and goes on without what it would do then.
+        if let AnyHandle::Main(main) = &self.handle
+            && main.is_idle()
+        {
+            return Err(Error::Busy);
+        }
         let path = self.handle.database().map(|database| database.path().to_owned());
         Err(Error::Forked { path: path.unwrap_or_default() })
     }
@@ -212,7 +250,10 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
     let object = unsafe { &mut *file.cast::<FileObject>() };
     let api = object.api;
     if object.is_inherited() {
-        return guard_code(api, || object.refuse_inherited());
+        let code = guard(api, || object.follow_main());
+        if code != SQLITE_OK {
+            return code;
+        }
     }
     let result = caught(|| call(&mut *object));
     if let Err(Error::Panic(text)) = &result {
@@ -221,7 +262,24 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
     answer(api, result)
 }
 
-/// The same for what must not fail: in a forked child there is nothing to be done for a file of the parent's.
+/// Before a call that may begin a transaction: lets an inherited connection come back.
+///
+/// # Safety
+/// As for [`with`].
+unsafe fn begin(file: *mut Sqlite3File, is_begin: bool) -> std::result::Result<(), c_int> {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    if object.generation == fork::generation() {
+        return Ok(());
+    }
+    let api = object.api;
+    match guard(api, || object.begin(is_begin)) {
+        SQLITE_OK => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// The same as [`with`] for what must not fail: in a forked child there is nothing to be done for a file of the parent's.
 ///
 /// # Safety
 /// As for [`with`].
@@ -300,7 +358,12 @@ fn level(lock: c_int) -> Level {
 
 unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file is ours.
-    unsafe { with(file, |object| object.handle.lock(level(to)).map(|()| SQLITE_OK)) }
+    unsafe {
+        if let Err(code) = begin(file, to == SQLITE_LOCK_SHARED) {
+            return code;
+        }
+        with(file, |object| object.handle.lock(level(to)).map(|()| SQLITE_OK))
+    }
 }
 
 unsafe extern "C" fn unlock(file: *mut Sqlite3File, to: c_int) -> c_int {
@@ -321,7 +384,10 @@ unsafe extern "C" fn check_reserved_lock(file: *mut Sqlite3File, reserved: *mut 
 unsafe extern "C" fn file_control(file: *mut Sqlite3File, operation: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: the file is ours; the argument has the type that the operation defines (sqlite3.h).
     unsafe {
-        if (*file.cast::<FileObject>()).is_inherited() {
+        // A setting is one of the connection that will go on here.
+        if begin(file, operation == SQLITE_FCNTL_PRAGMA).is_err()
+            || (*file.cast::<FileObject>()).is_inherited()
+        {
             return SQLITE_NOTFOUND;
         }
         with(file, |object| control(object, operation, argument))
@@ -432,6 +498,9 @@ unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int
     unsafe {
         if flags & SQLITE_SHM_LOCK != 0 {
             let exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
+            if let Err(code) = begin(file, true) {
+                return code;
+            }
             with(file, |object| object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK))
         } else {
             with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK))

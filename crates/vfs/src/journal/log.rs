@@ -578,7 +578,7 @@ fn write_in_place(
 }
 
 /// Whether the newest page 1 says that the database is in WAL mode.
-pub(super) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
+pub(crate) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
     let mut version = [0];
     if !redo.read_page(1, READ_VERSION, &mut version)? {
         database.data().read_at(&mut version, READ_VERSION as u64)?;

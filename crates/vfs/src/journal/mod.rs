@@ -41,5 +41,5 @@ mod place;
 
 pub(crate) use batch::Batcher;
 pub(crate) use file::{Journal, JournalFile};
-pub(crate) use log::{AtomicLog, copy_in_place};
+pub(crate) use log::{AtomicLog, copy_in_place, is_wal_mode};
 pub(crate) use place::is_in_use;

@@ -36,6 +36,11 @@ impl Background {
         waits
     }
 
+    /// Whether there is one.
+    pub fn is_running(&self) -> bool {
+        *self.running.lock()
+    }
+
     fn end(&self) {
         *self.running.lock() = false;
         self.idle.notify_all();

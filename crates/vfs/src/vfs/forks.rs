@@ -13,6 +13,7 @@
 //! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`PATIENCE`]: also where it comes
 //!    from a signal handler, or from inside of SQLite.
 
+use super::family;
 use crate::abi::Sqlite3Mutex;
 use crate::abi::api::Api;
 use crate::abi::codes::SQLITE_OK;
@@ -120,6 +121,7 @@ fn this_thread() -> usize {
 
 /// Notices forks from now on.
 pub(crate) fn watch() {
+    family::found();
     fork::watch(Hooks { before, in_parent, in_child });
 }
 
@@ -135,12 +137,14 @@ extern "C" fn before() {
 extern "C" fn in_parent() {
     give_mutexes_back();
     FORKING.fetch_sub(1, Ordering::SeqCst);
+    family::forked_in_parent();
 }
 
 extern "C" fn in_child() {
     give_mutexes_back();
     IN_SQLITE.store(0, Ordering::SeqCst);
     FORKING.store(0, Ordering::SeqCst);
+    family::forked_in_child();
 }
 
 /// The calling thread is in SQLite's code while this is there.

@@ -106,6 +106,10 @@ pub trait Handle: Send {
     fn database(&self) -> Option<&Arc<Database>> {
         None
     }
+    /// In a forked child: a handle of this process's own in its place, once the main file of the connection has one.
+    fn in_this_process(&self) -> Option<Box<dyn Handle>> {
+        None
+    }
     /// Why the open was refused, where it was.
     fn refusal(&self) -> Option<&Error> {
         None

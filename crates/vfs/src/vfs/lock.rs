@@ -45,7 +45,7 @@ impl Level {
 /// How far one handle has locked the database; in a cache line, or two, of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Seat(AtomicU8);
+pub struct Seat(AtomicU8, AtomicBool);
 
 impl Seat {
     /// What its handle holds.
@@ -64,6 +64,20 @@ impl Seat {
     #[inline]
     pub fn only_reads(&self) -> bool {
         self.0.load(Ordering::Relaxed) == Level::Shared as u8
+    }
+
+    /// Says whether the transactions of its handle are told by slots of the wal-index. It then keeps SHARED between them.
+    pub fn set_by_slots(&self, by_slots: bool) {
+        self.1.store(by_slots, Ordering::SeqCst);
+    }
+
+    /// Whether its handle is in no transaction, as far as the seat says.
+    pub fn is_idle(&self) -> bool {
+        match self.level() {
+            Level::None => true,
+            Level::Shared => self.1.load(Ordering::SeqCst),
+            _ => false,
+        }
     }
 
     #[inline]
@@ -157,6 +171,13 @@ impl LockTable {
         (strongest(&door.seats, None) == Level::None).then(then)
     }
 
+    /// Calls `then` if no handle is in a transaction, as far as the seats say; nobody gets a lock until it is done.
+    pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        let door = Door { table: self, seats: self.seats.lock() };
+        self.closed.store(true, Ordering::SeqCst);
+        door.seats.iter().all(|seat| seat.is_idle()).then(then)
+    }
+
     /// Whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
         strongest(&self.seats.lock(), None) >= Level::Reserved
@@ -232,6 +253,21 @@ mod tests {
         assert!(table.lock(&two, Exclusive));
         table.unlock(&two, Shared);
         assert!(table.lock(&three, Shared) && !table.is_reserved());
+    }
+
+    #[test]
+    fn who_reads_by_slots_is_idle_between_transactions() {
+        let table = LockTable::default();
+        let [one, two] = [table.sit(), table.sit()];
+        assert!(table.lock(&one, Shared));
+        assert_eq!(table.while_idle(|| ()), Option::None);
+        one.set_by_slots(true);
+        assert_eq!(table.while_idle(|| table.closed.load(Ordering::SeqCst)), Some(true));
+        assert!(table.lock(&two, Shared));
+        assert_eq!(table.while_idle(|| ()), Option::None);
+        table.unlock(&two, None);
+        assert!(table.lock(&one, Reserved));
+        assert_eq!(table.while_idle(|| ()), Option::None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A handle on a main database file.
 
+use super::Vfs;
 use super::background;
 use super::database::Database;
 use super::forks::outside;
@@ -81,6 +82,49 @@ impl MainFile {
             settled: 0,
             wal: (0, Weak::new()),
         }
+    }
+
+    /// In a forked child: a handle of this process's own in place of this inherited one, whose connection is in no
+    /// transaction. SQLite goes on as if another process had written meanwhile.
+    pub fn in_this_process(&self, vfs: &Vfs) -> Result<MainFile> {
+        if !self.is_idle() {
+            return Err(Error::Forked { path: self.database.path().to_owned() });
+        }
+        let database = vfs.open_again(&self.database)?;
+        if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
+            return Err(Error::Forked { path: self.database.path().to_owned() });
+        }
+        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite);
+        new.persist_wal = self.persist_wal;
+        let unsafe_commits = self.session.unsafe_commits.load(Ordering::Relaxed);
+        new.session.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
+        if self.uses_shm {
+            new.database.shm().join_again();
+            new.uses_shm = true;
+            if let Err(error) = new.read_by_slots(vfs) {
+                Box::new(new).close()?;
+                return Err(error);
+            }
+        }
+        let _ = self.session.successor.set(new.session.clone());
+        Ok(new)
+    }
+
+    /// Whether its connection is in no transaction, and SQLite has no page.
+    pub fn is_idle(&self) -> bool {
+        !self.session.internal
+            && !self.batcher.holds()
+            && !self.view.is_mapped()
+            && self.session.seat.is_idle()
+            && self.slots.is_empty()
+    }
+
+    /// Has what a connection in WAL mode has between its transactions.
+    fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
+        let spill = vfs.provide_spill(&self.database);
+        self.database.lock(&self.session.seat, Level::Shared)?;
+        self.session.seat.set_by_slots(true);
+        self.database.wal_or_open(spill).map(drop)
     }
 
     /// The log, if a connection has used it.
@@ -198,6 +242,22 @@ impl MainFile {
         let begins_anew =
             self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
         if begins_anew { (READ_SLOTS, count + 1) } else { (first, count) }
+    }
+
+    /// Takes slots while this process owns the database; `false` where somebody is in the way.
+    #[inline]
+    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
+        loop {
+            self.database.own()?;
+            if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
+                return Ok(false);
+            }
+            if self.database.is_owned() {
+                return Ok(true);
+            }
+            // It was given to another process meanwhile.
+            self.database.shm().unlock(&mut self.slots, first, count);
+        }
     }
 
     /// Whether a slot of the wal-index may be taken now.
@@ -427,6 +487,7 @@ impl Handle for MainFile {
             let wal = self.wal();
             self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(&self.database)))?;
             self.uses_shm = true;
+            self.session.seat.set_by_slots(true);
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }
@@ -441,11 +502,11 @@ impl Handle for MainFile {
         }
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
-        let mut is_locked = self.database.shm().lock(&mut self.slots, first, count, exclusive);
+        let mut is_locked = self.take_slots(first, count, exclusive)?;
         if !is_locked && first == WRITE_SLOT && exclusive && !self.session.internal {
             // Our own checkpoint may have been faster: since the writer was admitted.
             self.database.await_background();
-            is_locked = self.database.shm().lock(&mut self.slots, first, count, exclusive);
+            is_locked = self.take_slots(first, count, exclusive)?;
         }
         if !is_locked {
             // That a mark of readers cannot be moved is common, and SQLite uses another.
@@ -464,6 +525,7 @@ impl Handle for MainFile {
     }
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
+        self.database.shm().index_made(&self.slots);
         if first == WRITE_SLOT && !self.session.internal {
             // In a forked child the transaction is the parent's, and so is what it has written ahead.
             if let Some(wal) = self.wal().filter(|_| self.database.is_of_this_process()) {
@@ -472,6 +534,7 @@ impl Handle for MainFile {
             }
             self.database.shm().unlock(&mut self.slots, first, count);
             self.database.writers().leave(self.id);
+            self.database.may_give_turn();
             return Ok(());
         }
         if first == CHECKPOINT_SLOT {
@@ -480,6 +543,7 @@ impl Handle for MainFile {
         self.view.rest(&self.database);
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
+        self.database.may_give_turn();
         Ok(())
     }
 
@@ -491,6 +555,7 @@ impl Handle for MainFile {
         if self.uses_shm {
             self.database.shm().leave(&mut self.slots);
             self.uses_shm = false;
+            self.session.seat.set_by_slots(false);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@
 pub(crate) mod background;
 mod beside;
 pub mod database;
+mod family;
 pub(crate) mod forks;
 pub(crate) mod handle;
 mod kept;
@@ -44,6 +45,7 @@ use crate::journal::JournalFile;
 use crate::memory::MemoryFile;
 use crate::options::Options;
 use crate::parameters;
+use crate::spill::MakeSpill;
 use crate::wal::{Wal, WalFile};
 use database::{Database, DatabaseSetup, Host};
 use handle::{AnyHandle, Handle};
@@ -289,6 +291,45 @@ impl Vfs {
         Ok(())
     }
 
+    /// In a forked child: the database of an inherited connection, opened by this process.
+    pub(crate) fn open_again(&self, parents: &Database) -> Result<Arc<Database>> {
+        let mode = if parents.writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        let file = self.medium.open(parents.path(), FileKind::Database, mode)?;
+        let id = parents.file().id();
+        if file.id() != id {
+            return Err(Error::Refused(format!(
+                "{}: this connection was opened before fork(), and another file has taken the place of the database since; \
+                 open it again",
+                parents.path().display()
+            )));
+        }
+        Ok(self.databases.get_or_insert(id, || {
+            Database::new(DatabaseSetup {
+                host: parents.host(),
+                medium: self.medium.clone(),
+                file,
+                path: parents.path().to_owned(),
+                options: parents.options().clone(),
+                writable: parents.writable(),
+                holds_back: !self.pass_through,
+                pooled: !self.pass_through,
+                created: false,
+            })
+        }))
+    }
+
+    /// Where a log of the database that is opened again has its spill from.
+    pub(crate) fn provide_spill(&self, database: &Database) -> MakeSpill {
+        let files = self.temporary_files_of(database);
+        let spill = move || -> MakeSpill {
+            let files = files.clone();
+            Box::new(move || files.open())
+        };
+        let made = spill();
+        database.set_spill_source(Box::new(spill));
+        made
+    }
+
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
     fn wal_of(&self, database: &Arc<Database>) -> Result<Option<Arc<Wal>>> {
         if self.pass_through || !database.writable() {
@@ -301,8 +342,8 @@ impl Vfs {
                 format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
             return Err(Error::Refused(what));
         }
-        let spill = self.temporary_files_of(database);
-        database.wal_or_open(Box::new(move || spill.open())).map(Some)
+        let spill = self.provide_spill(database);
+        database.wal_or_open(spill).map(Some)
     }
 
     fn open_companion(&self, path: &Path, flags: c_int, database: Option<Arc<Database>>) -> Result<Opened> {

@@ -6,11 +6,11 @@
 //! in the file. A file that cannot be written is locked shared: others may read it, too.
 //!
 //! The lock is taken with the first SHARED lock of a connection, not at open, so that SQLite's busy
-//! handler applies, and kept until the last handle of the process is closed.
+//! handler applies, and kept until the last handle of the process is closed, or until a related process asks for the
+//! database and nobody here is in a transaction (`family.rs`).
 //!
 //! `fork()`: the child inherits descriptors and memory, but it is not the owner. Each database remembers
-//! in which generation of forks it was opened; in a child all inherited databases refuse to work, and the
-//! child must open its own (and finds the database locked while the parent has it).
+//! in which generation of forks it was opened; what a child has inherited is the parent's, and refuses to work.
 
 use crate::error::{Error, Result};
 use crate::notice;
@@ -22,13 +22,18 @@ pub const LOCK_OFFSET: u64 = 0x4000_0000;
 /// PENDING, RESERVED and the 510 SHARED bytes.
 pub const LOCK_BYTES: u64 = 512;
 
+/// Takes the lock that makes this process the owner, if nobody is in the way.
+pub fn try_acquire(file: &dyn File, writable: bool) -> Result<bool> {
+    let lock = if writable { RangeLock::Exclusive } else { RangeLock::Shared };
+    Ok(file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)?)
+}
+
 /// Takes the lock that makes this process the owner.
 ///
 /// # Errors
 /// [`Error::Owned`] when another process is in the way.
 pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
-    let lock = if writable { RangeLock::Exclusive } else { RangeLock::Shared };
-    if file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)? {
+    if try_acquire(file, writable)? {
         return Ok(());
     }
     // An application may ask again and again.

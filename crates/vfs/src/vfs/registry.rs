@@ -75,6 +75,11 @@ impl Registry {
         }
         open.databases.retain(|_, database| database.strong_count() > 0);
         let database = Arc::new(create());
+        database.set_shared();
+        if let Some(parents) = open.inherited.get(&id).and_then(Weak::upgrade) {
+            database.shm().adopt(parents.shm());
+            std::mem::forget(parents);
+        }
         open.databases.insert(id, Arc::downgrade(&database));
         beside::note_opened();
         database

@@ -29,6 +29,8 @@ pub struct Session {
     pub internal: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
+    /// What has taken its place in a forked child.
+    pub successor: OnceLock<Arc<Session>>,
     /// What the connection's statements are watched with.
     capture: OnceLock<Arc<Capture>>,
     /// The transaction that was queued and that the commit waits for: its number, and whether until it is
@@ -45,6 +47,7 @@ impl Session {
             id,
             internal,
             unsafe_commits: AtomicBool::new(false),
+            successor: OnceLock::new(),
             capture: OnceLock::new(),
             waiting: Mutex::new(None),
             completed: Mutex::new(None),

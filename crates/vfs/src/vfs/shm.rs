@@ -17,13 +17,21 @@ use litefoot_engine::sync::{Mutex, MutexGuard};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
 const REGIONS: usize = 4096;
 
 /// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
 const REGION_ALIGNMENT: usize = 64;
+
+/// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12,
+/// and what belongs to checkpoints. Of a copy: the version, the counter of changes, and the sum of all before it.
+const HEADER_WORDS: usize = 34;
+const COPY_WORDS: usize = 12;
+const VERSION_WORD: usize = 0;
+const CHANGE_WORD: usize = 2;
+const SUM_WORD: usize = 10;
 
 /// Slots of the wal-index (SQLite's `wal.c`).
 pub(super) const WRITE_SLOT: usize = 0;
@@ -43,6 +51,11 @@ pub struct HeldSlots {
 struct Sharer(AtomicU8);
 
 impl HeldSlots {
+    /// Whether its holder has none.
+    pub fn is_empty(&self) -> bool {
+        self.exclusive == 0 && self.shared() == 0
+    }
+
     /// Whether its holder reads: it holds one of the slots of readers.
     pub fn reads(&self) -> bool {
         self.shared() >> READ_SLOTS != 0
@@ -67,6 +80,10 @@ pub struct SharedMemory {
     exclusive: AtomicU8,
     /// Slots that somebody has ever shared.
     sharable: AtomicU8,
+    /// Whether the next index that is made must differ from all before.
+    renewed: AtomicBool,
+    /// Where the memory is whose regions it has taken, in a forked child.
+    adopted: AtomicUsize,
     /// Barriers of those who had a slot exclusively.
     barriers: AtomicU64,
     state: Mutex<State>,
@@ -82,6 +99,8 @@ struct State {
 struct Region {
     memory: NonNull<u8>,
     layout: Layout,
+    /// Whether it was the parent's, in a forked child: connections there know its address, so it is never freed.
+    inherited: bool,
 }
 
 // SAFETY: the memory is owned by the region and only ever handed out as a raw pointer; SQLite
@@ -94,14 +113,33 @@ impl Region {
             Layout::from_size_align(bytes, REGION_ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the layout has a size that is not zero.
         let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Region { memory, layout })
+        Some(Region { memory, layout, inherited: false })
+    }
+}
+
+impl Region {
+    /// Makes it zeros. Nobody uses it.
+    fn clear(&self) {
+        // SAFETY: it has as many bytes.
+        unsafe { self.memory.as_ptr().write_bytes(0, self.layout.size()) };
+    }
+
+    /// A word of 32 bits.
+    ///
+    /// # Safety
+    /// The region is longer.
+    unsafe fn word(&self, number: usize) -> &AtomicU32 {
+        // SAFETY: by contract; a region is aligned, and lives as long as `self`.
+        unsafe { &*self.memory.as_ptr().cast::<AtomicU32>().add(number) }
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed once.
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+        if !self.inherited {
+            // SAFETY: allocated in `new` with this layout, freed once.
+            unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+        }
     }
 }
 
@@ -139,8 +177,107 @@ impl SharedMemory {
         let mut state = self.state();
         state.users = state.users.saturating_sub(1);
         if state.users == 0 {
-            state.regions.clear();
+            state.regions.retain(|region| region.inherited);
+            state.regions.iter().for_each(Region::clear);
         }
+    }
+
+    /// In a forked child, for a database that is opened anew: takes the regions of the parent's, as this process has them,
+    /// since inherited connections know their addresses. Nobody uses this memory yet. Where the parent was about to change
+    /// them it has none.
+    pub fn adopt(&self, parents: &SharedMemory) {
+        let Some(theirs) = parents.state.try_lock() else { return };
+        let copy = |region: &Region| Region { inherited: true, ..*region };
+        self.state().regions = theirs.regions.iter().map(copy).collect();
+        self.adopted.store(std::ptr::from_ref(parents).addr(), Ordering::Release);
+        self.renew();
+    }
+
+    /// Whether it has the regions of the parent's.
+    pub fn has_adopted(&self, parents: &SharedMemory) -> bool {
+        self.adopted.load(Ordering::Acquire) == std::ptr::from_ref(parents).addr()
+    }
+
+    /// A handle uses it already.
+    pub fn join_again(&self) {
+        self.state().users += 1;
+    }
+
+    /// In a forked child: leaves the parent's regions where they are.
+    pub fn forget(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.state.get_mut().regions));
+    }
+
+    /// Whether a handle uses the memory.
+    pub fn is_used(&self) -> bool {
+        self.state().users > 0
+    }
+
+    /// Calls `then` if nobody has a slot; nobody gets one until it is done.
+    pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        struct Free<'a>(&'a SharedMemory);
+        impl Drop for Free<'_> {
+            fn drop(&mut self) {
+                let _state = self.0.state();
+                self.0.exclusive.store(0, Ordering::SeqCst);
+            }
+        }
+        let state = self.state();
+        if self.exclusive.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        self.exclusive.store(u8::MAX, Ordering::SeqCst);
+        let is_shared = state.sharers.iter().any(|sharer| sharer.0.load(Ordering::SeqCst) != 0);
+        drop(state);
+        let _free = Free(self);
+        (!is_shared).then(then)
+    }
+
+    /// The log may change: its index is void, and whoever reads next makes another. Nobody has a slot.
+    pub fn renew(&self) {
+        let state = self.state();
+        if let Some(first) = state.regions.first() {
+            for word in 0..HEADER_WORDS {
+                // SAFETY: a region is far larger; SQLite accesses these words under slots, which nobody has.
+                unsafe { first.word(word) }.store(0, Ordering::SeqCst);
+            }
+        }
+        self.renewed.store(true, Ordering::SeqCst);
+    }
+
+    /// A handle gives up the slot of the writer, under which an index is made. If that is the first one since
+    /// [`SharedMemory::renew`], it is made different from all earlier ones: two that are equal say that nothing has changed,
+    /// and a log that was emptied meanwhile would look like the empty one before.
+    pub fn index_made(&self, held: &HeldSlots) {
+        if held.exclusive & 1 << WRITE_SLOT == 0 || !self.renewed.load(Ordering::Relaxed) {
+            return;
+        }
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let state = self.state();
+        let Some(first) = state.regions.first() else { return };
+        // SAFETY: as above; whoever reads the header meanwhile finds its two copies different, or the sum wrong, and waits for
+        // the slot of the writer.
+        unsafe {
+            let mut header: [u32; COPY_WORDS] =
+                std::array::from_fn(|word| first.word(word).load(Ordering::SeqCst));
+            if header[VERSION_WORD] == 0 {
+                return;
+            }
+            header[CHANGE_WORD] =
+                header[CHANGE_WORD].wrapping_add(u32::MAX / 2 + NUMBER.fetch_add(1, Ordering::Relaxed));
+            let (mut one, mut two) = (0_u32, 0_u32);
+            for pair in header[..SUM_WORD].chunks_exact(2) {
+                one = one.wrapping_add(pair[0]).wrapping_add(two);
+                two = two.wrapping_add(pair[1]).wrapping_add(one);
+            }
+            (header[SUM_WORD], header[SUM_WORD + 1]) = (one, two);
+            for copy in [COPY_WORDS, 0] {
+                for (word, value) in header.iter().enumerate() {
+                    first.word(copy + word).store(*value, Ordering::SeqCst);
+                }
+            }
+        }
+        self.renewed.store(false, Ordering::Relaxed);
     }
 
     /// The region of that number: `Ok(None)` where it does not exist and `extend` is not set, `Err` when
@@ -270,6 +407,43 @@ mod tests {
         assert!(memory.lock(&mut b, 1, 1, true));
         memory.give_up(&mut b);
         assert!(memory.lock(&mut a, 1, 1, true));
+    }
+
+    #[test]
+    fn an_index_that_is_made_anew_is_like_none_before() {
+        let memory = SharedMemory::default();
+        let mut held = memory.sit();
+        memory.join(|| Ok::<(), ()>(())).unwrap();
+        let region = memory.map(0, 32768, true).unwrap().unwrap();
+        // SAFETY: region 0 holds 32768 bytes.
+        let header = || unsafe { std::slice::from_raw_parts(region.as_ptr(), 96) }.to_vec();
+        // As SQLite makes it of an empty log.
+        let make = |held: &mut HeldSlots| {
+            assert!(memory.lock(held, WRITE_SLOT, 1, true));
+            let mut copy = [0_u8; 48];
+            copy[..4].copy_from_slice(&3_007_000_u32.to_ne_bytes());
+            copy[12] = 1;
+            for at in [0, 48] {
+                // SAFETY: as above.
+                unsafe { region.as_ptr().add(at).copy_from_nonoverlapping(copy.as_ptr(), 48) };
+            }
+            memory.index_made(held);
+            memory.unlock(held, WRITE_SLOT, 1);
+            header()
+        };
+        let first = make(&mut held);
+        assert_eq!(make(&mut held), first, "nothing has changed");
+        assert!(memory.lock(&mut held, 3, 1, false));
+        assert_eq!(memory.while_idle(|| ()), None, "somebody reads");
+        memory.unlock(&mut held, 3, 1);
+        let mut seen = vec![first];
+        for _ in 0..3 {
+            assert_eq!(memory.while_idle(|| memory.renew()), Some(()));
+            assert_eq!(header(), [0; 96]);
+            let made = make(&mut held);
+            assert!(made[..48] == made[48..] && !seen.contains(&made));
+            seen.push(made);
+        }
     }
 
     #[test]

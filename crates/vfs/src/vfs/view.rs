@@ -113,6 +113,11 @@ impl View {
         self.near = NOWHERE;
     }
 
+    /// Whether SQLite has the address of a page.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped > 0
+    }
+
     /// Whether a request finds nothing, for tests.
     #[inline]
     fn refuses(&self) -> bool {

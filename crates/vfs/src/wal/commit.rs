@@ -171,6 +171,11 @@ impl Commits {
         }
     }
 
+    /// Closes the log on the medium.
+    pub fn let_go(&self) {
+        self.media.lock().redo.close();
+    }
+
     /// The number that the next transaction will have.
     pub fn next(&self) -> u64 {
         self.queue.lock().published + 1

@@ -13,15 +13,32 @@ use std::sync::Arc;
 pub struct WalFile {
     session: Arc<Session>,
     wal: Arc<Wal>,
+    /// When that was asked for.
+    generation: u64,
 }
 
 impl WalFile {
     /// A connection's handle on the log of its database.
     pub fn new(session: Arc<Session>, wal: Arc<Wal>) -> WalFile {
-        WalFile { session, wal }
+        let generation = session.database.wal_generation();
+        WalFile { session, wal, generation }
     }
 
-    fn check(&self) -> Result<()> {
+    /// The log was opened again where the database was another process's meanwhile.
+    #[inline]
+    fn follow(&mut self) -> Result<()> {
+        let database = &self.session.database;
+        let generation = database.wal_generation();
+        if self.generation != generation {
+            let gone = || Error::Io(format!("{}: its log was closed", database.path().display()));
+            self.wal = database.wal().ok_or_else(gone)?;
+            self.generation = generation;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.follow()?;
         self.session.database.check_process()?;
         Ok(self.session.database.latch().check(self.wal.path())?)
     }
@@ -33,6 +50,7 @@ impl Handle for WalFile {
     }
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.follow()?;
         let count = self.wal.read(&self.session.database, buf, offset)?;
         if count < buf.len() {
             buf[count..].fill(0);
@@ -68,7 +86,13 @@ impl Handle for WalFile {
     }
 
     fn size(&mut self) -> Result<u64> {
+        self.follow()?;
         Ok(self.wal.bytes())
+    }
+
+    fn in_this_process(&self) -> Option<Box<dyn Handle>> {
+        let session = self.session.successor.get()?;
+        Some(Box::new(WalFile::new(session.clone(), session.database.wal()?)))
     }
 
     fn database(&self) -> Option<&Arc<Database>> {

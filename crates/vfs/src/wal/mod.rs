@@ -418,6 +418,11 @@ impl Wal {
         self.flush.finish();
     }
 
+    /// Another process may have the log on the medium from now on; everything is in there, for good.
+    pub(crate) fn let_go(&self) {
+        self.commits.let_go();
+    }
+
     /// The commit that a reader who starts now must wait for.
     pub fn owed(&self) -> Option<u64> {
         self.commits.owed()

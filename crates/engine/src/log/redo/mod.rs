@@ -545,6 +545,12 @@ impl RedoLog {
         Ok(header)
     }
 
+    /// Closes the file, which stays as it is: somebody else will go on with it.
+    pub fn close(&mut self) {
+        self.file = None;
+        self.in_use = None;
+    }
+
     /// Whether an open generation is to be continued: one without frames may have been begun before the data file was
     /// changed in another way.
     fn still_says(&self, header: &Header) -> Result<bool> {

@@ -9,15 +9,18 @@
 //! |---|---|
 //! | `mod` | the database: who owns it, its locks, its logs, its end |
 //! | `pooled` | its pages in memory |
+//! | `lending` | giving it to a related process, and having it again |
 //! | `content` | what is read from the file and written to it |
 
 mod content;
+mod lending;
 mod pooled;
 
 pub use content::page_bytes_in;
 
 use super::background::Background;
 use super::beside::Beside;
+use super::family;
 use super::forks;
 use super::kept::Views;
 use super::lock::{HandleId, Level, LockTable, Seat};
@@ -37,6 +40,7 @@ use crate::options::Options;
 use crate::spill::MakeSpill;
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
+use lending::Turns;
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SyncLatch};
 use litefoot_engine::fork;
 use litefoot_engine::log::statement::Writer;
@@ -44,7 +48,7 @@ use litefoot_engine::sync::{Mutex, RwLock};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Most bytes of the write-ahead log that are kept in memory between transactions, and the part of the memory of the
 /// process, where nobody says how much.
@@ -130,6 +134,10 @@ pub struct Database {
     /// Whether this process is the owner, and the lock of whoever makes it that.
     owned: AtomicBool,
     owning: Mutex<()>,
+    /// Who else wants it.
+    turns: Turns,
+    /// Itself, as it is shared.
+    me: OnceLock<Weak<Database>>,
     /// Its share of the process's memory.
     share: OnceLock<Arc<Share>>,
 }
@@ -198,6 +206,8 @@ impl Database {
             pages_generation: AtomicU64::new(0),
             owned: AtomicBool::new(false),
             owning: Mutex::default(),
+            turns: Turns::default(),
+            me: OnceLock::new(),
             share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
             promises: AtomicU64::new(0),
@@ -243,6 +253,11 @@ impl Database {
     /// The tier, where there is one and this process owns the database.
     pub(crate) fn tier(&self) -> Option<&Tier> {
         self.tier.get()
+    }
+
+    /// How SQLite is reached from below.
+    pub(super) fn host(&self) -> Option<Host> {
+        self.host.clone()
     }
 
     /// Whether the database is litefoot's to look after, and not only passed on.
@@ -317,6 +332,11 @@ impl Database {
         self.locks.sit()
     }
 
+    /// It is shared.
+    pub(super) fn set_shared(self: &Arc<Database>) {
+        let _ = self.me.set(Arc::downgrade(self));
+    }
+
     /// The handle is closed.
     pub fn give_up_seat(&self, seat: &Arc<Seat>) {
         self.locks.leave(seat);
@@ -337,8 +357,14 @@ impl Database {
                 self.replay_waits.store(false, Ordering::Release);
             }
         }
-        if !self.locks.lock(seat, wanted) {
-            return Err(Error::Busy);
+        let before = seat.level();
+        while !self.locks.lock(seat, wanted) || !self.is_owned() {
+            if self.is_owned() {
+                return Err(Error::Busy);
+            }
+            // It was given to another process meanwhile.
+            self.locks.unlock(seat, before);
+            self.own()?;
         }
         if wanted == Level::Exclusive {
             self.views.let_go();
@@ -356,16 +382,17 @@ impl Database {
     fn become_owner(&self) -> Result<()> {
         let _one = self.owning.lock();
         if !self.owned.load(Ordering::Acquire) {
-            ownership::acquire(&*self.file, self.writable)?;
-            if let Err(error) = self.take_over() {
+            self.acquire()?;
+            if let Err(error) = self.take_over().and_then(|()| self.begin_turn()) {
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
                 if self.tier.get().is_none() {
                     ownership::release(&*self.file)?;
                 }
                 return Err(error);
             }
-            self.owned.store(true, Ordering::Release);
+            self.owned.store(true, Ordering::SeqCst);
             self.stats.set_state(PageState::Owned);
+            self.note_turn();
         }
         Ok(())
     }
@@ -398,6 +425,7 @@ impl Database {
     #[inline]
     pub fn unlock(&self, seat: &Seat, to: Level) {
         self.locks.unlock(seat, to);
+        self.may_give_turn();
     }
 
     /// Whether any handle is at RESERVED or above.
@@ -702,6 +730,7 @@ impl Drop for Database {
             // Their threads are the parent's, and locks may be held that nobody gives back here.
             std::mem::forget(self.pages.get_mut().take());
             std::mem::forget(self.share.take());
+            self.shm.forget();
             // Nor is what the parent has begun on the tier to be ended here.
             std::mem::forget(tier);
             return;
@@ -712,6 +741,7 @@ impl Drop for Database {
         if tier.is_some() || self.owned.load(Ordering::Acquire) {
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = ownership::release(&*self.file);
+            family::look_again();
         }
     }
 }
