@@ -38,7 +38,9 @@ struct Page {
     forks: AtomicU32,
     /// Rung whenever an owner has something to do.
     bell: AtomicU32,
+    /// How often it was asked for, how many wait, how often that was heard, and answered.
     wanted: [AtomicU32; PLACES],
+    waiting: [AtomicU32; PLACES],
     heard: [AtomicU32; PLACES],
     answered: [AtomicU32; PLACES],
 }
@@ -75,6 +77,11 @@ fn relatives() -> Option<&'static Page> {
     page().filter(|page| page.forks.load(Ordering::Relaxed) > 0)
 }
 
+/// Whether there may be relatives, for those who wait for none.
+pub(super) fn has_relatives() -> bool {
+    relatives().is_some()
+}
+
 /// Where a database is counted.
 pub(super) fn place_of(id: FileId) -> usize {
     let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -86,23 +93,26 @@ pub(super) fn wanted(place: usize) -> u32 {
     page().map_or(0, |page| page.wanted[place].load(Ordering::SeqCst))
 }
 
+/// Whether somebody has asked for it and waits.
+pub(super) fn is_awaited(place: usize) -> bool {
+    page().is_some_and(|page| page.waiting[place].load(Ordering::SeqCst) > 0)
+}
+
 /// Asks relatives for a database, and calls `again` once one has answered; `None` where none hears it.
-pub(super) fn ask<T>(
-    place: usize,
-    is_answered: bool,
-    mut again: impl FnMut() -> Option<T>,
-) -> Option<Answer<T>> {
+pub(super) fn ask<T>(place: usize, waits: bool, again: impl FnOnce() -> Option<T>) -> Option<Answer<T>> {
     let page = relatives()?;
     let heard = page.heard[place].load(Ordering::SeqCst);
-    let before = page.answered[place].load(Ordering::SeqCst);
+    let answered = page.answered[place].load(Ordering::SeqCst);
+    page.waiting[place].fetch_add(1, Ordering::SeqCst);
     page.wanted[place].fetch_add(1, Ordering::SeqCst);
     ring(page);
     let since = Instant::now();
-    if is_answered && await_change(&page.heard[place], heard, since + HEARING) {
-        await_change(&page.answered[place], before, since + PATIENCE);
-        return Some(again().map_or(Answer::Busy, Answer::Given));
-    }
-    None
+    let answer = (waits && await_change(&page.heard[place], heard, since + HEARING)).then(|| {
+        await_change(&page.answered[place], answered, since + PATIENCE);
+        again().map_or(Answer::Busy, Answer::Given)
+    });
+    page.waiting[place].fetch_sub(1, Ordering::SeqCst);
+    answer
 }
 
 /// Whether a word has changed in time.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 const NAME_ATTEMPTS: u32 = 100;
 
 /// Where temporary files come from.
+#[derive(Clone)]
 pub struct TemporaryFiles {
     /// The medium.
     pub medium: Arc<dyn Medium>,

@@ -41,8 +41,8 @@ pub(super) struct Turns {
     owed: AtomicBool,
     /// Whether it was given up, and not taken since.
     given: AtomicBool,
-    /// Whether nobody has answered when it was asked for last.
-    unanswered: AtomicBool,
+    /// How often it was asked for in a row and nobody has answered.
+    unanswered: AtomicU32,
     spill: OnceLock<SpillSource>,
 }
 
@@ -90,20 +90,22 @@ impl Database {
         if self.turns.given.swap(false, Ordering::Relaxed) {
             std::thread::sleep(COURTESY);
         }
+        let place = family::place_of(self.file.id());
         if ownership::try_acquire(&*self.file, self.writable)? {
             return Ok(());
         }
-        let place = family::place_of(self.file.id());
-        let answers = !self.turns.unanswered.load(Ordering::Relaxed);
+        let unanswered = self.turns.unanswered.load(Ordering::Relaxed);
         let again =
             || ownership::try_acquire(&*self.file, self.writable).is_ok_and(|free| free).then_some(());
-        match family::ask(place, answers, again) {
+        match family::ask(place, unanswered == 0, again) {
             Some(Answer::Given(())) => Ok(()),
             Some(Answer::Busy) => Err(Error::Busy),
-            None => {
-                self.turns.unanswered.store(true, Ordering::Relaxed);
-                ownership::acquire(&*self.file, self.writable)
+            None if unanswered == 0 && family::has_relatives() => {
+                // A relative may be slow to hear: somebody else is told of when the application tries again.
+                self.turns.unanswered.store(1, Ordering::Relaxed);
+                Err(Error::Busy)
             }
+            None => ownership::acquire(&*self.file, self.writable),
         }
     }
 
@@ -125,11 +127,15 @@ impl Database {
 
     /// As above, once nothing can fail any more.
     pub(super) fn note_turn(&self) {
-        self.turns.unanswered.store(false, Ordering::Relaxed);
+        self.turns.unanswered.store(0, Ordering::Relaxed);
         if self.may_be_given()
             && let Some(me) = self.me.get().and_then(Weak::upgrade)
         {
-            self.turns.seen.store(family::wanted(family::place_of(self.file.id())), Ordering::Relaxed);
+            let place = family::place_of(self.file.id());
+            // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
+            let wanted = family::wanted(place);
+            let seen = if family::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
+            self.turns.seen.store(seen, Ordering::Relaxed);
             self.turns.owed.store(false, Ordering::Relaxed);
             family::note_owned(&me);
         }
