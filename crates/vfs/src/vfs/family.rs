@@ -27,7 +27,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a process waits until a relative has heard it, and for the answer then.
-const HEARING: Duration = Duration::from_millis(100);
+const HEARING: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Databases that are told apart in the page. Those that share a place are asked for together.
 const PLACES: usize = 128;

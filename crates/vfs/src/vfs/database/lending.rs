@@ -29,6 +29,9 @@ use std::time::Duration;
 /// woken.
 const COURTESY: Duration = Duration::from_millis(2);
 
+/// How often relatives are asked before it is clear that the owner is none.
+const QUESTIONS: u32 = 2;
+
 /// Makes what makes the file for what does not fit into the memory of a log.
 pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
 
@@ -97,12 +100,12 @@ impl Database {
         let unanswered = self.turns.unanswered.load(Ordering::Relaxed);
         let again =
             || ownership::try_acquire(&*self.file, self.writable).is_ok_and(|free| free).then_some(());
-        match family::ask(place, unanswered == 0, again) {
+        match family::ask(place, unanswered < QUESTIONS, again) {
             Some(Answer::Given(())) => Ok(()),
             Some(Answer::Busy) => Err(Error::Busy),
-            None if unanswered == 0 && family::has_relatives() => {
+            None if unanswered < QUESTIONS && family::has_relatives() => {
                 // A relative may be slow to hear: somebody else is told of when the application tries again.
-                self.turns.unanswered.store(1, Ordering::Relaxed);
+                self.turns.unanswered.store(unanswered + 1, Ordering::Relaxed);
                 Err(Error::Busy)
             }
             None => ownership::acquire(&*self.file, self.writable),
