@@ -135,7 +135,7 @@ impl Registry {
         let open = self.open.lock();
         open.inherited.iter().any(|(id, database)| {
             let is_it = |db: Arc<Database>| db.path().as_os_str().as_encoded_bytes() == base;
-            !open.databases.get(id).is_some_and(|own| own.strong_count() > 0)
+            open.databases.get(id).is_none_or(|own| own.strong_count() == 0)
                 && database.upgrade().is_some_and(is_it)
         })
     }
