@@ -21,6 +21,7 @@ use super::database::Database;
 use litefoot_engine::device::FileId;
 use litefoot_engine::fork;
 use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_engine::thread::spawn;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -195,7 +196,7 @@ fn watch() {
     }
     let generation = fork::generation();
     let run = move || keep_watch(page, generation);
-    owned.watched = std::thread::Builder::new().name("litefoot-turns".to_owned()).spawn(run).is_ok();
+    owned.watched = spawn("litefoot-turns", run).is_ok();
 }
 
 fn keep_watch(page: &'static Page, generation: u32) {
