@@ -71,6 +71,17 @@ const STEPS: &[Step] = &[
         does: "what works in memory, interpreted, where Miri is installed",
         run: miri::check,
     },
+    Step {
+        name: "faults",
+        does: "calls that fail, processes that are killed, random statements: nothing is lost, all is as by SQLite",
+        run: || {
+            for experiment in ["faults", "kill", "random"] {
+                let arguments = ["run", "-q", "--locked", "-p", "litefoot-cli", "--", "bench", experiment];
+                process::cargo(&[&arguments[..], &["--quick"]].concat())?;
+            }
+            Ok(Tally { passed: 3, failed: 0 })
+        },
+    },
     Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step {
         name: "end-to-end",

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Calls of each kind and setting that a quick run fails.
-const QUICK_CALLS: u64 = 3;
+const QUICK_CALLS: u64 = 2;
 /// The columns of the table.
 const COLUMNS: [&str; 6] = ["tried", "errors", "lost", "torn", "hangs", "aborts"];
 
