@@ -172,6 +172,10 @@ fn write(
     let last = "SELECT number FROM w WHERE writer=?1";
     let mut number: i64 =
         db.query_row(last, [writer], |row| row.get(0)).map_err(|error| error.to_string())?;
+    // One that was committed in the moment of the last kill counts from now on.
+    acknowledged
+        .write_all_at(&number.to_le_bytes(), u64::from(writer) * 8)
+        .map_err(|error| error.to_string())?;
     for _ in 0..TRANSACTIONS {
         match random.u8(..120) {
             0 => db = connect()?,

@@ -194,7 +194,8 @@ fn round(
     round.at_opening = !ready();
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let complaints = std::fs::read_to_string(&complaints).unwrap_or_default();
-    round.wrong = text.lines().find(|line| line.starts_with("wrong")).map(str::to_owned);
+    let wrong = text.lines().find(|line| line.starts_with("wrong"));
+    round.wrong = wrong.map(|line| format!("{line} {}", complaints.trim()));
     if let Some(status) = ended.filter(|status| !status.success() && round.wrong.is_none()) {
         round.abort = Some(format!("{status}: {}", complaints.trim()));
     }
