@@ -70,6 +70,8 @@ pub const KINDS: &[Kind] = &[
     Kind {
         begin: Begin::Open,
         of_anyone: true,
+        // The C library itself ends a process that cannot note what a thread leaves behind.
+        may_abort: true,
         most: Some(400),
         ..file("memory_of_sqlite", "memory", ENOMEM, MEMORY)
     },

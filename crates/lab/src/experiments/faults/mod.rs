@@ -15,7 +15,8 @@
 //! | `torn` | runs after which a transaction was there in part, or one that had failed |
 //! | `hangs`, `aborts` | programs that did not end, or ended by a signal |
 //!
-//! What may end the process by design is counted and is no alarm: a failed allocation in `memory_at_start`.
+//! What may end the process by design is counted and is no alarm: a failed allocation in `memory_at_start`, and one of the C
+//! library's own in `memory_of_sqlite`.
 
 mod case;
 mod kinds;
