@@ -5,6 +5,7 @@
 //! counts, or a step that has no tests of its own.
 //!
 //! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`. Of SQLite's own
+//! tests (`cargo xtask sqlite-suite`) a few files are one. Of SQLite's own
 //! tests (`cargo xtask sqlite-suite`) a few files are one.
 
 mod boards;
@@ -123,6 +124,11 @@ const STEPS: &[Step] = &[
             let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
             process::cargo(&[&["test", "--locked", "-p", "litefoot-cli"], &tests[..]].concat())
         },
+    },
+    Step {
+        name: "sqlite-suite",
+        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
+        run: || sqlite_suite::run(&["--short"]),
     },
     Step {
         name: "docs",

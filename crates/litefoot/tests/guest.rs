@@ -67,6 +67,19 @@ fn settings_answer_what_the_application_has_set() {
 }
 
 #[test]
+fn a_database_in_a_temporary_file_answers_as_well() {
+    let [ours, stock] = [Some(c"litefoot"), None].map(|vfs| {
+        let vfs = vfs.unwrap_or(c"unix");
+        drop(open(":memory:"));
+        let db = Connection::open_with_flags_and_vfs("", OpenFlags::default(), vfs).unwrap();
+        db.execute_batch("CREATE TABLE t(x)").unwrap();
+        let set = db.query_row("PRAGMA mmap_size=512000", [], |row| row.get::<_, i64>(0)).ok();
+        (set, db.query_row("PRAGMA mmap_size", [], |row| row.get::<_, i64>(0)).ok())
+    });
+    assert_eq!(ours, stock);
+}
+
+#[test]
 fn a_connection_to_a_shared_cache_opens_while_another_changes_the_schema() {
     let directory = tempfile::tempdir().unwrap();
     let name = format!("file:{}?cache=shared", directory.path().join("app.db").display());

@@ -4,7 +4,7 @@ use super::Vfs;
 use super::background;
 use super::database::Database;
 use super::forks::outside;
-use super::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, PragmaCall};
+use super::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
 use super::lock::{HandleId, Level};
 use super::session::Session;
 use super::shm::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
@@ -17,9 +17,6 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-
-/// What SQLite cuts every wish for a mapping down to, unless it was built otherwise.
-const MOST_MAPPED: i64 = 0x7fff_0000;
 
 /// One connection's handle on a database.
 pub struct MainFile {

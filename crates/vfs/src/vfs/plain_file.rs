@@ -1,7 +1,7 @@
 //! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
 
 use super::database::Database;
-use super::handle::{Control, Handle, Handled, read_exactly};
+use super::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, read_exactly};
 use super::lock::Level;
 use crate::error::Result;
 use litefoot_engine::device::{File, Medium, parent_directory};
@@ -19,12 +19,22 @@ pub struct PlainFile {
     /// Whether the file was changed since its last sync.
     unsynced: bool,
     delete_on_close: bool,
+    /// How much of it is to be mapped, by what the application says; nothing is.
+    mmap_size: i64,
 }
 
 impl PlainFile {
     /// A temporary file that nobody needs after a crash.
     pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PlainFile {
-        PlainFile { medium, file, database: None, name_unsynced: false, unsynced: false, delete_on_close }
+        PlainFile {
+            medium,
+            file,
+            database: None,
+            name_unsynced: false,
+            unsynced: false,
+            delete_on_close,
+            mmap_size: 0,
+        }
     }
 
     /// A journal or log that a database depends on.
@@ -34,7 +44,15 @@ impl PlainFile {
         database: Option<Arc<Database>>,
         name_unsynced: bool,
     ) -> PlainFile {
-        PlainFile { medium, file, database, name_unsynced, unsynced: false, delete_on_close: false }
+        PlainFile {
+            medium,
+            file,
+            database,
+            name_unsynced,
+            unsynced: false,
+            delete_on_close: false,
+            mmap_size: 0,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -54,9 +72,17 @@ impl PlainFile {
 
 impl Handle for PlainFile {
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
-        // A database in a temporary file has no locks.
-        let Control::LockState(state) = control else { return Ok(Handled::No) };
-        *state = Level::None as c_int;
+        match control {
+            // A database in a temporary file has no locks.
+            Control::LockState(state) => *state = Level::None as c_int,
+            Control::MmapSize(size) => {
+                let wanted = std::mem::replace(size, self.mmap_size);
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                    self.mmap_size = wanted.min(MOST_MAPPED);
+                }
+            }
+            _ => return Ok(Handled::No),
+        }
         Ok(Handled::Yes)
     }
 
