@@ -57,10 +57,18 @@ impl Batcher {
         offset: u64,
         advisor: &mut dyn Advisor,
     ) -> Result<()> {
-        let Batch::Held(held) = &self.batch else { return session.database.read(buf, offset, advisor) };
-        let inside = held.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let database = &session.database;
+        let len = self.len().or_else(|| database.committed_len()).unwrap_or(u64::MAX);
+        let inside = len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (there, behind) = buf.split_at_mut(inside);
-        held.read(there, offset, &|buf, offset| before(&session.database, buf, offset))?;
+        if !there.is_empty() || behind.is_empty() {
+            match &self.batch {
+                Batch::Held(held) => {
+                    held.read(there, offset, &|buf, offset| before(database, buf, offset))?;
+                }
+                _ => database.read(there, offset, advisor)?,
+            }
+        }
         if behind.is_empty() {
             return Ok(());
         }
@@ -178,7 +186,7 @@ impl Batcher {
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
-    fn begin(&mut self, session: &Session, page_bytes: usize) -> Result<()> {
+    fn begin(&mut self, session: &Session, written: usize) -> Result<()> {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
         let is_over = match self.batch {
@@ -209,13 +217,15 @@ impl Batcher {
             }
         }
         let base_len = session.database.file_len()?;
-        let page_bytes = match session.database.page_bytes(base_len)? {
-            0 => page_bytes,
-            known => known,
-        };
-        if page_bytes == 0 {
+        if base_len == 0 && written == 0 {
             return Ok(());
         }
+        // The log knows of a VACUUM that has not reached the file.
+        let page_bytes = match session.database.atomic().page_bytes() {
+            0 => session.database.page_bytes(base_len)?,
+            logged => logged,
+        };
+        let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
         self.batch = Batch::Held(Box::new(Held::new(&session.database, page_bytes, base_len)));
         Ok(())
     }
@@ -233,6 +243,13 @@ impl Batcher {
             held.end(&session.database);
         }
     }
+}
+
+/// Bytes of a page where page 1 does not say: SQLite writes whole pages. Any size does that a log may have, since pages
+/// are only parts of the file.
+fn likely_page_bytes(written: usize, len: u64) -> usize {
+    let is_size = written.is_power_of_two() && (512..=65536).contains(&written);
+    if is_size && len.is_multiple_of(written as u64) { written } else { 512 }
 }
 
 fn commit(database: &Arc<Database>, held: &mut Held) -> Result<()> {

@@ -94,6 +94,7 @@ fn counter_of(sector: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vfs::database::MAGIC;
     use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
     use litefoot_engine::log::redo::origin::DataFile;
     use litefoot_engine::log::redo::{Durability, Transaction};
@@ -105,6 +106,7 @@ mod tests {
     /// A page 1 with that change counter, and `filler` as everything that is no counter.
     fn page_one(counter: u32, filler: u8) -> Vec<u8> {
         let mut page = vec![filler; PAGE];
+        page[..16].copy_from_slice(MAGIC);
         page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
         for at in COUNTERS {
             page[at..at + 4].copy_from_slice(&counter.to_be_bytes());

@@ -4,7 +4,8 @@
 //! Every transaction changes page 1, if only its change counter. Its image is logged once per generation of
 //! the log, and again only when more than the counter has changed. So that a database recovered from the
 //! log never shows a counter that some connection may have seen with other content, the logged image has
-//! its counter advanced by [`COUNTER_JUMP`], far more than a generation has transactions.
+//! its counter advanced by [`COUNTER_JUMP`], far more than a generation has transactions. A page 1 that a VFS above
+//! litefoot has sealed (encrypted, or with a checksum in reserved bytes) is logged as it is, with every transaction.
 //!
 //! # Whose it is
 //! Its header names the database file (`belonging`), and it must have its name when a commit counts on it (`place`). So
@@ -20,10 +21,10 @@
 use super::held::Held;
 use crate::error::{Error, Result};
 use crate::stats::Stats;
-use crate::vfs::database::Database;
+use crate::vfs::database::{Database, MAGIC};
 use crate::vfs::registry::Companion;
 use crate::worker;
-use litefoot_engine::device::{DeviceError, Operation, runs};
+use litefoot_engine::device::{self, DeviceError, File, Operation, runs};
 use litefoot_engine::log::RedoLog;
 use litefoot_engine::log::redo::{Durability, Slots, Transaction};
 use litefoot_engine::sync::{Condvar, Mutex, RwLock};
@@ -37,6 +38,8 @@ pub(super) const COUNTER_JUMP: u32 = 1 << 20;
 const PAGES_PER_TURN: usize = 64;
 /// Where page 1 has the change counter, and its copy that vouches for the database size.
 pub(super) const COUNTERS: [usize; 2] = [24, 92];
+/// Where page 1 says how many bytes at the end of each page are not SQLite's.
+const RESERVED_BYTES: usize = 20;
 /// Where page 1 says whether the database is in WAL mode (2).
 const READ_VERSION: usize = 19;
 
@@ -112,22 +115,36 @@ impl AtomicLog {
         page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
     }
 
-    /// Reads a part of a page; `false` where the database file has it.
-    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
+    /// Bytes of a page in the log; 0 while it holds none.
+    pub fn page_bytes(&self) -> usize {
         if !self.is_live() {
-            return Ok(false);
+            return 0;
         }
         let state = self.state.read();
-        let Some(redo) = state.redo.as_ref().filter(|redo| !redo.is_empty()) else { return Ok(false) };
-        let page_bytes = u64::from(redo.page_bytes());
-        let inside = (offset % page_bytes) as usize;
-        match &state.page_one {
-            Some(page) if offset < page_bytes && inside + buf.len() <= page.len() => {
-                buf.copy_from_slice(&page[inside..inside + buf.len()]);
-                Ok(true)
-            }
-            _ => Ok(redo.read_page((offset / page_bytes) as u32 + 1, inside, buf)?),
+        state.redo.as_ref().filter(|redo| !redo.is_empty()).map_or(0, |redo| redo.page_bytes() as usize)
+    }
+
+    /// Reads the database as it was committed last, at any offset: pages that the log has from there, all others from
+    /// `file`. Answers how many bytes there are.
+    pub fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+        if !self.is_live() {
+            return file.read_at(buf, offset);
         }
+        let state = self.state.read();
+        let Some(page_bytes) = state.redo.as_ref().filter(|redo| !redo.is_empty()).map(RedoLog::page_bytes)
+        else {
+            drop(state);
+            return file.read_at(buf, offset);
+        };
+        let inside = (offset % u64::from(page_bytes)) as usize;
+        if inside + buf.len() > page_bytes as usize {
+            return state.read_pages(file, buf, offset);
+        }
+        if state.read_part(buf, (offset / u64::from(page_bytes)) as u32 + 1, inside)? {
+            return Ok(buf.len());
+        }
+        drop(state);
+        file.read_at(buf, offset)
     }
 
     /// Commits what is held.
@@ -357,16 +374,56 @@ impl State {
         database.move_to_tier().map(drop)
     }
 
+    /// Reads a part of a page; `false` where the log does not have it.
+    fn read_part(&self, buf: &mut [u8], number: u32, inside: usize) -> device::Result<bool> {
+        let part = inside..inside + buf.len();
+        match (&self.page_one, &self.redo) {
+            (Some(page), _) if number == 1 && part.end <= page.len() => buf.copy_from_slice(&page[part]),
+            (_, Some(redo)) => return redo.read_page(number, inside, buf),
+            (_, None) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads across pages. The file may still be shorter than the database in the log: what neither has is zeros.
+    fn read_pages(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+        let Some(redo) = &self.redo else { return file.read_at(buf, offset) };
+        let page_bytes = u64::from(redo.page_bytes());
+        let end = u64::from(redo.database_pages()) * page_bytes;
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let inside = (at % page_bytes) as usize;
+            let bytes = (buf.len() - done).min(page_bytes as usize - inside);
+            let part = &mut buf[done..done + bytes];
+            if !self.read_part(part, (at / page_bytes) as u32 + 1, inside)? {
+                let read = file.read_at(part, at)?;
+                part[read..].fill(0);
+                let there = end.saturating_sub(at).min(bytes as u64) as usize;
+                if read.max(there) < bytes {
+                    return Ok(done + read.max(there));
+                }
+            }
+            done += bytes;
+        }
+        Ok(done)
+    }
+
     /// Appends what is held to the log, page 1 only where it must be.
     fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let mut numbers: Vec<u32> = held.in_memory().collect();
+        let database_pages = held.len().div_ceil(held.page_bytes() as u64) as u32;
         let mut page_one = None;
         if numbers.first() == Some(&1) {
             let mut page = vec![0; held.page_bytes()];
             held.copy(1, &mut page);
-            let same = |last: &Vec<u8>| without_counters(last) == without_counters(&page);
-            if redo.contains(1) && self.page_one.as_ref().is_some_and(same) {
+            let same = |last: &Vec<u8>| {
+                has_counters(last) && has_counters(&page) && without_counters(last) == without_counters(&page)
+            };
+            // The size of the database is told by the last frame.
+            let is_told = numbers.len() > 1 || database_pages == redo.database_pages();
+            if is_told && redo.contains(1) && self.page_one.as_ref().is_some_and(same) {
                 numbers.remove(0);
             }
             page_one = Some(page);
@@ -381,11 +438,11 @@ impl State {
             slots: &held.in_slots(),
             page_numbers: &numbers,
             page_bytes: held.page_bytes() as u32,
-            database_pages: (held.len() / held.page_bytes() as u64) as u32,
+            database_pages,
         };
         let mut copy = |index: usize, out: &mut [u8]| {
             held.copy(numbers[index], out);
-            if numbers[index] == 1 {
+            if numbers[index] == 1 && has_counters(out) {
                 advance_counters(out);
             }
             Ok(())
@@ -413,7 +470,7 @@ impl State {
                     DeviceError::new(Operation::Read, database.path(), io::Error::other(other.to_string()))
                 }
             })?;
-            if index == 0 {
+            if index == 0 && has_counters(page) {
                 advance_counters(page);
             }
             Ok(())
@@ -493,7 +550,7 @@ fn write_in_place_alone(
         && !held.has_pages_in_file()
         && redo.contains(1)
         && !redo.contains(number)
-        && redo.database_pages() == (held.len() / page_bytes as u64) as u32
+        && redo.database_pages() == held.len().div_ceil(page_bytes as u64) as u32
         && page_bytes <= database.atomic_write_bytes()
         && offset + page_bytes as u64 <= database.data().len()?;
     if !alone {
@@ -579,11 +636,18 @@ fn write_in_place(
 
 /// Whether the newest page 1 says that the database is in WAL mode.
 pub(crate) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
-    let mut version = [0];
-    if !redo.read_page(1, READ_VERSION, &mut version)? {
-        database.data().read_at(&mut version, READ_VERSION as u64)?;
+    let mut head = [0; READ_VERSION + 1];
+    if !redo.read_page(1, 0, &mut head)? {
+        database.data().read_at(&mut head, 0)?;
     }
-    Ok(version[0] == 2)
+    // What is encrypted does not say: its pages are brought home, as a checkpoint would.
+    Ok(head.starts_with(MAGIC) && head[READ_VERSION] == 2)
+}
+
+/// Whether nobody but SQLite looks at page 1, so that its counters may be advanced. A VFS above may have encrypted it, or
+/// keep a checksum of it at its end, where SQLite leaves room (file format, section 1.3.4).
+fn has_counters(page: &[u8]) -> bool {
+    page.starts_with(MAGIC) && page.get(RESERVED_BYTES) == Some(&0)
 }
 
 /// What page 1 says besides its counters.

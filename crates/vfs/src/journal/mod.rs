@@ -38,6 +38,8 @@ mod file;
 mod held;
 mod log;
 mod place;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use batch::Batcher;
 pub(crate) use file::{Journal, JournalFile};

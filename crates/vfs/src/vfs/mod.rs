@@ -19,7 +19,7 @@ pub(crate) mod forks;
 pub(crate) mod handle;
 mod kept;
 pub(crate) mod lock;
-mod main_file;
+pub(crate) mod main_file;
 pub(crate) mod ownership;
 pub mod pages;
 mod plain_file;

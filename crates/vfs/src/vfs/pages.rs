@@ -31,10 +31,9 @@ use crate::journal::AtomicLog;
 use crate::options::Direct;
 use crate::readahead::{self, Memory, ReadAhead, Sweeps};
 use crate::stats::{Page, Stats};
-use litefoot_engine::device::{self, DeviceError, File, Operation};
+use litefoot_engine::device::{self, File};
 use litefoot_engine::pass_on;
 use litefoot_engine::pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
-use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -434,13 +433,6 @@ impl File for Newest {
     pass_on!(file: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
-        match self.log.read(buf, offset) {
-            Ok(true) => Ok(buf.len()),
-            Ok(false) => self.file.read_at(buf, offset),
-            Err(Error::Device(error)) => Err(error),
-            Err(other) => {
-                Err(DeviceError::new(Operation::Read, self.file.path(), io::Error::other(other.to_string())))
-            }
-        }
+        self.log.read(&*self.file, buf, offset)
     }
 }

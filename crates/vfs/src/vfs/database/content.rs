@@ -7,9 +7,8 @@
 
 use super::Database;
 use super::UNKNOWN;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::AtomicWrites;
-use crate::vfs::handle::read_exactly;
 use crate::vfs::pages::Pages;
 use litefoot_engine::device::{ErrorKind, FileKind, parent_directory, total_bytes};
 use litefoot_engine::log::redo::origin::DataFile;
@@ -22,6 +21,9 @@ use std::time::Instant;
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
+
+/// What a database begins with (file format, section 1.3.1).
+pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// What `atomic=assume4k` assumes.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
@@ -67,6 +69,12 @@ impl Database {
         Ok(self.data().allocate(len)?)
     }
 
+    /// Where the database ends, while this process owns it: what lies behind that in the file is nobody's, or not
+    /// committed yet.
+    pub fn committed_len(&self) -> Option<u64> {
+        Some(self.len.load(Ordering::Acquire)).filter(|len| *len != UNKNOWN)
+    }
+
     /// Reads exactly `buf` of the database as it was committed last.
     pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Result<()> {
         match self.pages()? {
@@ -77,7 +85,12 @@ impl Database {
 
     /// The same past the pages in memory.
     pub(super) fn read_medium(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.atomic.read(buf, offset)? { Ok(()) } else { read_exactly(&**self.data(), buf, offset) }
+        let read = self.atomic.read(&**self.data(), buf, offset)?;
+        if read < buf.len() {
+            buf[read..].fill(0);
+            return Err(Error::ShortRead);
+        }
+        Ok(())
     }
 
     /// Writes pages of a transaction behind the end of the database, where they belong to nobody yet.
@@ -213,8 +226,9 @@ impl Database {
             return Ok(());
         }
         self.written.store(true, Ordering::Release);
-        if offset == 0 {
-            self.page_bytes.store(page_bytes_in(buf), Ordering::Relaxed);
+        if offset < PAGE_SIZE_OFFSET as u64 + 2 {
+            let known = if offset == 0 { page_bytes_in(buf) } else { 0 };
+            self.page_bytes.store(known, Ordering::Relaxed);
         }
         let end = offset + buf.len() as u64;
         // Whoever cuts what was not committed behind the end must know of this.
@@ -276,8 +290,12 @@ fn now_ms() -> u64 {
     BEGUN.get_or_init(Instant::now).elapsed().as_millis() as u64 + 2 * NAME_MS
 }
 
-/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say.
+/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say. What a VFS above has encrypted says
+/// nothing.
 pub fn page_bytes_in(page_one: &[u8]) -> u32 {
+    if !page_one.starts_with(MAGIC) {
+        return 0;
+    }
     match page_one.get(PAGE_SIZE_OFFSET..PAGE_SIZE_OFFSET + 2) {
         // 65536 does not fit into the field.
         Some([0, 1]) => 65536,

@@ -16,7 +16,7 @@ mod content;
 mod lending;
 mod pooled;
 
-pub use content::page_bytes_in;
+pub use content::{MAGIC, page_bytes_in};
 
 use super::background::Background;
 use super::beside::Beside;
