@@ -9,7 +9,7 @@
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
 
-use super::{Sqlite3, Sqlite3Context, Sqlite3File, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
+use super::{Sqlite3, Sqlite3Context, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
 use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
@@ -185,7 +185,6 @@ api! {
     180 db_filename: unsafe extern "C" fn(*mut Sqlite3, *const c_char) -> *const c_char,
     184 stmt_busy: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     185 stmt_readonly: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
-    189 uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
     191 wal_checkpoint_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_int, *mut c_int) -> c_int,
     192 auto_extension: unsafe extern "C" fn(EntryPoint) -> c_int,
     193 bind_blob64: unsafe extern "C" fn(*mut Sqlite3Stmt, c_int, *const c_void, u64, Destructor) -> c_int,
@@ -194,9 +193,6 @@ api! {
     197 malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
     214 trace_v2: unsafe extern "C" fn(*mut Sqlite3, c_uint, Option<TraceCallback>, *mut c_void) -> c_int,
     217 prepare_v3: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, c_uint, *mut *mut Sqlite3Stmt, *mut *const c_char) -> c_int,
-    245 uri_key: unsafe extern "C" fn(*const c_char, c_int) -> *const c_char,
-    246 filename_database: unsafe extern "C" fn(*const c_char) -> *const c_char,
-    251 database_file_object: unsafe extern "C" fn(*const c_char) -> *mut Sqlite3File,
     252 txn_state: unsafe extern "C" fn(*mut Sqlite3, *const c_char) -> c_int,
 }
 

@@ -405,6 +405,7 @@ unsafe fn control(object: &mut FileObject, operation: c_int, argument: *mut c_vo
             SQLITE_FCNTL_LAST_ERRNO => Control::LastErrno(&mut *number),
             SQLITE_FCNTL_PERSIST_WAL => Control::PersistWal(&mut *number),
             SQLITE_FCNTL_POWERSAFE_OVERWRITE => Control::PowersafeOverwrite(&mut *number),
+            SQLITE_FCNTL_PDB => Control::Connected,
             SQLITE_FCNTL_SYNC if !argument.is_null() => Control::SeveralFiles,
             SQLITE_FCNTL_COMMIT_PHASETWO => Control::CommitDone,
             SQLITE_FCNTL_HAS_MOVED => Control::HasMoved(&mut *number),

@@ -1,16 +1,28 @@
-//! SQLite's file names: paths with URI parameters and a database behind them.
+//! SQLite's file names: paths, with URI parameters behind them where the flags of the open say so.
 //!
-//! A name that SQLite's core passes to `xOpen` is more than a string: parameters follow its terminator,
-//! and for a journal or log it leads back to the main database's open file.
+//! # Why nobody asks SQLite about them
+//! The core makes the name of a database, of its journal and of its log in one block, and
+//! `sqlite3_database_file_object` goes from each of them back to the open file. A VFS above litefoot may pass these names
+//! on, and then the file is that VFS's; or names of its own making, and then there is nothing to go back to, and the
+//! question reads memory that is not there. So [`Names`] keeps where the journal's and the log's name of each open
+//! database must lie, without looking there: a name that lies at that address, and reads so, belongs to it.
 
-use super::Sqlite3File;
-use super::api::Api;
+use crate::vfs::session::Session;
+use litefoot_engine::sync::Mutex;
+use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 /// Most URI parameters that are looked at.
-const PARAMETERS: i32 = 64;
+const PARAMETERS: usize = 64;
+
+/// What SQLite puts behind the name of a database.
+const SUFFIXES: [&[u8]; 2] = [b"-journal", b"-wal"];
+
+/// Entries below which those of closed databases are left alone.
+const FEW_ENTRIES: usize = 1024;
 
 /// The path of a NUL-terminated name; `None` for a null pointer.
 ///
@@ -25,47 +37,6 @@ pub(crate) unsafe fn path<'a>(name: *const c_char) -> Option<&'a Path> {
     Some(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// The URI parameters of a main database's name, in order.
-///
-/// # Safety
-/// `name` was passed to `xOpen` by SQLite's core, for a main database.
-pub(crate) unsafe fn parameters(api: &Api, name: *const c_char) -> Vec<(String, String)> {
-    let text = |pointer: *const c_char| {
-        // SAFETY: SQLite returns null or a NUL-terminated string that lives as long as the name.
-        unsafe { (!pointer.is_null()).then(|| CStr::from_ptr(pointer).to_string_lossy().into_owned()) }
-    };
-    let mut found = Vec::new();
-    for number in 0..PARAMETERS {
-        // SAFETY: by contract.
-        let key = unsafe { (api.uri_key)(name, number) };
-        let Some(key_text) = text(key) else { break };
-        // SAFETY: by contract; the key is one that SQLite returned.
-        let value = text(unsafe { (api.uri_parameter)(name, key) }).unwrap_or_default();
-        found.push((key_text, value));
-    }
-    found
-}
-
-/// The value of one URI parameter of the database behind a database, journal or log name.
-///
-/// # Safety
-/// `name` is null or was passed to `xOpen` by SQLite's core.
-pub(crate) unsafe fn parameter(api: &Api, name: *const c_char, key: &CStr) -> Option<String> {
-    // SAFETY: by contract; SQLite accepts null.
-    let value = unsafe { (api.uri_parameter)(name, key.as_ptr()) };
-    // SAFETY: SQLite returns null or a NUL-terminated string.
-    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
-}
-
-/// The open file of the main database behind a journal's or log's name.
-///
-/// # Safety
-/// `name` was passed to `xOpen` by SQLite's core with the flag of a main journal or a WAL.
-pub(crate) unsafe fn main_file(api: &Api, name: *const c_char) -> *mut Sqlite3File {
-    // SAFETY: by contract.
-    unsafe { (api.database_file_object)(name) }
-}
-
 /// An owned copy of [`path`].
 ///
 /// # Safety
@@ -73,4 +44,121 @@ pub(crate) unsafe fn main_file(api: &Api, name: *const c_char) -> *mut Sqlite3Fi
 pub(crate) unsafe fn path_buf(name: *const c_char) -> Option<PathBuf> {
     // SAFETY: by contract.
     unsafe { path(name) }.map(Path::to_owned)
+}
+
+/// The URI parameters of a main database's name, in order; of two with one name the first, as SQLite has it.
+///
+/// # Safety
+/// `name` was passed to `xOpen` for a main database with `SQLITE_OPEN_URI`, which says that parameters follow its
+/// terminator, up to an empty one.
+pub(crate) unsafe fn parameters(name: *const c_char) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    // SAFETY: by contract.
+    unsafe {
+        let mut at = behind(name);
+        while *at != 0 && found.len() < PARAMETERS {
+            let (key, value) = (CStr::from_ptr(at), CStr::from_ptr(behind(at)));
+            let key = key.to_string_lossy().into_owned();
+            if !found.iter().any(|(known, _)| *known == key) {
+                found.push((key, value.to_string_lossy().into_owned()));
+            }
+            at = behind(behind(at));
+        }
+    }
+    found
+}
+
+/// What lies behind a string's terminator.
+///
+/// # Safety
+/// `text` is a NUL-terminated string.
+unsafe fn behind(text: *const c_char) -> *const c_char {
+    // SAFETY: by contract.
+    text.wrapping_add(unsafe { CStr::from_ptr(text) }.to_bytes().len() + 1)
+}
+
+/// Whose the names of journals and logs are, for all open databases of a VFS.
+#[derive(Default)]
+pub(crate) struct Names {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By the address of the name.
+    names: HashMap<usize, Name>,
+    /// Entries at which those of closed databases go.
+    most: usize,
+}
+
+struct Name {
+    text: Box<[u8]>,
+    owner: Weak<Session>,
+    /// Whether the database is left to the platform's VFS, which does not tell when it is closed.
+    shared: bool,
+}
+
+/// Whose a journal or a log is.
+pub(crate) enum Owner {
+    /// This connection's.
+    Session(Arc<Session>),
+    /// One that the platform's VFS has.
+    Platform,
+}
+
+impl Names {
+    /// A database was opened under a name; without a connection where it is the platform's. Where the core made the
+    /// name, the journal's and the log's follow it at once: behind the parameters, or, where there are none, behind one
+    /// more terminator.
+    ///
+    /// # Safety
+    /// `name` was passed to `xOpen` for a main database; `has_parameters` says whether with `SQLITE_OPEN_URI`.
+    pub unsafe fn opened(&self, name: *const c_char, has_parameters: bool, session: Option<&Arc<Session>>) {
+        // SAFETY: by contract.
+        let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let mut at = name.wrapping_add(text.len() + 1);
+        if has_parameters {
+            // SAFETY: by contract they lie there.
+            unsafe {
+                while *at != 0 {
+                    at = behind(behind(at));
+                }
+            }
+        }
+        at = at.wrapping_add(1);
+        let mut known = self.known.lock();
+        known.make_room();
+        for suffix in SUFFIXES {
+            let text = [text, suffix].concat().into_boxed_slice();
+            let len = text.len();
+            let owner = session.map(Arc::downgrade).unwrap_or_default();
+            known.names.insert(at.addr(), Name { text, owner, shared: session.is_none() });
+            at = at.wrapping_add(len + 1);
+        }
+    }
+
+    /// Whose the journal or log of this name is, where the core made it.
+    ///
+    /// # Safety
+    /// `name` is a NUL-terminated string.
+    pub unsafe fn owner(&self, name: *const c_char) -> Option<Owner> {
+        let known = self.known.lock();
+        let found = known.names.get(&name.addr())?;
+        // SAFETY: by contract.
+        if unsafe { CStr::from_ptr(name) }.to_bytes() != &*found.text {
+            return None;
+        }
+        if found.shared { Some(Owner::Platform) } else { found.owner.upgrade().map(Owner::Session) }
+    }
+}
+
+impl Known {
+    /// Forgets databases that are closed, once there are many entries; and those of the platform, of which that is not
+    /// known: their journals are then served here, as the files that they are.
+    fn make_room(&mut self) {
+        if self.names.len() >= self.most {
+            self.names.retain(|_, name| name.owner.strong_count() > 0);
+            self.most = FEW_ENTRIES.max(2 * self.names.len());
+        }
+    }
 }

@@ -3,11 +3,12 @@
 use super::api::Api;
 use super::codes::*;
 use super::file::{FileObject, guard, guard_code};
-use super::{DlSymbol, Sqlite3File, Sqlite3Vfs, filename};
+use super::filename::{self, Names, Owner};
+use super::{DlSymbol, Sqlite3File, Sqlite3Vfs};
 use crate::connection::on_new_connection;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::vfs::{OpenRequest, Vfs, forks};
-use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
+use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,6 +29,8 @@ struct AppData {
     /// when the preload entry registers the VFS: `sqlite3_auto_extension` would wait for itself. The first
     /// open is early enough, since the hook runs at the end of an open.
     hooked: AtomicBool,
+    /// Whose journals and logs are, by their names.
+    names: Names,
 }
 
 impl AppData {
@@ -78,7 +81,14 @@ impl Registration {
         // SAFETY: the platform's VFS lives as long as the process.
         let base_bytes = unsafe { (*base).os_file_bytes };
         let weak = Arc::downgrade(&vfs);
-        let app = Box::new(AppData { api, vfs: weak, base, name, hooked: AtomicBool::new(false) });
+        let app = Box::new(AppData {
+            api,
+            vfs: weak,
+            base,
+            name,
+            hooked: AtomicBool::new(false),
+            names: Names::default(),
+        });
         let registered = Box::into_raw(Box::new(Sqlite3Vfs {
             version: 3,
             os_file_bytes: base_bytes.max(size_of::<FileObject>() as c_int),
@@ -164,6 +174,9 @@ unsafe extern "C" fn open(
         (*file).methods = std::ptr::null();
         let app = app(vfs);
         if wants_platform(app, name, flags) {
+            if flags & SQLITE_OPEN_MAIN_DB != 0 {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+            }
             return platform_open(app, name, file, flags, out_flags);
         }
         guard_code(app.api, || {
@@ -174,13 +187,21 @@ unsafe extern "C" fn open(
             let request = request(app, name, flags)?;
             let ours = app.vfs()?;
             let opened = match ours.open(request) {
-                Err(Error::LeftToPlatform) => return Ok(platform_open(app, name, file, flags, out_flags)),
+                Err(Error::LeftToPlatform) => {
+                    if flags & SQLITE_OPEN_MAIN_DB != 0 && !name.is_null() {
+                        app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+                    }
+                    return Ok(platform_open(app, name, file, flags, out_flags));
+                }
                 opened => opened?,
             };
             if !out_flags.is_null() {
                 *out_flags = opened.flags;
             }
             let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
+            if let (true, Some(session)) = (is_main && !name.is_null(), opened.handle.session()) {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(session));
+            }
             FileObject::install(file, app.api, ours, opened.handle, is_main);
             Ok(SQLITE_OK)
         })
@@ -195,40 +216,61 @@ unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<Op
         let mut request = OpenRequest {
             path: filename::path_buf(name),
             flags,
-            parameters: Vec::new(),
+            parameters: main_parameters(name, flags),
             session: None,
             api: app.api,
         };
-        if request.path.is_some() && flags & SQLITE_OPEN_MAIN_DB != 0 {
-            request.parameters = filename::parameters(app.api, name);
-        }
-        if request.path.is_some() && flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            let main = filename::main_file(app.api, name);
-            request.session = FileObject::of(main).and_then(|main| main.session().cloned());
+        if request.path.is_some()
+            && flags & BELONGS != 0
+            && let Some(Owner::Session(session)) = app.names.owner(name)
+        {
+            request.session = Some(session);
         }
         Ok(request)
     }
 }
 
-/// Whether the database behind the name is left to the platform's VFS (`shared=1`).
+/// What belongs to a database without being it.
+const BELONGS: c_int = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
+
+/// The URI parameters of a main database. Only with that flag there are any; SQLite's own VFS does not look for them
+/// otherwise, either.
+///
+/// # Safety
+/// As for `xOpen`.
+unsafe fn main_parameters(name: *const c_char, flags: c_int) -> Vec<(String, String)> {
+    let both = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_URI;
+    if name.is_null() || flags & both != both {
+        return Vec::new();
+    }
+    // SAFETY: by contract.
+    unsafe { filename::parameters(name) }
+}
+
+/// Whether the database of the file is left to the platform's VFS (`shared=1`).
 ///
 /// # Safety
 /// As for `xOpen`.
 unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bool {
-    let belongs_to_database = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
-    if name.is_null() || flags & belongs_to_database == 0 {
+    if name.is_null() || flags & (SQLITE_OPEN_MAIN_DB | BELONGS) == 0 {
         return false;
     }
+    if flags & SQLITE_OPEN_MAIN_DB == 0 {
+        // SAFETY: by contract.
+        return matches!(unsafe { app.names.owner(name) }, Some(Owner::Platform));
+    }
     // SAFETY: by contract.
-    let value = |plain: &CStr, prefixed: &CStr| unsafe {
-        filename::parameter(app.api, name, plain).or_else(|| filename::parameter(app.api, name, prefixed))
+    let parameters = unsafe { main_parameters(name, flags) };
+    let value = |keys: [&str; 2]| {
+        let found = parameters.iter().find(|(name, _)| keys.contains(&name.as_str()));
+        found.map(|(_, value)| value.as_str())
     };
-    if value(c"tier", c"litefoot_tier").is_some() {
+    if value(["tier", "litefoot_tier"]).is_some() {
         // Ours, to be refused where it is to be shared.
         return false;
     }
-    match value(c"shared", c"litefoot_shared") {
-        Some(value) => matches!(value.as_str(), "1" | "on" | "yes" | "true"),
+    match value(["shared", "litefoot_shared"]) {
+        Some(value) => matches!(value, "1" | "on" | "yes" | "true"),
         None => app.vfs.upgrade().is_some_and(|vfs| vfs.shared_by_default()),
     }
 }

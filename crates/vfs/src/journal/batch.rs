@@ -190,7 +190,7 @@ impl Batcher {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
         let is_over = match self.batch {
-            Batch::Classic => !session.has_real_journal(),
+            Batch::Classic => !session.has_real_journal() && session.may_hold(),
             Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
             Batch::None | Batch::Held(_) => false,
         };
@@ -203,7 +203,10 @@ impl Batcher {
         if !matches!(self.batch, Batch::None) || !session.is_writing() || in_wal_mode {
             return Ok(());
         }
-        if session.has_real_journal() {
+        if session.has_real_journal() || !session.may_hold() {
+            if !session.may_hold() {
+                session.database.go_native()?;
+            }
             session.database.atomic().clear_for_journal(&session.database)?;
             self.batch = Batch::Classic;
             return Ok(());

@@ -35,7 +35,9 @@ fn open(medium: &SimMedium, pooled: bool) -> MainFile {
         holds_back: true,
         pooled,
     });
-    MainFile::new(Arc::new(database), false, true)
+    let mut file = MainFile::new(Arc::new(database), false, true, false);
+    file.control(Control::Connected).unwrap();
+    file
 }
 
 #[derive(Clone, Debug)]

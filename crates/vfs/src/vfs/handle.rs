@@ -37,6 +37,8 @@ pub enum Control<'a> {
     ExternalReader(&'a mut c_int),
     /// SIZE_HINT and CHUNK_SIZE: how the file may grow, which is for the log and the checkpoint to say.
     Growth,
+    /// PDB: the first that SQLite sends. Whoever hears it will hear of commits.
+    Connected,
     /// SYNC with a super-journal: the transaction spans several databases.
     SeveralFiles,
     /// COMMIT_PHASETWO: a transaction is committed and published, and the commit is about to return.

@@ -6,6 +6,7 @@ use super::database::Database;
 use super::forks::outside;
 use super::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
 use super::lock::{HandleId, Level};
+use super::registry::Companion;
 use super::session::Session;
 use super::shm::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
 use super::view::View;
@@ -37,6 +38,8 @@ pub struct MainFile {
     view: View,
     /// How many commits had been promised to be durable when the last look found all of them so.
     settled: u64,
+    /// Whether it was looked what a crash has left, by one that takes no locks.
+    looked: bool,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
     wal: (u64, Weak<Wal>),
 }
@@ -58,10 +61,15 @@ enum Checkpoint {
 
 impl MainFile {
     /// A handle on `database`.
-    pub fn new(database: Arc<Database>, read_only: bool, powersafe_overwrite: bool) -> MainFile {
+    pub fn new(
+        database: Arc<Database>,
+        read_only: bool,
+        powersafe_overwrite: bool,
+        unlocked: bool,
+    ) -> MainFile {
         let internal = crate::abi::statement::is_internal();
         let id = database.new_handle(internal);
-        let session = Arc::new(Session::new(database.clone(), id, internal));
+        let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
         MainFile {
             view: View::new(&database, session.seat.clone()),
             slots: database.shm().sit(),
@@ -78,6 +86,19 @@ impl MainFile {
             checkpoint: Checkpoint::None,
             settled: 0,
             wal: (0, Weak::new()),
+            looked: !unlocked,
+        }
+    }
+
+    /// A connection that takes no locks finishes what a crash has left before it reads, where that can be done: the
+    /// newest transactions are in a log that it would not look at. As SQLite has it, it is told of nothing that is in
+    /// the way.
+    #[cold]
+    fn look(&mut self) {
+        self.looked = true;
+        let log = self.database.companion_path(Companion::Wal);
+        if self.database.holds_back() && matches!(self.database.medium().info(&log), Ok(Some(_))) {
+            let _ = self.database.own();
         }
     }
 
@@ -347,6 +368,9 @@ impl MainFile {
 
 impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if !self.looked {
+            self.look();
+        }
         if !self.batcher.holds() && self.view.read(&self.database, buf, offset) {
             return Ok(());
         }
@@ -374,6 +398,9 @@ impl Handle for MainFile {
     }
 
     fn size(&mut self) -> Result<u64> {
+        if !self.looked {
+            self.look();
+        }
         match self.batcher.len() {
             Some(len) => Ok(len),
             None => self.database.file_len(),
@@ -449,6 +476,7 @@ impl Handle for MainFile {
             // A database has one owner.
             Control::ExternalReader(is_there) => *is_there = 0,
             Control::Growth => {}
+            Control::Connected => self.session.hears_controls.store(true, Ordering::Relaxed),
             Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
             Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),

@@ -152,35 +152,11 @@ impl Vfs {
                 opened => opened,
             };
         }
-        if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            if flags & SQLITE_OPEN_WAL != 0
-                && request.session.is_none()
-                && !self.pass_through
-                && self.databases.companion_at(&path).is_none()
-            {
-                // Of a database that was left to the platform itself.
-                return Err(Error::LeftToPlatform);
-            }
-            if flags & SQLITE_OPEN_WAL != 0
-                && let Some(session) = &request.session
-                && let Some(wal) = self.wal_of(&session.database)?
-            {
-                // With the lock that it has, the connection will make an index of its own from the log.
-                if session.seat.level() == Level::Exclusive {
-                    wal.mend(&session.database)?;
-                }
-                return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
-            }
-            if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE)
-                == SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE
-                && let Some(session) = request.session.clone().filter(|session| session.database.holds_back())
-            {
-                session.begin_writing();
-                let memory = self.memory(&session.database);
-                return Ok(Opened::new(JournalFile::new(session, memory), flags));
-            }
-            let database = request.session.map(|session| session.database.clone());
-            return self.open_companion(&path, flags, database);
+        if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
+            return self.open_beside(&path, flags, request.session);
+        }
+        if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
+            return self.open_companion(&path, flags, None);
         }
         let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
         let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
@@ -195,11 +171,14 @@ impl Vfs {
         api: &'static Api,
     ) -> Result<Opened> {
         let mut options = self.defaults.clone();
-        let mut powersafe_overwrite = true;
+        let (mut powersafe_overwrite, mut unlocked) = (true, false);
         parameters::apply(&mut options, parameters)
             .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
-        if let Some((_, value)) = parameters.iter().find(|(name, _)| name == "psow") {
-            powersafe_overwrite = value != "0" && value != "off" && value != "no";
+        for (name, value) in parameters {
+            unlocked |= matches!(name.as_str(), "nolock" | "immutable") && is_true(value);
+            if name == "psow" {
+                powersafe_overwrite = value != "0" && value != "off" && value != "no";
+            }
         }
         // A handle that only reads still wants write permission where it can be had: without it nobody
         // could keep the writers of other processes out.
@@ -246,7 +225,7 @@ impl Vfs {
         } else {
             out
         };
-        let handle = MainFile::new(database, read_only, powersafe_overwrite);
+        let handle = MainFile::new(database, read_only, powersafe_overwrite, unlocked);
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
@@ -330,9 +309,47 @@ impl Vfs {
         made
     }
 
+    /// Opens a journal or a log: the one in memory where it is known to be the connection's, else the file.
+    fn open_beside(&self, path: &Path, flags: c_int, session: Option<Arc<Session>>) -> Result<Opened> {
+        if let Some(session) = session.as_ref().filter(|session| session.may_hold()) {
+            if flags & SQLITE_OPEN_WAL != 0
+                && let Some(wal) = self.wal_of(&session.database)?
+            {
+                // With the lock that it has, the connection will make an index of its own from the log.
+                if session.seat.level() == Level::Exclusive {
+                    wal.mend(&session.database)?;
+                }
+                return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
+            }
+            if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
+                session.begin_writing();
+                let memory = self.memory(&session.database);
+                return Ok(Opened::new(JournalFile::new(session.clone(), memory), flags));
+            }
+        }
+        let is_new = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE) != 0;
+        let database = match session {
+            Some(session) => Some(session.database.clone()),
+            None => self.companion_at(path).map(|(database, _)| database),
+        };
+        if let Some(database) = database.as_ref().filter(|database| is_new && database.holds_back()) {
+            database.go_native()?;
+        }
+        self.open_companion(path, flags, database)
+    }
+
+    /// The open database whose log or journal would have that path, and which of them it is.
+    fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+        // A VFS above may say it by another way than the core, which knows absolute paths only.
+        if path.is_absolute() {
+            return self.databases.companion_at(path);
+        }
+        self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
+    }
+
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
     fn wal_of(&self, database: &Arc<Database>) -> Result<Option<Arc<Wal>>> {
-        if self.pass_through || !database.writable() {
+        if self.pass_through || !database.writable() || database.is_native() {
             return Ok(None);
         }
         database.atomic().retire(database)?;
@@ -354,6 +371,10 @@ impl Vfs {
         } else {
             FileKind::Journal
         };
+        if let (Some(database), true) = (&database, flags & SQLITE_OPEN_CREATE != 0) {
+            let is_log = flags & SQLITE_OPEN_WAL != 0;
+            database.set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
+        }
         let (opened, flags) = self.open_file(path, kind, flags)?;
         // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
         // created the file, whether it did or not.
@@ -362,7 +383,9 @@ impl Vfs {
             Some(database) => (database.medium(), database.metered(opened.file, kind)),
             None => (&self.medium, opened.file),
         };
-        let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced);
+        // Where it is not known whose it is, it may be one of ours.
+        let settles = database.as_ref().map_or(!self.pass_through, |database| database.holds_back());
+        let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced, settles);
         Ok(Opened::new(handle, flags))
     }
 
@@ -414,7 +437,7 @@ impl Vfs {
     }
 
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        let companion = self.databases.companion_at(path);
+        let companion = self.companion_at(path);
         match &companion {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {
@@ -453,7 +476,7 @@ impl Vfs {
         if self.databases.lacks(path) {
             return Ok(false);
         }
-        let companion = self.databases.companion_at(path);
+        let companion = self.companion_at(path);
         if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
                 return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
@@ -481,6 +504,13 @@ impl Vfs {
 struct OpenedFile {
     file: Arc<dyn File>,
     created: bool,
+}
+
+/// Whether SQLite takes the value of a URI parameter for "yes".
+fn is_true(value: &str) -> bool {
+    let words = ["on", "yes", "true"];
+    words.iter().any(|word| value.eq_ignore_ascii_case(word))
+        || value.parse::<i64>().is_ok_and(|number| number != 0)
 }
 
 /// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.

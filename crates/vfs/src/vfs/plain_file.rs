@@ -18,6 +18,8 @@ pub struct PlainFile {
     name_unsynced: bool,
     /// Whether the file was changed since its last sync.
     unsynced: bool,
+    /// Whether it is synced before it is closed, also where SQLite does not ask for that.
+    settles: bool,
     delete_on_close: bool,
     /// How much of it is to be mapped, by what the application says; nothing is.
     mmap_size: i64,
@@ -32,17 +34,20 @@ impl PlainFile {
             database: None,
             name_unsynced: false,
             unsynced: false,
+            settles: false,
             delete_on_close,
             mmap_size: 0,
         }
     }
 
-    /// A journal or log that a database depends on.
+    /// A journal or log that a database depends on. One that `settles` may be of a database with a redo log: a journal
+    /// that was finished must be dead for good before that is used again.
     pub fn companion(
         medium: Arc<dyn Medium>,
         file: Arc<dyn File>,
         database: Option<Arc<Database>>,
         name_unsynced: bool,
+        settles: bool,
     ) -> PlainFile {
         PlainFile {
             medium,
@@ -50,6 +55,7 @@ impl PlainFile {
             database,
             name_unsynced,
             unsynced: false,
+            settles,
             delete_on_close: false,
             mmap_size: 0,
         }
@@ -128,8 +134,7 @@ impl Handle for PlainFile {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        // A journal that was played back must be dead for good before the redo log is used.
-        if self.unsynced && self.database.as_ref().is_some_and(|database| database.holds_back()) {
+        if self.unsynced && self.settles {
             self.sync()?;
         }
         if self.delete_on_close {

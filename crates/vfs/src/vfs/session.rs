@@ -27,6 +27,10 @@ pub struct Session {
     pub seat: Arc<Seat>,
     /// Whether the connection is one of ours.
     pub internal: bool,
+    /// Whether SQLite tells of its commits: a VFS above may not pass file controls on.
+    pub hears_controls: AtomicBool,
+    /// Whether it takes no locks (`nolock=1`, `immutable=1`).
+    pub unlocked: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
     /// What has taken its place in a forked child.
@@ -40,12 +44,14 @@ pub struct Session {
 
 impl Session {
     /// A new connection.
-    pub fn new(database: Arc<Database>, id: HandleId, internal: bool) -> Session {
+    pub fn new(database: Arc<Database>, id: HandleId, internal: bool, unlocked: bool) -> Session {
         Session {
             seat: database.sit(),
             database,
             id,
             internal,
+            hears_controls: AtomicBool::new(false),
+            unlocked,
             unsafe_commits: AtomicBool::new(false),
             successor: OnceLock::new(),
             capture: OnceLock::new(),
@@ -88,6 +94,13 @@ impl Session {
         if self.database.holds_back() {
             self.writing.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether transactions may be held back, with a journal or a log in memory.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        let heard = self.hears_controls.load(Ordering::Relaxed) && !self.unlocked;
+        heard && self.database.holds_back() && !self.database.is_native()
     }
 
     /// Whether the transaction is in a real journal, which a connection in exclusive mode keeps open.

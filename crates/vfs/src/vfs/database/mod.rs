@@ -41,7 +41,7 @@ use crate::spill::MakeSpill;
 use crate::stats::{Meter, MeteredFile, Page, PageState, Stats};
 use crate::wal::Wal;
 use lending::Turns;
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SyncLatch};
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Operation, SyncLatch};
 use litefoot_engine::fork;
 use litefoot_engine::log::statement::Writer;
 use litefoot_engine::sync::{Mutex, RwLock};
@@ -106,6 +106,8 @@ pub struct Database {
     pages_generation: AtomicU64,
     /// Whether transactions are held back until they commit.
     holds_back: bool,
+    /// Whether SQLite's own protocol is used after all, until the database is closed.
+    native: AtomicBool,
     /// Bytes of a page, as the file says; 0 while that must be read.
     page_bytes: AtomicU32,
     /// Length of the file, while this process owns it; [`UNKNOWN`] before.
@@ -210,6 +212,7 @@ impl Database {
             me: OnceLock::new(),
             share: OnceLock::new(),
             holds_back: setup.holds_back && setup.writable,
+            native: AtomicBool::new(false),
             promises: AtomicU64::new(0),
             queries_before_rest: AtomicU32::new(QUERIES_BEFORE_REST),
             page_bytes: AtomicU32::new(0),
@@ -642,6 +645,37 @@ impl Database {
         self.holds_back
     }
 
+    /// Whether SQLite's own protocol is used after all.
+    #[inline]
+    pub fn is_native(&self) -> bool {
+        self.native.load(Ordering::Acquire)
+    }
+
+    /// From now on, until the database is closed, everything goes by SQLite's own protocol: its journals and its log are
+    /// files. A connection does not lock, or a VFS above litefoot has names of its own for them, or does not tell of
+    /// commits; then it is not known which writes are one transaction, nor whether they are all in this file.
+    pub fn go_native(&self) -> Result<()> {
+        if self.is_native() {
+            return Ok(());
+        }
+        // Who has no locks may be on a file system that has none.
+        match self.own() {
+            Err(Error::Device(error)) if error.operation == Operation::Lock => {}
+            result => result?,
+        }
+        let wal = self.wal.lock();
+        if wal.is_some() {
+            return Err(Error::Refused(format!(
+                "{}: other connections of this process have its write-ahead log in memory, and this one comes \
+                 through a VFS that does not say whose journal or log it opens; close the others first",
+                self.path.display()
+            )));
+        }
+        self.native.store(true, Ordering::Release);
+        drop(wal);
+        self.atomic.clear_for_journal(self)
+    }
+
     /// Where a companion lies, if it is there.
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
         let marked = self.tier.get().is_some_and(Tier::is_marked);
@@ -710,6 +744,9 @@ impl Database {
         let mut wal = self.wal.lock();
         if let Some(wal) = &*wal {
             return Ok(wal.clone());
+        }
+        if self.is_native() {
+            return Err(Error::Busy);
         }
         let opened = Arc::new(Wal::open(self, make_spill)?);
         *wal = Some(opened.clone());
