@@ -17,6 +17,8 @@ pub enum Batch {
     /// No transaction of pages: writes go through (checkpoints, the rollback of a hot journal).
     #[default]
     None,
+    /// An empty database was given a length, and nothing was written yet: it is not known what a page is.
+    Sized(u64),
     /// Held back until the commit.
     Held(Box<Held>),
     /// A write has failed, and SQLite must roll back: what was held is gone, and there is nothing to be undone. The
@@ -43,7 +45,7 @@ impl Batcher {
                 return self.or_fail(session, written);
             }
             Batch::Failed(_) => return Ok(()),
-            Batch::None => database.atomic().clear(database)?,
+            Batch::None | Batch::Sized(_) => database.atomic().clear(database)?,
             Batch::Classic => {}
         }
         database.write(buf, offset)
@@ -66,6 +68,7 @@ impl Batcher {
                 Batch::Held(held) => {
                     held.read(there, offset, &|buf, offset| before(database, buf, offset))?;
                 }
+                Batch::Sized(_) => there.fill(0),
                 _ => database.read(there, offset, advisor)?,
             }
         }
@@ -78,7 +81,7 @@ impl Batcher {
 
     /// Whether the connection sees something else than what was committed last.
     pub fn holds(&self) -> bool {
-        matches!(self.batch, Batch::Held(_))
+        matches!(self.batch, Batch::Held(_) | Batch::Sized(_))
     }
 
     /// Cuts or extends the database.
@@ -89,6 +92,10 @@ impl Batcher {
             Batch::Held(held) => {
                 let cut = held.set_len(database, len);
                 return self.or_fail(session, cut);
+            }
+            Batch::Sized(sized) => {
+                *sized = len;
+                return Ok(());
             }
             Batch::Failed(_) => return Ok(()),
             Batch::None => database.atomic().clear(database)?,
@@ -101,6 +108,7 @@ impl Batcher {
     pub fn len(&self) -> Option<u64> {
         match &self.batch {
             Batch::Held(held) => Some(held.len()),
+            Batch::Sized(len) => Some(*len),
             _ => None,
         }
     }
@@ -109,7 +117,7 @@ impl Batcher {
     pub fn sync(&mut self, session: &Session) -> Result<()> {
         match &mut self.batch {
             Batch::Held(held) => held.sync_wanted = true,
-            Batch::Failed(_) => {}
+            Batch::Failed(_) | Batch::Sized(_) => {}
             Batch::None | Batch::Classic => return session.database.sync(),
         }
         Ok(())
@@ -142,6 +150,7 @@ impl Batcher {
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
             Batch::Held(held) => write_in_place(&session.database, held),
+            Batch::Sized(len) => session.database.set_len(*len),
             _ => Ok(()),
         };
         self.finish(session, Batch::Classic);
@@ -162,6 +171,11 @@ impl Batcher {
                 self.finish(session, Batch::None);
                 let path = session.database.path().display();
                 Err(Error::Io(format!("{path}: a write of this transaction has failed before its commit")))
+            }
+            Batch::Sized(len) => {
+                let len = *len;
+                self.finish(session, Batch::None);
+                session.database.set_len(len)
             }
             Batch::None | Batch::Classic => {
                 self.finish(session, Batch::None);
@@ -192,7 +206,7 @@ impl Batcher {
         let is_over = match self.batch {
             Batch::Classic => !session.has_real_journal() && session.may_hold(),
             Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
-            Batch::None | Batch::Held(_) => false,
+            Batch::None | Batch::Held(_) | Batch::Sized(_) => false,
         };
         if is_over {
             self.finish(session, Batch::None);
@@ -200,7 +214,7 @@ impl Batcher {
         // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
         // otherwise tells a transaction.
         let in_wal_mode = session.database.wal().is_some();
-        if !matches!(self.batch, Batch::None) || !session.is_writing() || in_wal_mode {
+        if !matches!(self.batch, Batch::None | Batch::Sized(_)) || !session.is_writing() || in_wal_mode {
             return Ok(());
         }
         if session.has_real_journal() || !session.may_hold() {
@@ -208,19 +222,26 @@ impl Batcher {
                 session.database.go_native()?;
             }
             session.database.atomic().clear_for_journal(&session.database)?;
-            self.batch = Batch::Classic;
+            if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::Classic) {
+                session.database.set_len(len)?;
+            }
             return Ok(());
         }
         if session.database.atomic().is_barred(&session.database)? {
             let journal = session.journal.lock().clone();
             if let Some(journal) = journal {
                 make_real(session, &journal)?;
-                self.batch = Batch::Classic;
+                if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::Classic) {
+                    session.database.set_len(len)?;
+                }
                 return Ok(());
             }
         }
         let base_len = session.database.file_len()?;
         if base_len == 0 && written == 0 {
+            if matches!(self.batch, Batch::None) {
+                self.batch = Batch::Sized(0);
+            }
             return Ok(());
         }
         // The log knows of a VACUUM that has not reached the file.
@@ -229,7 +250,11 @@ impl Batcher {
             logged => logged,
         };
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
-        self.batch = Batch::Held(Box::new(Held::new(&session.database, page_bytes, base_len)));
+        let mut held = Box::new(Held::new(&session.database, page_bytes, base_len));
+        if let Batch::Sized(len) = self.batch {
+            held.set_len(&session.database, len)?;
+        }
+        self.batch = Batch::Held(held);
         Ok(())
     }
 

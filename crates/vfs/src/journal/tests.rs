@@ -204,3 +204,28 @@ fn a_read_across_pages_takes_each_from_where_its_newest_version_is() {
         );
     }
 }
+
+#[test]
+fn an_empty_database_that_is_given_a_length_has_it_only_once_that_is_committed() {
+    let medium = SimMedium::new();
+    let on_medium = medium.open(&PathBuf::from("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+    let mut file = open(&medium, false);
+    let page = content(1);
+    for commits in [false, true] {
+        file.lock(Level::Shared).unwrap();
+        file.lock(Level::Reserved).unwrap();
+        file.truncate(2 * PAGE as u64).unwrap();
+        assert_eq!((file.size().unwrap(), on_medium.len().unwrap()), (2 * PAGE as u64, 0));
+        let mut bytes = vec![1; PAGE];
+        file.read(&mut bytes, PAGE as u64).unwrap();
+        assert_eq!(bytes, [0; PAGE]);
+        file.write(&page, 0).unwrap();
+        assert_eq!(file.size().unwrap(), 2 * PAGE as u64);
+        if commits {
+            file.sync().unwrap();
+            file.control(Control::CommitDone).unwrap();
+        }
+        file.unlock(Level::None).unwrap();
+        assert_eq!(on_medium.len().unwrap(), if commits { 2 * PAGE as u64 } else { 0 });
+    }
+}
