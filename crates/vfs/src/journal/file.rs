@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Bytes copied at a time when the journal becomes a real file.
 const COPY_BYTES: usize = 64 << 10;
 
+/// What a journal begins with, and ends with where it names a super-journal (file format, section 3).
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
 /// The content of a journal.
 pub struct Journal {
     memory: MemoryFile,
@@ -131,6 +134,12 @@ impl Handle for JournalFile {
         if count < buf.len() {
             buf[count..].fill(0);
             return Err(Error::ShortRead);
+        }
+        // SQLite looks whether the super-journal is there, and if not, takes the transaction for committed. But another
+        // database of the transaction, which is rolled back first, has deleted it: that finds no journal here which
+        // names it. A journal in memory is only ever read to roll back.
+        if *buf == MAGIC && offset + MAGIC.len() as u64 == journal.memory.len() as u64 {
+            buf.fill(0);
         }
         Ok(())
     }
