@@ -636,12 +636,17 @@ fn write_in_place(
 
 /// Whether the newest page 1 says that the database is in WAL mode.
 pub(crate) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
+    Ok(wal_mode(database, redo)? == Some(true))
+}
+
+/// Whether the newest page 1 says that the database is in WAL mode; `None` where it does not say. What is encrypted is
+/// recovered as a checkpoint would: its pages are brought home.
+pub(super) fn wal_mode(database: &Database, redo: &RedoLog) -> Result<Option<bool>> {
     let mut head = [0; READ_VERSION + 1];
     if !redo.read_page(1, 0, &mut head)? {
         database.data().read_at(&mut head, 0)?;
     }
-    // What is encrypted does not say: its pages are brought home, as a checkpoint would.
-    Ok(head.starts_with(MAGIC) && head[READ_VERSION] == 2)
+    Ok(head.starts_with(MAGIC).then(|| head[READ_VERSION] == 2))
 }
 
 /// Whether nobody but SQLite looks at page 1, so that its counters may be advanced. A VFS above may have encrypted it, or

@@ -18,7 +18,7 @@
 use super::belonging::{Verdict, judge};
 use super::file::write_in_place;
 use super::held::Held;
-use super::log::{AtomicLog, State, is_wal_mode};
+use super::log::{AtomicLog, State, wal_mode};
 use crate::error::{Error, Result};
 use crate::notice;
 use crate::stats::Stats;
@@ -235,7 +235,8 @@ fn open(database: &Database, path: &Path) -> litefoot_engine::device::Result<Red
 
 fn verdict(database: &Database, redo: &RedoLog) -> Result<Verdict> {
     let sector = database.data_file().first_sector()?;
-    judge(redo, &sector, is_wal_mode(database, redo)?)
+    // What does not say may be in WAL mode, where the log need not have every version of page 1.
+    judge(redo, &sector, wal_mode(database, redo)? != Some(false))
 }
 
 /// Whether an error says that a log is in use.
