@@ -148,7 +148,15 @@ impl Names {
         if unsafe { CStr::from_ptr(name) }.to_bytes() != &*found.text {
             return None;
         }
-        if found.shared { Some(Owner::Platform) } else { found.owner.upgrade().map(Owner::Session) }
+        if found.shared {
+            return Some(Owner::Platform);
+        }
+        let mut session = found.owner.upgrade()?;
+        // In a forked child another one has taken its place.
+        while let Some(successor) = session.successor.get() {
+            session = successor.clone();
+        }
+        Some(Owner::Session(session))
     }
 }
 

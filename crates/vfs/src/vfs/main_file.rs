@@ -112,7 +112,10 @@ impl MainFile {
         if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
             return Err(Error::Forked { path: self.database.path().to_owned() });
         }
-        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite);
+        let unlocked = self.session.unlocked;
+        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
+        let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
+        new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
         new.persist_wal = self.persist_wal;
         let unsafe_commits = self.session.unsafe_commits.load(Ordering::Relaxed);
         new.session.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
