@@ -20,7 +20,7 @@ mod registered;
 pub use litefoot_engine::task;
 pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
-pub use litefoot_vfs::vfs::statements::{Progress, set_progress};
+pub use litefoot_vfs::vfs::replay::{Progress, set_progress};
 pub use litefoot_vfs::vfs::tier;
 pub use litefoot_vfs::vfs::waiting;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error};

@@ -7,7 +7,7 @@
 use crate::abi::Sqlite3;
 use crate::abi::api::Api;
 use crate::abi::codes::*;
-use crate::abi::file::{caught, main_file};
+use crate::abi::file::{FileObject, caught, main_file};
 use std::ffi::{c_char, c_int, c_void};
 
 /// The automatic extension.
@@ -43,22 +43,22 @@ unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int
     }
     // SAFETY: by contract; SQLite is opening the connection, and nobody uses it yet.
     let Some(object) = (unsafe { main_file(api, db) }) else { return SQLITE_OK };
-    match object.refusal() {
-        None => {
-            // SAFETY: the connection is alive as long as its main file, which owns what is made here.
-            // Without memory SQLite lets the open fail by itself, as above.
-            let _ = unsafe { object.watch(db) };
-            SQLITE_OK
-        }
-        Some(reason) => {
-            crate::error::remember(reason);
-            if !message.is_null() {
-                // SAFETY: SQLite frees the message.
-                unsafe { *message = api.allocate_text(&format!("litefoot: {reason}")) };
-            }
-            SQLITE_CANTOPEN
-        }
+    // SAFETY: none of its methods runs; nothing of it is borrowed when one does.
+    let refusal = unsafe { object.as_ref() }.refusal().map(|reason| {
+        crate::error::remember(reason);
+        format!("litefoot: {reason}")
+    });
+    let Some(refusal) = refusal else {
+        // SAFETY: as above. The connection is alive as long as its main file, which owns what is made here.
+        // Without memory SQLite lets the open fail by itself, as above.
+        let _ = unsafe { FileObject::watch(object, db) };
+        return SQLITE_OK;
+    };
+    if !message.is_null() {
+        // SAFETY: SQLite frees the message.
+        unsafe { *message = api.allocate_text(&refusal) };
     }
+    SQLITE_CANTOPEN
 }
 
 /// The functions of the library that calls; one built without loadable extensions passes no table, and

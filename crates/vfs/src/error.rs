@@ -52,6 +52,9 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
+    /// Transactions wait that could not be replayed; the text says why.
+    #[error("{0}")]
+    Unreplayed(String),
     /// A sync has failed before, and nothing is written any more.
     #[error(transparent)]
     Closed(DeviceError),
@@ -120,7 +123,7 @@ impl Error {
             Error::Busy | Error::Owned { .. } => SQLITE_BUSY,
             // A code that SQLite does not wait for, and takes from every call; nobody is to read of broken hardware.
             Error::Forked { .. } => SQLITE_CANTOPEN,
-            Error::ReadOnly { .. } | Error::Closed(_) => SQLITE_READONLY,
+            Error::ReadOnly { .. } | Error::Closed(_) | Error::Unreplayed(_) => SQLITE_READONLY,
             Error::ReadOnlyWal { .. }
             | Error::CannotOpen(..)
             | Error::Unopened(_)

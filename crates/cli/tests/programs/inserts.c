@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
       sqlite3_reset(bound);
       continue;
     }
-    snprintf(sql, sizeof sql, "BEGIN; INSERT INTO t VALUES(%d, zeroblob(900)); UPDATE t SET b = zeroblob(%d) WHERE a = %d; COMMIT",
+    snprintf(sql, sizeof sql, "BEGIN; INSERT INTO t VALUES(%d, 'a text of some bytes'); UPDATE t SET b = 'text %d' WHERE a = %d; COMMIT",
              i, i % 700, i / 2);
     check(db, sqlite3_exec(db, sql, 0, 0, 0), SQLITE_OK);
   }

@@ -46,7 +46,7 @@ fn filled(medium: &SimMedium, name: &str, mode: &str, rows: i64) -> (Vfs, Connec
 
 fn insert(db: &Connection, rows: i64) {
     for _ in 0..rows {
-        db.execute("INSERT INTO t(v) VALUES(zeroblob(300))", []).unwrap();
+        db.execute("INSERT INTO t(v) VALUES(?1)", [[0; 300]]).unwrap();
     }
 }
 

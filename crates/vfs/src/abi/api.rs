@@ -16,7 +16,8 @@ use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 pub const OLDEST_SQLITE: c_int = 3_040_000;
 
 /// Functions that some builds leave out and that can be done without.
-const OPTIONAL: [&str; 3] = ["transfer_bindings", "expired", "compileoption_get"];
+const OPTIONAL: [&str; 5] =
+    ["transfer_bindings", "expired", "compileoption_get", "progress_handler", "set_authorizer"];
 
 /// Why an SQLite cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,19 @@ pub type TraceCallback = unsafe extern "C" fn(c_uint, *mut c_void, *mut c_void, 
 
 /// The callback of `sqlite3_busy_handler`.
 pub type BusyHandler = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// The callback of `sqlite3_progress_handler`.
+pub type ProgressHandler = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// The callback of `sqlite3_set_authorizer`.
+pub type Authorizer = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    *const c_char,
+    *const c_char,
+    *const c_char,
+    *const c_char,
+) -> c_int;
 
 macro_rules! api {
     ($($position:literal $name:ident: $type:ty,)*) => {
@@ -151,10 +165,12 @@ api! {
     60 get_autocommit: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     65 last_insert_rowid: unsafe extern "C" fn(*mut Sqlite3) -> i64,
     67 libversion_number: unsafe extern "C" fn() -> c_int,
+    75 progress_handler: Option<unsafe extern "C" fn(*mut Sqlite3, c_int, Option<ProgressHandler>, *mut c_void)>,
     77 reset: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     83 result_int64: unsafe extern "C" fn(*mut Sqlite3Context, i64),
     84 result_null: unsafe extern "C" fn(*mut Sqlite3Context),
     85 result_text: unsafe extern "C" fn(*mut Sqlite3Context, *const c_char, c_int, Destructor),
+    91 set_authorizer: Option<unsafe extern "C" fn(*mut Sqlite3, Option<Authorizer>, *mut c_void) -> c_int>,
     94 step: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     97 total_changes: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     99 transfer_bindings: Option<unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int>,
@@ -172,9 +188,11 @@ api! {
     141 vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Sqlite3Vfs,
     142 vfs_register: unsafe extern "C" fn(*mut Sqlite3Vfs, c_int) -> c_int,
     143 vfs_unregister: unsafe extern "C" fn(*mut Sqlite3Vfs) -> c_int,
+    151 limit: unsafe extern "C" fn(*mut Sqlite3, c_int, c_int) -> c_int,
     152 next_stmt: unsafe extern "C" fn(*mut Sqlite3, *mut Sqlite3Stmt) -> *mut Sqlite3Stmt,
     153 sql: unsafe extern "C" fn(*mut Sqlite3Stmt) -> *const c_char,
     160 compileoption_get: Option<unsafe extern "C" fn(c_int) -> *const c_char>,
+    163 db_config: unsafe extern "C" fn(*mut Sqlite3, c_int, ...) -> c_int,
     165 db_status: unsafe extern "C" fn(*mut Sqlite3, c_int, *mut c_int, *mut c_int, c_int) -> c_int,
     166 extended_errcode: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     167 log: unsafe extern "C" fn(c_int, *const c_char, ...),

@@ -1,7 +1,8 @@
 //! Trampolines of `sqlite3_io_methods`.
 //!
 //! A [`FileObject`] is what SQLite's `sqlite3_file` really is when it is ours. SQLite calls its methods one
-//! at a time (it holds the connection's mutex), so a call may borrow the handle mutably.
+//! at a time (it holds the connection's mutex), so a call may borrow the handle mutably. All others know it by its address,
+//! and borrow nothing of it while SQLite runs: that may come back through a method of the same file.
 
 use super::api::Api;
 use super::codes::*;
@@ -9,6 +10,7 @@ use super::statement::Db;
 use super::watched::Watched;
 use super::{IoMethods, Sqlite3, Sqlite3File};
 use crate::capture::Capture;
+use crate::capture::cause::Cause;
 use crate::error::{Error, Result, remember};
 use crate::vfs::Vfs;
 use crate::vfs::database::Database;
@@ -19,6 +21,7 @@ use crate::worker::text_of;
 use litefoot_engine::fork;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// An open file of ours. SQLite allocates it and sees only the header.
@@ -30,6 +33,8 @@ pub(crate) struct FileObject {
     api: &'static Api,
     vfs: Arc<Vfs>,
     handle: AnyHandle,
+    /// Whether one of its methods runs, where that is asserted.
+    is_called: bool,
     /// What the connection's hook is given, where this is its main file and it is watched.
     watched: Option<Watched>,
     /// Whether a connection has been opened on it.
@@ -51,7 +56,7 @@ impl FileObject {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
         let generation = fork::generation();
         let header = Sqlite3File { methods };
-        let object = FileObject { header, generation, api, vfs, handle, watched: None, met: false };
+        let object = FileObject { header, generation, api, vfs, handle, is_called: false, watched: None, met: false };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
@@ -60,18 +65,14 @@ impl FileObject {
     ///
     /// # Safety
     /// `file` is null or an open file of SQLite's.
-    pub(crate) unsafe fn of<'a>(file: *mut Sqlite3File) -> Option<&'a mut FileObject> {
-        if file.is_null() {
-            return None;
-        }
+    pub(crate) unsafe fn of(file: *mut Sqlite3File) -> Option<NonNull<FileObject>> {
+        let file = NonNull::new(file)?;
         // SAFETY: by contract the header can be read.
-        let methods = unsafe { (*file).methods };
-        if std::ptr::eq(methods, &raw const MAIN_METHODS) || std::ptr::eq(methods, &raw const PLAIN_METHODS) {
-            // SAFETY: only `install` stores these method tables, in a FileObject.
-            Some(unsafe { &mut *file.cast::<FileObject>() })
-        } else {
-            None
-        }
+        let methods = unsafe { (*file.as_ptr()).methods };
+        let is_ours =
+            std::ptr::eq(methods, &raw const MAIN_METHODS) || std::ptr::eq(methods, &raw const PLAIN_METHODS);
+        // Only `install` stores these method tables, in a FileObject.
+        is_ours.then(|| file.cast())
     }
 
     /// Whether it is a file of a database that the parent of this process has opened.
@@ -130,44 +131,53 @@ impl FileObject {
     }
 
     /// The connection behind a main database file.
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
-        self.handle.session()
+    ///
+    /// # Safety
+    /// The file is open, and none of its methods runs.
+    pub(crate) unsafe fn session(file: NonNull<FileObject>) -> Option<Arc<Session>> {
+        // SAFETY: by contract.
+        unsafe { file.as_ref() }.handle.session().cloned()
     }
 
-    /// Makes a new connection one of ours: has it ask for pages by address, and watches its statements. Where this fails,
-    /// it is by lack of memory, and SQLite knows.
+    /// Makes a new connection one of ours: has it ask for pages by address, and watches its statements where that is asked
+    /// for. Where this fails, it is by lack of memory, and SQLite knows.
     ///
     /// A shared cache has one file, and each of its connections comes here. What the first has found stays as it is: the
     /// others may be in a transaction, and then SQLite refuses whatever would be said through a new one.
     ///
     /// # Safety
-    /// `db` is a connection whose main file this is.
-    pub(crate) unsafe fn watch(&mut self, db: *mut Sqlite3) -> Result<()> {
-        let is_first = !std::mem::replace(&mut self.met, true);
-        let Some(session) = self.handle.session() else { return Ok(()) };
-        if session.internal {
-            return Ok(());
-        }
+    /// `db` is a connection whose main file this is. The file is open, and none of its methods runs.
+    pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Result<()> {
+        // SAFETY: by contract. Nothing of the file is borrowed any longer than this takes.
+        let (session, api, is_first) = unsafe {
+            let is_first = !std::mem::replace(&mut (*file.as_ptr()).met, true);
+            (FileObject::session(file), file.as_ref().api, is_first)
+        };
+        let Some(session) = session.filter(|session| !session.internal) else { return Ok(()) };
         if !is_first {
             // Whose statements made a transaction cannot be told any more.
             if let Some(capture) = session.capture() {
-                capture.bar();
+                capture.bar(Cause::Interleaved);
             }
             return Ok(());
         }
         let database = &session.database;
         // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
-        let handle = unsafe { Db::new(self.api, db) };
+        let handle = unsafe { Db::new(api, db) };
         if database.is_pooled() {
+            // This comes back through `file_control`.
             use_pool(handle)?;
         }
         if !database.holds_back() || !database.options().logs_statements() {
             return Ok(());
         }
-        let capture = Arc::new(Capture::new(self.api, handle, database.clone(), session.id));
+        let capture = Arc::new(Capture::new(api, handle, database.clone(), session.id));
         session.set_capture(capture.clone());
         // SAFETY: as above; the connection is new, and its hook nobody's.
-        self.watched = Some(unsafe { Watched::begin(capture) });
+        unsafe {
+            let watched = Watched::begin(capture);
+            (*file.as_ptr()).watched = Some(watched);
+        }
         Ok(())
     }
 
@@ -193,14 +203,14 @@ fn use_pool(db: Db) -> Result<()> {
 /// `db` is a connection of the library behind `api`.
 pub(crate) unsafe fn session_of(api: &Api, db: *mut Sqlite3) -> Option<Arc<Session>> {
     // SAFETY: by contract.
-    unsafe { main_file(api, db) }?.session().cloned()
+    unsafe { FileObject::session(main_file(api, db)?) }
 }
 
 /// A connection's main database file, where that is ours.
 ///
 /// # Safety
-/// As for [`session_of`]; the file is used by nobody else meanwhile.
-pub(crate) unsafe fn main_file<'a>(api: &Api, db: *mut Sqlite3) -> Option<&'a mut FileObject> {
+/// As for [`session_of`].
+pub(crate) unsafe fn main_file(api: &Api, db: *mut Sqlite3) -> Option<NonNull<FileObject>> {
     let mut file: *mut Sqlite3File = std::ptr::null_mut();
     // SAFETY: FILE_POINTER stores one pointer; SQLite returns the connection's main file.
     unsafe {
@@ -255,7 +265,11 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
             return code;
         }
     }
+    debug_assert!(!std::mem::replace(&mut object.is_called, true), "a method inside a method of one file");
     let result = caught(|| call(&mut *object));
+    if cfg!(debug_assertions) {
+        object.is_called = false;
+    }
     if let Err(Error::Panic(text)) = &result {
         object.handle.latch_after_panic(text);
     }

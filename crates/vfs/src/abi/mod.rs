@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod codes;
+pub(crate) mod confined;
 pub(crate) mod file;
 pub(crate) mod filename;
 pub(crate) mod statement;

@@ -77,13 +77,6 @@ impl Db {
         self.api.transfer_bindings.is_some() && self.api.expired.is_some()
     }
 
-    /// Whether SQLite's planner may look at bound values because ANALYZE has left samples of the data.
-    pub(crate) fn plans_by_samples(self) -> bool {
-        const SAMPLES: &str = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat4'";
-        self.api.has_option("ENABLE_STAT4") != Some(false)
-            && self.prepare(SAMPLES).is_ok_and(|mut samples| samples.step() != SQLITE_DONE)
-    }
-
     /// # Safety
     /// The connection lives as long as the result and its copies are used.
     pub(crate) unsafe fn new(api: &'static Api, raw: *mut Sqlite3) -> Db {
@@ -93,6 +86,31 @@ impl Db {
     /// The connection as SQLite has it.
     pub(crate) fn raw(self) -> *mut Sqlite3 {
         self.raw
+    }
+
+    /// The functions of its SQLite.
+    pub(crate) fn api(self) -> &'static Api {
+        self.api
+    }
+
+    /// A setting of the connection (`sqlite3_db_config`); `None` where this SQLite does not know it. Runs no SQL.
+    pub(crate) fn flag(self, name: c_int) -> Option<bool> {
+        let mut value: c_int = 0;
+        // SAFETY: the connection is alive; these settings take a number, which leaves them as they are, and a place.
+        let code = unsafe { (self.api.db_config)(self.raw, name, -1 as c_int, &raw mut value) };
+        (code == SQLITE_OK).then_some(value != 0)
+    }
+
+    /// Changes such a setting.
+    pub(crate) fn set_flag(self, name: c_int, value: bool) {
+        // SAFETY: as above.
+        unsafe { (self.api.db_config)(self.raw, name, c_int::from(value), std::ptr::null_mut::<c_int>()) };
+    }
+
+    /// A limit of the connection (`sqlite3_limit`).
+    pub(crate) fn limit(self, name: c_int) -> c_int {
+        // SAFETY: the connection is alive; a negative number leaves the limit as it is.
+        unsafe { (self.api.limit)(self.raw, name, -1) }
     }
 
     /// Whether no transaction was begun explicitly.

@@ -1,4 +1,4 @@
-//! The hook that a connection's statements are told by (`sqlite3_trace_v2`).
+//! The hooks that a connection's statements are told by (`sqlite3_trace_v2`, and an authorizer that allows everything).
 //!
 //! # How it stays true
 //! - The hook may be called for as long as the connection lives, which can be longer than its main file:
@@ -7,8 +7,10 @@
 //! - The context is freed with the file where SQLite has said before that the connection is closed. Where it has not,
 //!   because of the above or because the application has taken the hook, these few bytes stay.
 //! - The hook is set where the connection is new, and changed only where SQLite has just called it: there it is ours.
+//! - The authorizer is set there, too, and never again: an application's takes its place, and that is noticed.
 
-use super::codes::{SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
+use super::codes::{SQLITE_OK, SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
+use super::confined::text;
 use super::statement::Running;
 use crate::capture::{Capture, Hears};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -42,7 +44,12 @@ impl Watched {
         let context = Box::new(Context { capture: pointer, closes: AtomicBool::new(false) });
         let context = NonNull::from(Box::leak(context));
         // SAFETY: by contract.
-        unsafe { listen(&capture, context.as_ptr(), Hears::All) };
+        unsafe {
+            listen(&capture, context.as_ptr(), Hears::All);
+            if let Some(set_authorizer) = capture.api().set_authorizer {
+                set_authorizer(capture.db().raw(), Some(authorized), context.as_ptr().cast());
+            }
+        }
         Watched { context, _capture: capture }
     }
 }
@@ -73,6 +80,25 @@ unsafe fn listen(capture: &Capture, context: *mut Context, hears: Hears) {
         };
     // SAFETY: by contract; the callback takes the context for what it is.
     unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };
+}
+
+/// SQLite tells of something that is compiled.
+unsafe extern "C" fn authorized(
+    context: *mut c_void,
+    action: c_int,
+    first: *const c_char,
+    second: *const c_char,
+    _database: *const c_char,
+    _source: *const c_char,
+) -> c_int {
+    // SAFETY: as for `traced`; the others are texts, or null.
+    unsafe {
+        let capture = (*context.cast::<Context>()).capture.load(Ordering::Relaxed);
+        if let Some(capture) = capture.as_ref() {
+            capture.compiles(action, text(first), (!second.is_null()).then(|| text(second)));
+        }
+    }
+    SQLITE_OK
 }
 
 /// SQLite tells of a statement.

@@ -3,7 +3,7 @@
 //! # Why
 //! A transaction can be logged as its statements only if they are known to the last bit and do the same when
 //! they are run again. SQLite tells of each statement as it starts and as it ends (`sqlite3_trace_v2`); what
-//! it was given is read out of its bindings; what it will do is read from its program.
+//! it was given is read out of its bindings; what it will do is read from its program, on a connection of our own.
 //!
 //! | file | holds |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `verdict` | whether a statement can be replayed |
 //! | `record` | the bytes of a captured transaction |
 //! | `cause` | why a transaction is written as pages |
+//! | `plain` | the connection on which statements are examined, and replayed |
 //! | `rest` | what SQLite is asked to tell of |
 //!
 //! # What it promises
@@ -21,30 +22,36 @@
 //!
 //! # Invariants
 //! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
-//!    the connection (`EXPLAIN`, reading bindings) calls them again; those calls return at once.
+//!    the connection (reading bindings) calls them again; those calls return at once.
 //! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
 //!    none is left open, so has every other (`rest`).
-//! 3. No statement of ours outlives a transaction: an application can close its connection at any moment that
-//!    it could without us.
+//! 3. No statement of ours outlives a callback: an application can close its connection at any moment that
+//!    it could without us. None looks at a database: no lock is taken, and no busy handler called.
+//! 4. Nothing of ours is compiled where the authorizer of the connection is the application's. Ours has been there since
+//!    the connection was opened; where it is not called any more, another is in its place, and nothing is captured again.
 
 pub(crate) mod cause;
 pub(crate) mod record;
+pub(crate) mod plain;
 mod rest;
 mod verdict;
 
 use crate::abi::api::Api;
-use crate::abi::statement::{Db, Running, Statement, TransactionState, Value};
+use crate::abi::confined::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
+use crate::abi::statement::{Db, Running, Statement, TransactionState};
 use crate::vfs::database::Database;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
 use litefoot_engine::sync::{Mutex, MutexGuard};
-use record::{Captured, Checks, Settings, Text, put_value};
+use record::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
 pub(crate) use rest::Hears;
 use rest::Rest;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use verdict::{Verdict, examine};
+use plain::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use verdict::Program;
 
 /// Verdicts that are kept.
 const VERDICTS: usize = 512;
@@ -63,6 +70,49 @@ const LESS_BITS: u32 = 2;
 const MOST_LESS_BITS: u32 = 5;
 const RETRIED: u32 = 16;
 
+/// PRAGMAs whose values change nothing that a statement does to the database.
+const HARMLESS: [&str; 38] = [
+    "analysis_limit",
+    "application_id",
+    "auto_vacuum",
+    "busy_timeout",
+    "cache_size",
+    "cache_spill",
+    "checkpoint_fullfsync",
+    "data_version",
+    "encoding",
+    "foreign_key_check",
+    "foreign_key_list",
+    // SQLite tells of this one.
+    "foreign_keys",
+    "fullfsync",
+    "incremental_vacuum",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "journal_mode",
+    "journal_size_limit",
+    "locking_mode",
+    "mmap_size",
+    "optimize",
+    "page_size",
+    "quick_check",
+    "secure_delete",
+    "synchronous",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+    "temp_store",
+    "threads",
+    "trusted_schema",
+    "user_version",
+    "wal_autocheckpoint",
+    "wal_checkpoint",
+    "shrink_memory",
+    "recursive_triggers",
+];
+
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
     api: &'static Api,
@@ -79,10 +129,12 @@ pub(crate) struct Capture {
     owes: AtomicU64,
     /// Whether a lock or a failure was met below.
     disturbed: AtomicBool,
-    /// Whether the connection must not be captured any more.
-    barred: AtomicBool,
-    /// Whether a setting was changed, by whatever statement, since verdicts were last looked at.
-    set: AtomicBool,
+    /// Why the connection must not be captured any more.
+    barred: OnceLock<Cause>,
+    /// Whether the authorizer of ours was called since that was asked last.
+    authorized: AtomicBool,
+    /// Whether triggers fire triggers, where the application has said so.
+    recursive_triggers: AtomicU8,
     /// What SQLite is asked to tell of.
     rest: Rest,
     /// Whether the state is such that a query need not be noted in it.
@@ -111,6 +163,14 @@ struct State {
     rowid_before: i64,
     /// Changes after the last statement.
     changes_after: i32,
+    /// Statements and bytes of values that were captured before the last one.
+    captured_before: (usize, usize),
+    /// When the transaction began.
+    begun: Option<Instant>,
+    /// Root pages of tables that get rows with new numbers.
+    makes_rows_in: Vec<i64>,
+    /// Whether a number was given that is close to the largest of these.
+    has_large: bool,
     /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
     idle: Option<usize>,
     /// Transactions in a row whose statements were too long.
@@ -127,10 +187,6 @@ struct State {
     settings: Option<Settings>,
     /// Whether SQLite was told to leave checkpoints to us.
     told: bool,
-    /// Whether text is UTF-8; unknown at first.
-    utf8: Option<bool>,
-    /// Selects as many parameters as it was made for.
-    helper: Option<(usize, Statement)>,
     /// The text of a query that was found to be nothing else.
     query: Vec<u8>,
     /// The query that runs outside of any transaction, while no other statement has started.
@@ -152,12 +208,6 @@ impl State {
         self.open.is_empty() && self.captured.statements.is_empty()
     }
 
-    /// Settings may have changed unseen.
-    fn forget_verdicts(&mut self) {
-        self.settings = None;
-        self.verdicts.clear();
-    }
-
     /// A query runs of which nothing else has to be noted.
     fn run_alone(&mut self, statement: usize) {
         self.open.push(statement);
@@ -170,10 +220,20 @@ impl State {
 /// What was found out about texts.
 #[derive(Default)]
 struct Verdicts {
-    known: HashMap<Box<str>, (Verdict, Arc<Text>)>,
+    known: HashMap<Box<str>, Arc<Examined>>,
     /// The one that was asked for last, mostly asked for again.
-    last: Option<(Kind, Verdict, Arc<Text>)>,
+    last: Option<(Kind, Arc<Examined>)>,
 }
+
+/// A text, and what it does, or why that cannot be repeated.
+struct Examined {
+    text: Arc<Text>,
+    program: Result<Program, Cause>,
+    has_large: bool,
+}
+
+/// What `recursive_triggers` says.
+const UNSAID: u8 = 2;
 
 impl Verdicts {
     fn clear(&mut self) {
@@ -183,7 +243,7 @@ impl Verdicts {
 
     /// What the text asked for last means, if it is this one.
     fn last_kind(&self, sql: &str) -> Option<Kind> {
-        self.last.as_ref().filter(|(_, _, text)| text.sql == sql).map(|(kind, ..)| *kind)
+        self.last.as_ref().filter(|(_, examined)| examined.text.sql == sql).map(|(kind, _)| *kind)
     }
 }
 
@@ -218,8 +278,9 @@ impl Capture {
             shows_nothing: AtomicBool::new(false),
             owes: AtomicU64::new(0),
             disturbed: AtomicBool::new(false),
-            barred: AtomicBool::new(false),
-            set: AtomicBool::new(false),
+            barred: OnceLock::new(),
+            authorized: AtomicBool::new(false),
+            recursive_triggers: AtomicU8::new(UNSAID),
             rest: Rest::default(),
             ready: AtomicBool::new(false),
             quick: AtomicUsize::new(0),
@@ -249,16 +310,38 @@ impl Capture {
         self.disturbed.store(true, Ordering::Relaxed);
     }
 
-    /// The connection has a setting that no replay knows of.
-    pub fn bar(&self) {
-        self.barred.store(true, Ordering::Relaxed);
+    /// The connection is such that no replay knows of it.
+    pub fn bar(&self, cause: Cause) {
+        let _ = self.barred.set(cause);
     }
 
-    /// The application has compiled a PRAGMA that gives a setting a value, which mostly takes effect there and then: in a
-    /// function of its own, behind a comment, and without being run, too.
-    pub fn note_setting(&self) {
-        if !self.is_busy() {
-            self.set.store(true, Ordering::Relaxed);
+    /// The connection compiles something: what SQLite asks to be authorized. It is asked of all that can be compiled, run or
+    /// not, and of what statements of statements compile.
+    pub fn compiles(&self, action: i32, name: &[u8], value: Option<&[u8]>) {
+        self.authorized.store(true, Ordering::Relaxed);
+        match (action, value) {
+            // What has a name there is found first.
+            (SQLITE_CREATE_TEMP_INDEX..=SQLITE_CREATE_TEMP_VIEW, _) => self.bar(Cause::OtherDatabase),
+            (SQLITE_PRAGMA, Some(value)) if !self.is_busy() => self.note_pragma(name, value),
+            _ => {}
+        }
+    }
+
+    /// The application gives a setting a value.
+    fn note_pragma(&self, name: &[u8], value: &[u8]) {
+        let is = |words: &[&str], text: &[u8]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+        if is(&["recursive_triggers"], name) {
+            let says = if is(&["1", "on", "yes", "true"], value) {
+                1
+            } else if is(&["0", "off", "no", "false"], value) {
+                0
+            } else {
+                return self.bar(Cause::Settings);
+            };
+            self.recursive_triggers.store(says, Ordering::Relaxed);
+        }
+        if !is(&HARMLESS, name) && !name.starts_with(b"litefoot_") {
+            self.bar(Cause::Settings);
         }
     }
 
@@ -359,10 +442,6 @@ impl Capture {
 
     /// The state was looked at, and perhaps changed.
     fn note_ready(&self, state: &mut State) {
-        // A connection with a statement of ours cannot be closed, and a transaction that is lost may end unseen.
-        if state.cause.is_some() {
-            state.helper = None;
-        }
         let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
         self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
         self.lost.store(state.writing && state.cause.is_some(), Ordering::Relaxed);
@@ -415,12 +494,9 @@ impl Capture {
     }
 
     fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, Cause> {
-        // The hook was taken by the application; then nothing of ours may be left in its connection.
-        if state.open.is_empty() {
-            state.helper = None;
-            if !self.rest.is_logless() {
-                state.cause = Some(Cause::NotSeen);
-            }
+        // The hook was taken by the application.
+        if state.open.is_empty() && !self.rest.is_logless() {
+            state.cause = Some(Cause::NotSeen);
         }
         if state.open.len() > 1 {
             state.cause.get_or_insert(Cause::Interleaved);
@@ -435,6 +511,19 @@ impl Capture {
         if state.captured.statements.is_empty() {
             state.cause.get_or_insert(Cause::NotSeen);
         }
+        if let Some(cause) = self.barred.get() {
+            state.cause.get_or_insert(*cause);
+        }
+        if state.cause.is_none() && self.database.wal().is_none_or(|wal| wal.schema() != state.schema) {
+            state.cause = Some(Cause::Schema);
+        }
+        // Nobody else can write until this has committed.
+        if state.cause.is_none()
+            && !state.makes_rows_in.is_empty()
+            && (state.has_large || self.database.has_large_rowid(&state.makes_rows_in))
+        {
+            state.cause = Some(Cause::RowOrder);
+        }
         if let Some(cause) = state.cause {
             if self.rest.has_cost() {
                 self.database.rest_later();
@@ -444,6 +533,7 @@ impl Capture {
         state.oversized = 0;
         let rowid = self.db.last_insert_rowid();
         let mut captured = std::mem::take(&mut state.captured);
+        captured.took = state.begun.map_or(MOST_TIME, |begun| begun.elapsed());
         captured.checks.rowid = (rowid != state.rowid_before).then_some(rowid);
         // A statement that commits by itself is counted only when it has ended.
         captured.checks.changes =
@@ -513,7 +603,8 @@ impl Capture {
             state.open.push(statement.id());
             return;
         };
-        if !std::mem::replace(&mut state.told, true) {
+        if !state.told && self.is_authorized_by_us() {
+            state.told = true;
             self.take_over_checkpoints();
         }
         let outermost = state.open.is_empty() && !self.may_meet_others(statement);
@@ -533,7 +624,8 @@ impl Capture {
         if !state.open.contains(&statement.id()) {
             state.open.push(statement.id());
         }
-        let Ok(sql) = std::str::from_utf8(sql) else {
+        // SQLite skips the mark of a byte order.
+        let Some(sql) = std::str::from_utf8(sql).ok().filter(|sql| !sql.contains('\u{feff}')) else {
             state.kind = Kind::Write;
             state.cause.get_or_insert(Cause::Encoding);
             return;
@@ -548,7 +640,7 @@ impl Capture {
         }
         state.kind = match state.verdicts.last_kind(sql) {
             Some(kind) => kind,
-            None => kind_of(sql, read_only, &mut state.settings, &mut state.verdicts),
+            None => kind_of(sql, read_only),
         };
         let shows_nothing = outermost && !statement.has_columns() && (state.kind != Kind::Read || !read_only);
         self.shows_nothing.store(shows_nothing, Ordering::Relaxed);
@@ -587,12 +679,15 @@ impl Capture {
         let changes = self.db.total_changes();
         // A statement that changed nothing may have told so by an error, of what it found.
         let silent = state.kind == Kind::Write && changes == state.changes_after;
+        if silent && before == 1 {
+            // It may have failed for a reason that is not there when it is run again.
+            let (statements, values) = state.captured_before;
+            state.captured.statements.truncate(statements);
+            state.captured.values.truncate(values);
+        }
         state.changes_after = changes;
         state.idle = silent.then(|| statement.id());
         let over = self.db.is_autocommit();
-        if over {
-            state.helper = None;
-        }
         if silent || over {
             self.settle();
         }
@@ -628,8 +723,12 @@ impl Capture {
             state.unchecked.take().map(|number| (number, changes.wrapping_sub(state.changes_before)));
         state.captured.statements.clear();
         state.captured.values.clear();
+        state.captured_before = (0, 0);
+        state.begun = Some(Instant::now());
+        state.makes_rows_in.clear();
+        state.has_large = false;
         state.captured.checks = Checks { earlier, ..Checks::default() };
-        state.cause = self.barred.load(Ordering::Relaxed).then_some(Cause::Settings);
+        state.cause = self.barred.get().copied();
         state.writing = false;
         state.changes_before = changes;
         state.changes_after = changes;
@@ -651,128 +750,122 @@ impl Capture {
 
     /// Adds a statement to the transaction.
     fn add(&self, state: &mut State, statement: Running, sql: &str) {
-        let text = match self.judge(state, sql) {
-            (Verdict::Replayable, text) => text,
-            (Verdict::Pages(cause), _) => {
-                state.cause = Some(cause);
-                return;
-            }
-        };
+        let added = self.try_add(state, statement, sql);
+        state.cause = added.err().or_else(|| self.barred.get().copied());
+    }
+
+    fn try_add(&self, state: &mut State, statement: Running, sql: &str) -> Result<(), Cause> {
         let parameters = statement.parameters();
-        state.captured.begin_statement(text, parameters);
         if parameters > 0 && !self.db.can_lend_bindings() {
-            state.cause = Some(Cause::Bindings);
-        } else if parameters > 0 && !self.add_values(state, statement, parameters) {
-            state.cause = Some(Cause::Unavailable);
+            return Err(Cause::Bindings);
+        }
+        // Should the application have an authorizer, that is asked for this, once.
+        let mut helper = self.prepare_helper(parameters)?;
+        let examined = self.judge(state, sql)?;
+        let program = examined.program.as_ref().map_err(|cause| *cause)?;
+        for root in &program.makes_rows_in {
+            if !state.makes_rows_in.contains(root) {
+                state.makes_rows_in.push(*root);
+            }
+        }
+        state.has_large |= examined.has_large;
+        state.captured_before = (state.captured.statements.len(), state.captured.values.len());
+        state.captured.begin_statement(examined.text.clone(), parameters);
+        if parameters > 0 {
+            let State { captured, has_large, .. } = state;
+            let read = statement.read_bindings(&mut helper, |row| {
+                for column in 0..row.columns() {
+                    let value = row.value(column);
+                    *has_large |= is_large(value);
+                    put_value(&mut captured.values, value);
+                }
+            });
+            if !read {
+                return Err(Cause::Unavailable);
+            }
         }
         if state.captured.values.len() > most_bytes(state.oversized) {
-            state.cause = Some(Cause::Size);
             state.oversized += 1;
+            return Err(Cause::Size);
         }
+        Ok(())
     }
 
-    fn add_values(&self, state: &mut State, statement: Running, parameters: usize) -> bool {
-        if state.helper.as_ref().is_none_or(|(count, _)| *count != parameters) {
-            state.helper = None;
-            match self.db.prepare_parameters(parameters) {
-                Ok(helper) => state.helper = Some((parameters, helper)),
-                Err(_) => return false,
-            }
+    /// A statement on the application's connection that selects so many parameters, if that is ours to make.
+    fn prepare_helper(&self, parameters: usize) -> Result<Statement, Cause> {
+        if let Some(cause) = self.barred.get() {
+            return Err(*cause);
         }
-        let Some((_, helper)) = &mut state.helper else { return false };
-        let values = &mut state.captured.values;
-        statement.read_bindings(helper, |row| {
-            for column in 0..row.columns() {
-                put_value(values, row.value(column));
-            }
-        })
+        self.authorized.store(false, Ordering::Relaxed);
+        let helper = self.db.prepare_parameters(parameters.max(1));
+        if !self.authorized.load(Ordering::Relaxed) {
+            self.bar(Cause::Settings);
+            return Err(Cause::Settings);
+        }
+        helper.map_err(|_| Cause::Unavailable)
     }
 
-    /// The verdict on a text.
-    fn judge(&self, state: &mut State, sql: &str) -> (Verdict, Arc<Text>) {
-        if self.set.load(Ordering::Relaxed) {
-            self.set.store(false, Ordering::Relaxed);
-            state.forget_verdicts();
+    /// Whether the connection has no authorizer but ours. If it has, that was asked, and never will be again.
+    fn is_authorized_by_us(&self) -> bool {
+        self.prepare_helper(1).is_ok()
+    }
+
+    /// What a text does.
+    fn judge(&self, state: &mut State, sql: &str) -> Result<Arc<Examined>, Cause> {
+        // Looked at each time: SQLite tells nobody that they have changed.
+        let settings = self.database.with_plain(|plain| {
+            let triggers = match self.recursive_triggers.load(Ordering::Relaxed) {
+                UNSAID => plain.recursive_triggers(),
+                says => says == 1,
+            };
+            let settings =
+                Settings { foreign_keys: has_foreign_keys(self.db), recursive_triggers: triggers };
+            plain.is_like(Surroundings::of(self.db)).then_some(settings)
+        });
+        let settings = settings.ok_or(Cause::Unavailable)?.ok_or(Cause::Settings)?;
+        if state.settings != Some(settings) {
+            state.verdicts.clear();
+            state.settings = Some(settings);
         }
-        if let Some((_, verdict, text)) = state.verdicts.last.as_ref().filter(|(_, _, text)| text.sql == sql)
-        {
-            return (*verdict, text.clone());
+        if let Some((_, examined)) = state.verdicts.last.as_ref().filter(|(_, last)| last.text.sql == sql) {
+            return Ok(examined.clone());
         }
-        if let Some((verdict, text)) = state.verdicts.known.get(sql) {
-            let found = (*verdict, text.clone());
-            state.verdicts.last = Some((state.kind, found.0, found.1.clone()));
-            return found;
+        if let Some(examined) = state.verdicts.known.get(sql) {
+            let examined = examined.clone();
+            state.verdicts.last = Some((state.kind, examined.clone()));
+            return Ok(examined);
         }
-        let settings = match state.settings {
-            Some(settings) => settings,
-            None => *state.settings.insert(self.read_settings()),
+        let program = if state.kind == Kind::Savepoint {
+            Ok(Program { loops: false, makes_rows_in: Vec::new() })
+        } else {
+            let examined = self.database.with_plain(|plain| plain.examine(sql, settings));
+            examined.flatten().unwrap_or(Err(Cause::Settings))
         };
         let text = Arc::new(Text { sql: sql.to_owned(), settings });
-        let verdict = self.examine_twice(state, &text);
-        if verdict == Verdict::Pages(Cause::Settings) {
-            // A schema that the connection has not loaded yet passes; anything else stays.
+        let has_large = mentions_large(sql.as_bytes());
+        let examined = Arc::new(Examined { text, program, has_large });
+        if matches!(examined.program, Err(Cause::Settings)) {
+            // A schema that our connection has not loaded yet passes; anything else stays.
             state.differences += 1;
             if state.differences < DIFFERENCES {
-                return (verdict, text);
+                return Ok(examined);
             }
         }
         if state.verdicts.known.len() >= VERDICTS {
             state.verdicts.clear();
         }
-        state.verdicts.known.insert(sql.into(), (verdict, text.clone()));
-        (verdict, text)
-    }
-
-    /// Compiles a text on the application's connection, and on one of ours.
-    fn examine_twice(&self, state: &mut State, text: &Text) -> Verdict {
-        let db = self.db;
-        if !*state.utf8.get_or_insert_with(|| first_text(db, "PRAGMA encoding").as_deref() == Some("UTF-8")) {
-            return Verdict::Pages(Cause::Encoding);
-        }
-        if state.kind == Kind::Savepoint {
-            return Verdict::Replayable;
-        }
-        let Some(program) = examine(db, &text.sql) else { return Verdict::Pages(Cause::Unavailable) };
-        if program.verdict != Verdict::Replayable {
-            return program.verdict;
-        }
-        match self.database.examine_plainly(&text.sql, text.settings) {
-            Some(plain) if plain == program.fingerprint => Verdict::Replayable,
-            _ => Verdict::Pages(Cause::Settings),
-        }
-    }
-
-    fn read_settings(&self) -> Settings {
-        let is_on = |sql| first_text(self.db, sql).as_deref() == Some("1");
-        Settings {
-            foreign_keys: is_on("PRAGMA foreign_keys"),
-            recursive_triggers: is_on("PRAGMA recursive_triggers"),
-        }
+        state.verdicts.known.insert(sql.into(), examined.clone());
+        Ok(examined)
     }
 }
 
-/// The program's fingerprint on a connection that has nothing but these settings.
-pub(crate) fn plain_fingerprint(db: Db, sql: &str, settings: Settings) -> Option<u64> {
-    apply(db, settings)?;
-    examine(db, sql).map(|program| program.fingerprint)
+/// Whether a text of a log is one that changes rows, or a savepoint; what else it is, nobody has captured.
+pub(crate) fn is_savepoint(sql: &str) -> bool {
+    kind_of(sql, true) == Kind::Savepoint
 }
 
-/// Gives a connection of ours these settings.
-pub(crate) fn apply(db: Db, settings: Settings) -> Option<()> {
-    db.execute(&format!("PRAGMA foreign_keys={}", u8::from(settings.foreign_keys))).ok()?;
-    db.execute(&format!("PRAGMA recursive_triggers={}", u8::from(settings.recursive_triggers))).ok()
-}
-
-fn first_text(db: Db, sql: &str) -> Option<String> {
-    let mut statement = db.prepare(sql).ok()?;
-    (statement.step() == crate::abi::codes::SQLITE_ROW).then(|| match statement.value(0) {
-        Value::Integer(number) => number.to_string(),
-        _ => statement.text(0),
-    })
-}
-
-/// What a statement means. A PRAGMA may change how statements compile: what was found out before is forgotten.
-fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts: &mut Verdicts) -> Kind {
+/// What a statement means.
+fn kind_of(sql: &str, read_only: bool) -> Kind {
     let word = first_word(sql);
     let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
     if is("BEGIN") || is("COMMIT") || is("END") || is("ROLLBACK") && !rolls_back_to(sql) {
@@ -780,10 +873,6 @@ fn kind_of(sql: &str, read_only: bool, settings: &mut Option<Settings>, verdicts
     }
     if is("SAVEPOINT") || is("RELEASE") || is("ROLLBACK") {
         return Kind::Savepoint;
-    }
-    if may_change_settings(word) {
-        *settings = None;
-        verdicts.clear();
     }
     if read_only { Kind::Read } else { Kind::Write }
 }
@@ -895,7 +984,7 @@ mod tests {
             ("WITH a AS (SELECT 1) DELETE FROM t", false, Kind::Write),
         ];
         for (sql, read_only, kind) in cases {
-            assert_eq!(kind_of(sql, read_only, &mut None, &mut Verdicts::default()), kind, "{sql}");
+            assert_eq!(kind_of(sql, read_only), kind, "{sql}");
         }
     }
 }

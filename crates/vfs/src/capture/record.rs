@@ -13,6 +13,7 @@
 
 use crate::abi::statement::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Kind of a record that holds a text.
 pub(crate) const TEXT: u32 = 1;
@@ -20,6 +21,9 @@ pub(crate) const TEXT: u32 = 1;
 pub(crate) const TRANSACTION: u32 = 2;
 /// Kind of a record that announces that everything before it goes into the redo log.
 pub(crate) const FOLD: u32 = 3;
+
+/// How long the transactions of a log may have taken, so that replaying them ends soon; what goes beyond is written as pages.
+pub(crate) const MOST_TIME: Duration = Duration::from_millis(500);
 
 const HAS_CHANGES: u8 = 1;
 const HAS_ROWID: u8 = 2;
@@ -58,6 +62,8 @@ pub(crate) struct Captured {
     /// The encoded values: the number of parameters, then each.
     pub values: Vec<u8>,
     pub checks: Checks,
+    /// From its first statement to its commit.
+    pub took: Duration,
 }
 
 impl Captured {

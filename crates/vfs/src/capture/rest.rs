@@ -16,7 +16,7 @@
 //! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
 
 use super::cause::Cause;
-use super::{Capture, Kind, State, Verdicts, first_word, is_query, kind_of, may_change_settings};
+use super::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
 use crate::abi::statement::{Running, TransactionState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -176,8 +176,7 @@ impl Capture {
         // What looks like the text of an inner statement can be a comment in front of another.
         let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
         let is_end = || {
-            kind_of(sql, true, &mut None, &mut Verdicts::default()) == Kind::Boundary
-                && !self.db.is_autocommit()
+            kind_of(sql, true) == Kind::Boundary && !self.db.is_autocommit()
         };
         statement.is_read_only() && (is_query(inner) || is_end())
     }
@@ -193,12 +192,7 @@ impl Capture {
         self.rest.queries.store(if read_only { few } else { 0 }, Ordering::Relaxed);
         let (mut state, fresh) = (self.state(), self.db.is_autocommit());
         self.lose(&mut state, if had_log { Cause::NotSeen } else { Cause::Opening });
-        if !had_log {
-            state.forget_verdicts();
-        }
-        let State { settings, verdicts, kind, .. } = &mut *state;
-        *kind =
-            std::str::from_utf8(sql).map_or(Kind::Write, |sql| kind_of(sql, read_only, settings, verdicts));
+        state.kind = std::str::from_utf8(sql).map_or(Kind::Write, |sql| kind_of(sql, read_only));
         if had_log && fresh && read_only && state.kind == Kind::Boundary {
             self.begin_fresh(&mut state);
         } else {
@@ -230,7 +224,6 @@ impl Capture {
         }
         if self.rest.is_logless() {
             self.rest.logless.store(0, Ordering::Relaxed);
-            self.state().forget_verdicts();
         }
         false
     }

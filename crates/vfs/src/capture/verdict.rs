@@ -1,26 +1,14 @@
 //! Whether a statement can be replayed, read from SQLite's own bytecode.
 //!
-//! `EXPLAIN` lists the program of a statement with the programs of its triggers. It can be replayed if every
-//! instruction is one of [`SAFE`], it writes only the main database and reads no other, and every function in
-//! it is SQLite's own and gives the same answer every time. What is not known is not replayed.
-//!
-//! The program is compiled a second time on a connection of our own, which has nothing but SQLite's defaults
-//! and the two settings that the log carries. Where the two differ, something that the application did to its
-//! connection is at work (an authorizer, a limit, statistics that are not loaded yet), and pages are written.
+//! `EXPLAIN` lists the program of a statement with the programs of its triggers, on a connection of ours that allows nothing
+//! but rows of the main database to be changed ([`Confined`]). The statement can be replayed if every instruction is one of
+//! [`SAFE`], and none calls a function or compares by a collation that an application could have put in the place of
+//! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
 
 use super::cause::Cause;
 use crate::abi::codes::SQLITE_ROW;
-use crate::abi::statement::{Db, Statement};
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-/// What a statement is to the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It can be replayed.
-    Replayable,
-    /// Its transaction must be written as pages.
-    Pages(Cause),
-}
+use crate::abi::confined::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
+use crate::abi::statement::Statement;
 
 /// Instructions that depend on nothing but the database and the values, in the versions since 3.40.
 const SAFE: &[&str] = &[
@@ -28,11 +16,6 @@ const SAFE: &[&str] = &[
     "Add",
     "AddImm",
     "Affinity",
-    "AggFinal",
-    "AggInverse",
-    "AggStep",
-    "AggStep1",
-    "AggValue",
     "And",
     "BeginSubrtn",
     "BitAnd",
@@ -49,7 +32,6 @@ const SAFE: &[&str] = &[
     "Concat",
     "Copy",
     "Count",
-    "CreateBtree",
     "CursorHint",
     "CursorLock",
     "CursorUnlock",
@@ -68,7 +50,6 @@ const SAFE: &[&str] = &[
     "FkCounter",
     "FkIfZero",
     "Found",
-    "Function",
     "Ge",
     "GetSubtype",
     "Gosub",
@@ -201,19 +182,13 @@ const CLOCK: &[&str] = &[
     "current_timestamp",
 ];
 
-/// Aggregates that do not depend on the order of the rows, not even in the last bit of a sum.
-const AGGREGATES: &[&str] = &["count", "min", "max"];
-
-/// SQLite's flag for a function that always gives the same answer (`SQLITE_DETERMINISTIC`).
-const DETERMINISTIC: i64 = 0x800;
-
-/// The collations that every connection has.
-const COLLATIONS: &[&str] = &["BINARY", "NOCASE", "RTRIM"];
-
-/// A statement's program: whether it can be replayed, and a fingerprint of its instructions.
+/// The program of a statement that can be replayed.
+#[derive(Debug)]
 pub(crate) struct Program {
-    pub verdict: Verdict,
-    pub fingerprint: u64,
+    /// Whether it goes through rows in an order that the planner chose.
+    pub loops: bool,
+    /// Root pages of what it writes to, where it gives numbers to new rows.
+    pub makes_rows_in: Vec<i64>,
 }
 
 /// One instruction as `EXPLAIN` shows it.
@@ -223,38 +198,40 @@ struct Instruction {
     extra: String,
 }
 
-/// Reads the program of `sql` as the connection compiles it.
-pub(crate) fn examine(db: Db, sql: &str) -> Option<Program> {
-    let mut listing = db.prepare(&format!("EXPLAIN {sql}")).ok()?;
-    let mut program = Program { verdict: Verdict::Replayable, fingerprint: 0 };
-    let mut hasher = DefaultHasher::new();
-    let (mut loops, mut makes_rowids) = (false, false);
-    // All are read before anything is asked: a question can make SQLite drop a schema that has changed meanwhile, and the
-    // listing looks into it.
+/// Reads the program of `sql`; `None` where it does not compile.
+pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause>> {
+    let db = own.db();
+    own.denied();
+    let mut listing = match db.prepare(&format!("EXPLAIN {sql}")) {
+        Ok(listing) => listing,
+        Err(_) => return own.denied().map(|denied| Err(denied_cause(&denied))),
+    };
     let mut instructions = Vec::new();
     while listing.step() == SQLITE_ROW {
         instructions.push(read(&listing));
     }
-    for instruction in instructions {
-        fingerprint(&instruction, &mut hasher);
-        loops |= LOOPS.contains(&instruction.name.as_str());
-        makes_rowids |= instruction.name == "NewRowid";
-        if let (Verdict::Replayable, Some(cause)) = (program.verdict, objection(db, &instruction)) {
-            program.verdict = Verdict::Pages(cause);
-        }
+    // What it was prepared anew for may be denied only then.
+    if let Some(denied) = own.denied() {
+        return Some(Err(denied_cause(&denied)));
     }
+    if instructions.is_empty() {
+        return None;
+    }
+    if let Some(cause) = instructions.iter().find_map(objection) {
+        return Some(Err(cause));
+    }
+    let has = |names: &[&str]| instructions.iter().any(|instruction| names.contains(&instruction.name.as_str()));
+    let loops = has(LOOPS);
+    let makes_rowids = has(&["NewRowid"]);
     // Rows get their numbers in the order in which they are found.
-    if program.verdict == Verdict::Replayable && loops && makes_rowids {
-        program.verdict = Verdict::Pages(Cause::RowOrder);
+    if loops && makes_rowids {
+        return Some(Err(Cause::RowOrder));
     }
-    program.fingerprint = hasher.finish();
-    if program.verdict == Verdict::Replayable && db.can_lend_bindings() {
-        let by_samples = loops && listing.parameters() > 0 && db.plans_by_samples();
-        if by_samples || listing.is_shaped_by_values(db) {
-            program.verdict = Verdict::Pages(Cause::Plan);
-        }
+    if db.can_lend_bindings() && own.freely(|db| listing.is_shaped_by_values(db)) {
+        return Some(Err(Cause::Plan));
     }
-    Some(program)
+    let written = instructions.iter().filter(|instruction| makes_rowids && instruction.name == "OpenWrite");
+    Some(Ok(Program { loops, makes_rows_in: written.map(|instruction| instruction.operands[1]).collect() }))
 }
 
 fn read(listing: &Statement) -> Instruction {
@@ -265,30 +242,34 @@ fn read(listing: &Statement) -> Instruction {
     }
 }
 
-fn fingerprint(instruction: &Instruction, hasher: &mut DefaultHasher) {
-    instruction.name.hash(hasher);
-    instruction.operands.hash(hasher);
-    // A transaction's extra operand counts the schema loads of its connection.
-    if instruction.name != "Transaction" {
-        instruction.extra.hash(hasher);
+/// What is wrong with a statement that was not allowed to compile.
+fn denied_cause(denied: &Denied) -> Cause {
+    match denied.action {
+        SQLITE_FUNCTION => function_cause(&denied.name),
+        SQLITE_PRAGMA => Cause::Pragma,
+        _ if !denied.name.is_empty() && denied.name != "main" => Cause::OtherDatabase,
+        _ => Cause::Schema,
     }
 }
 
+fn function_cause(name: &str) -> Cause {
+    if CLOCK.contains(&name.to_ascii_lowercase().as_str()) { Cause::Clock } else { Cause::Function }
+}
+
 /// Why the instruction cannot be replayed, if so.
-fn objection(db: Db, instruction: &Instruction) -> Option<Cause> {
-    let [_, second, third] = instruction.operands;
+fn objection(instruction: &Instruction) -> Option<Cause> {
+    let [first, second, third] = instruction.operands;
     match instruction.name.as_str() {
-        "Transaction" if instruction.operands[0] != 0 => return Some(Cause::OtherDatabase),
+        "Transaction" if first != 0 => return Some(Cause::OtherDatabase),
         "OpenRead" | "OpenWrite" | "ReopenIdx" if third != 0 => return Some(Cause::OtherDatabase),
-        "Clear" | "CreateBtree" if instruction.name == "Clear" && second != 0 => {
-            return Some(Cause::OtherDatabase);
-        }
+        "Clear" if second != 0 => return Some(Cause::OtherDatabase),
         "CreateBtree" | "ParseSchema" | "ReadCookie" | "SetCookie" | "Destroy" | "DropTable"
         | "DropIndex" | "DropTrigger" | "SqlExec" | "LoadAnalysis" => return Some(Cause::Schema),
         "VOpen" | "VUpdate" | "VFilter" | "VBegin" | "VCreate" | "VDestroy" | "VRename" | "VNext"
         | "VColumn" | "VInitIn" | "VCheck" => return Some(Cause::VirtualTable),
+        // `extra` is `name(arguments)`.
         "Function" | "PureFunc" | "AggStep" | "AggStep1" | "AggFinal" | "AggValue" | "AggInverse" => {
-            return function_objection(db, &instruction.extra);
+            return Some(function_cause(instruction.extra.split('(').next().unwrap_or_default()));
         }
         "CollSeq" => return collations_objection(&instruction.extra),
         _ => {}
@@ -296,25 +277,15 @@ fn objection(db: Db, instruction: &Instruction) -> Option<Cause> {
     if instruction.extra.starts_with("k(") {
         return collations_objection(&instruction.extra);
     }
+    let compares = ["Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ElseEq", "Compare"];
+    if compares.contains(&instruction.name.as_str()) && !instruction.extra.is_empty() {
+        return collations_objection(&instruction.extra);
+    }
     (!SAFE.contains(&instruction.name.as_str())).then_some(Cause::Instruction)
 }
 
-/// `extra` is `name(arguments)`.
-fn function_objection(db: Db, extra: &str) -> Option<Cause> {
-    let name = extra.split('(').next().unwrap_or_default().to_ascii_lowercase();
-    if CLOCK.contains(&name.as_str()) {
-        return Some(Cause::Clock);
-    }
-    let sql = "SELECT min(builtin), min(flags & 2048) FROM pragma_function_list WHERE name = ?1";
-    let Ok(mut list) = db.prepare(sql) else { return Some(Cause::Function) };
-    // SAFETY: the name outlives the statement, which is dropped first.
-    unsafe { list.bind(1, crate::abi::statement::Value::Text(name.as_bytes())) };
-    let own = list.step() == SQLITE_ROW && list.integer(0) == 1;
-    let known = own && (list.integer(1) == DETERMINISTIC || AGGREGATES.contains(&name.as_str()));
-    (!known).then_some(Cause::Function)
-}
-
-/// `extra` is `k(columns,name,…)` or `name-encoding`; an empty name, `B` or a sign stand for BINARY.
+/// `extra` is `k(columns,name,…)` or `name-encoding`; an empty name, `B` or a sign stand for BINARY. All others an
+/// application may have put something else in the place of.
 fn collations_objection(extra: &str) -> Option<Cause> {
     let inside = extra.strip_prefix("k(").and_then(|rest| rest.strip_suffix(')'));
     let names: Vec<&str> = match inside {
@@ -323,7 +294,7 @@ fn collations_objection(extra: &str) -> Option<Cause> {
     };
     let known = |name: &&str| {
         let name = name.trim_start_matches(['-', '+']).trim_start_matches("N.");
-        name.is_empty() || name == "B" || COLLATIONS.contains(&name.to_ascii_uppercase().as_str())
+        name.is_empty() || name == "B" || name.eq_ignore_ascii_case("BINARY")
     };
     (!names.iter().all(known)).then_some(Cause::Collation)
 }

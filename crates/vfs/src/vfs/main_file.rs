@@ -168,6 +168,7 @@ impl MainFile {
     /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
     /// up.
     fn may_begin(&self) -> Result<()> {
+        self.database.check_replayed()?;
         self.database.latch().check(self.database.path()).map_err(Error::Closed)
     }
 
@@ -203,12 +204,6 @@ impl MainFile {
         if name == "synchronous" {
             let off = value == "0" || value.eq_ignore_ascii_case("off");
             self.session.unsafe_commits.store(off, Ordering::Relaxed);
-        }
-        let Some(capture) = self.session.capture() else { return };
-        capture.note_setting();
-        // A full disk that only this connection knows.
-        if name == "max_page_count" {
-            capture.bar();
         }
     }
 
@@ -430,6 +425,7 @@ impl Handle for MainFile {
         }
         if to > Level::Shared {
             self.check_writable()?;
+            self.database.check_replayed()?;
         }
         if to == Level::Reserved {
             self.may_begin()?;
@@ -527,6 +523,10 @@ impl Handle for MainFile {
         // Who reads begins to write; all others only look after the log.
         if first == WRITE_SLOT && exclusive && self.slots.reads() {
             self.may_begin()?;
+        }
+        // What a log builds upon stays as it is. To make the index takes more slots than this one.
+        if first == CHECKPOINT_SLOT && exclusive && count == 1 && self.database.check_replayed().is_err() {
+            return Err(Error::Busy);
         }
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);

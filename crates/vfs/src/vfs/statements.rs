@@ -4,10 +4,10 @@
 //! |---|---|---|---|
 //! | none, or retired | any | nothing waits | removes it |
 //! | in use | exactly what it builds upon | crashed before a fold, or during one | replays it, folds it |
-//! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | refuses, keeps it |
+//! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | keeps it; the database can only be read |
 //! | in use, with a fold announced | begins with the announced frames | crashed after the fold | removes it |
-//! | in use | anything else | somebody else changed the database | refuses, keeps it |
-//! | not understood | any | of a later version, damaged, or no statement log at all | refuses, keeps it |
+//! | in use | anything else | somebody else changed the database | keeps it; the database can only be read |
+//! | not understood | any | of a later version, damaged, or no statement log at all | keeps it; the database can only be read |
 //!
 //! Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
 //! looks at blobs), so only the one that wrote a log replays it.
@@ -17,26 +17,12 @@
 
 use super::database::Database;
 use super::registry::Companion;
-use crate::abi::codes::*;
-use crate::abi::statement::{Db, Statement, Value};
-use crate::capture::record::{self, Checks, Logged, Settings, Text};
-use crate::error::{Error, Result};
+use super::replay::{execute, replay_records, transactions};
+use crate::capture::plain::Plain;
+use crate::capture::record;
+use crate::error::Result;
 use litefoot_engine::log::statement::{Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::path::Path;
-use std::sync::OnceLock;
-
-/// Told how far replaying is: the database, transactions replayed, and transactions in all.
-pub type Progress = fn(&Path, usize, usize);
-
-static PROGRESS: OnceLock<Progress> = OnceLock::new();
-
-/// Who is told of replaying in this process; the first to ask.
-pub fn set_progress(progress: Progress) {
-    let _ = PROGRESS.set(progress);
-}
 
 /// What a statement log is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +77,9 @@ impl Database {
                 self.sync()?;
                 Ok(statements.delete()?)
             }
-            Worth::Foreign => Err(self.foreign(&statements)),
-            Worth::OtherBuild => Err(self.other_build(&statements)),
-            Worth::Unknown => Err(self.unknown(&statements)),
+            Worth::Foreign => self.keep_from_writing(self.foreign(&statements)),
+            Worth::OtherBuild => self.keep_from_writing(self.other_build(&statements)),
+            Worth::Unknown => self.keep_from_writing(self.unknown(&statements)),
             Worth::Replay => {
                 let records = statements.records()?;
                 drop((redo, statements));
@@ -102,36 +88,47 @@ impl Database {
         }
     }
 
-    fn replay(&self, records: &[Record]) -> Result<()> {
-        let connection = self.own_connection()?;
-        let db = connection.db();
-        let result = execute(db, "PRAGMA synchronous=OFF")
-            .and_then(|()| self.wal().ok_or_else(|| "its -wal cannot be used".to_owned()))
-            .and_then(|wal| {
-                wal.set_replaying(self, true).map_err(|error| error.to_string())?;
-                db.set_autocheckpoint(0);
-                replay_records(db, records, self.path())?;
-                wal.set_replaying(self, false).map_err(|error| error.to_string())
-            });
-        drop(connection);
-        result.map_err(|what| {
-            // What was replayed so far is in memory only.
-            self.forget_wal();
-            Error::Refused(format!(
-                "{}: the transactions in {} cannot be replayed: {what}; nothing was changed. Where the disk is \
-                 full, make room and open the database again; `litefoot recover` shows the transactions",
-                self.path().display(),
-                self.statement_path().display(),
-            ))
-        })
+    /// The log stays, and so does what it builds upon: that can be read.
+    fn keep_from_writing(&self, reason: String) -> Result<()> {
+        crate::notice::tell_once(self.path(), "statement log", &reason);
+        self.set_unreplayed(reason);
+        Ok(())
     }
 
-    fn other_build(&self, statements: &StatementLog) -> Error {
+    fn replay(&self, records: &[Record]) -> Result<()> {
+        let mut plain = Plain::new(self.own_connection()?);
+        let result = plain
+            .as_mut()
+            .ok_or_else(|| "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned())
+            .and_then(|plain| self.replay_on(plain, records));
+        drop(plain);
+        let Err(what) = result else { return Ok(()) };
+        // What was replayed so far is in memory only.
+        self.forget_wal();
+        self.keep_from_writing(format!(
+            "{}: the transactions in {} cannot be replayed: {what}; nothing was changed, and the database can only be \
+             read, as it was before them. Where the disk is full, make room and open the database again; \
+             `litefoot recover` shows the transactions",
+            self.path().display(),
+            self.statement_path().display(),
+        ))
+    }
+
+    fn replay_on(&self, plain: &mut Plain, records: &[Record]) -> std::result::Result<(), String> {
+        plain.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
+        let wal = self.wal().ok_or("its -wal cannot be used")?;
+        wal.set_replaying(self, true).map_err(|error| error.to_string())?;
+        plain.own().db().set_autocheckpoint(0);
+        replay_records(plain, records, self.path())?;
+        wal.set_replaying(self, false).map_err(|error| error.to_string())
+    }
+
+    fn other_build(&self, statements: &StatementLog) -> String {
         let count = statements.records().map_or(0, |records| transactions(&records));
         let theirs = statements.base().map_or(0, |base| base.writer.version);
-        Error::Refused(format!(
+        format!(
             "{}: {count} committed transactions wait in {} since a crash; they were written under another build of \
-             SQLite ({}, this one is {}), which could make something else of them; nothing was opened or changed. \
+             SQLite ({}, this one is {}), which could make something else of them; nothing was changed, and the database can only be read, as it was before them. \
              Open the database once with the program that wrote them; `litefoot recover {}` shows them and can \
              export them as SQL",
             self.path().display(),
@@ -139,30 +136,30 @@ impl Database {
             version_text(theirs),
             version_text(self.writer().version),
             self.path().display(),
-        ))
+        )
     }
 
-    fn unknown(&self, statements: &StatementLog) -> Error {
-        Error::Refused(format!(
+    fn unknown(&self, statements: &StatementLog) -> String {
+        format!(
             "{}: {} should be the statement log and is none that this version of litefoot understands; it was \
-             written by a later version, or is damaged, or is another file; nothing was opened or changed. Open \
+             written by a later version, or is damaged, or is another file; nothing was changed, and the database can only be read. Open \
              the database with the version that wrote it, or name another file, or, where it is of no use, move \
              it away",
             self.path().display(),
             statements.path().display(),
-        ))
+        )
     }
 
-    fn foreign(&self, statements: &StatementLog) -> Error {
+    fn foreign(&self, statements: &StatementLog) -> String {
         let count = statements.records().map_or(0, |records| transactions(&records));
-        Error::Refused(format!(
+        format!(
             "{}: {} holds {count} committed transactions that are not in the database, but somebody else has \
-             changed the database, or its -wal, since; nothing was opened or changed; `litefoot recover {}` \
+             changed the database, or its -wal, since; nothing was changed, and the database can only be read; `litefoot recover {}` \
              shows them and can export them as SQL",
             self.path().display(),
             self.statement_path().display(),
             self.path().display(),
-        ))
+        )
     }
 }
 
@@ -171,124 +168,3 @@ pub(crate) fn version_text(number: u32) -> String {
     format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
 }
 
-/// Statements that are kept prepared.
-const MOST_PREPARED: usize = 256;
-
-/// Transactions among the records.
-pub(crate) fn transactions(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.kind == record::TRANSACTION).count()
-}
-
-fn execute(db: Db, sql: &str) -> std::result::Result<(), String> {
-    db.execute(sql).map_err(|code| format!("{sql}: {} ({code})", db.message()))
-}
-
-/// Runs all transactions again, in order.
-fn replay_records(db: Db, records: &[Record], path: &Path) -> std::result::Result<(), String> {
-    let all = transactions(records);
-    let mut replay = Replay {
-        db,
-        texts: HashMap::new(),
-        prepared: HashMap::new(),
-        changes: HashMap::new(),
-        settings: None,
-    };
-    let mut done = 0;
-    for record in records {
-        match record.kind {
-            record::TEXT => {
-                let (id, text) = Text::decode(&record.payload).ok_or("a text is damaged")?;
-                replay.texts.insert(id, text);
-            }
-            record::TRANSACTION => {
-                let logged = Logged::decode(&record.payload).ok_or("a transaction is damaged")?;
-                replay.run(&logged).map_err(|what| format!("transaction {} of {all}: {what}", done + 1))?;
-                done += 1;
-                if let Some(progress) = PROGRESS.get() {
-                    progress(path, done, all);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-struct Replay {
-    db: Db,
-    texts: HashMap<u64, Text>,
-    /// Statements that were prepared, by the number of their text.
-    prepared: HashMap<u64, Statement>,
-    /// Rows changed by the transactions replayed, by number.
-    changes: HashMap<u64, i32>,
-    settings: Option<Settings>,
-}
-
-impl Replay {
-    fn run(&mut self, logged: &Logged<'_>) -> std::result::Result<(), String> {
-        let db = self.db;
-        let first = logged.statements.first().and_then(|(id, _)| self.texts.get(id));
-        let settings = first.map(|text| text.settings).ok_or("its text is missing")?;
-        if self.settings != Some(settings) {
-            self.prepared.clear();
-            crate::capture::apply(db, settings).ok_or_else(|| db.message())?;
-            self.settings = Some(settings);
-        }
-        let before = db.total_changes();
-        execute(db, "BEGIN IMMEDIATE")?;
-        for (id, values) in &logged.statements {
-            self.run_statement(*id, values)?;
-        }
-        let changes = db.total_changes().wrapping_sub(before);
-        self.check(&logged.checks, changes)?;
-        self.changes.insert(logged.number, changes);
-        execute(db, "COMMIT")
-    }
-
-    /// Runs one statement to its end. That it fails by a constraint is part of what is replayed.
-    fn run_statement(&mut self, id: u64, values: &[Value<'_>]) -> std::result::Result<(), String> {
-        let db = self.db;
-        let sql = &self.texts.get(&id).ok_or("its text is missing")?.sql;
-        if self.prepared.len() >= MOST_PREPARED {
-            self.prepared.clear();
-        }
-        let statement = match self.prepared.entry(id) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                entry.insert(db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))?)
-            }
-        };
-        for (number, value) in (1..).zip(values) {
-            // SAFETY: the values stay where they are until the statement is run with others, or dropped.
-            unsafe { statement.bind(number, *value) };
-        }
-        let code = loop {
-            match statement.step() & 0xff {
-                SQLITE_ROW => {}
-                code => break code,
-            }
-        };
-        statement.reset();
-        match code {
-            SQLITE_DONE | SQLITE_CONSTRAINT | SQLITE_ERROR | SQLITE_MISMATCH | SQLITE_TOOBIG => Ok(()),
-            code => Err(format!("{sql}: {} ({code})", db.message())),
-        }
-    }
-
-    fn check(&self, checks: &Checks, changes: i32) -> std::result::Result<(), String> {
-        if checks.changes.is_some_and(|expected| expected != changes) {
-            return Err(format!("it changed {changes} rows and not {}", checks.changes.unwrap_or_default()));
-        }
-        let rowid = self.db.last_insert_rowid();
-        if checks.rowid.is_some_and(|expected| expected != rowid) {
-            return Err(format!("it inserted row {rowid} and not {}", checks.rowid.unwrap_or_default()));
-        }
-        if let Some((number, expected)) = checks.earlier
-            && let Some(found) = self.changes.get(&number)
-            && *found != expected
-        {
-            return Err(format!("an earlier one changed {found} rows and not {expected}"));
-        }
-        Ok(())
-    }
-}

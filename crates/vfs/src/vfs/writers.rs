@@ -124,7 +124,10 @@ impl Writers {
         let mut state = self.state.lock();
         state.end_turn();
         match &state.served {
-            Some(served) => served.writer == writer,
+            // A turn that its thread uses through another handle: a database that is attached to itself.
+            Some(served) => {
+                served.writer == writer || !served.writing && served.thread == thread::id()
+            }
             None => true,
         }
     }

@@ -19,7 +19,7 @@ use super::large::Leaving;
 use super::media::{Media, Pending};
 use super::store::Away;
 use crate::capture::cause::Cause;
-use crate::capture::record::Captured;
+use crate::capture::record::{Captured, MOST_TIME};
 use crate::error::Result;
 use crate::journal::copy_in_place;
 use crate::vfs::database::Database;
@@ -82,6 +82,8 @@ struct Queue {
     room: u64,
     /// Where the records in it and in the queue end, at most.
     used: u64,
+    /// How long their transactions took.
+    took: Duration,
     /// Frames of SQLite's log for which there is space in the redo log, should they be folded.
     claimed: usize,
     mixture: Mixture,
@@ -218,6 +220,9 @@ impl Commits {
             return Err(Cause::Size);
         }
         let mut queue = self.queue.lock();
+        if queue.took + captured.took > MOST_TIME {
+            return Err(Cause::Size);
+        }
         if queue.mixture.prefers_pages() {
             return Err(Cause::Mixed);
         }
@@ -232,6 +237,7 @@ impl Commits {
         // Where a fold has taken the frames already, they are in the redo log.
         if transaction.end > queue.logged {
             queue.used += bytes as u64;
+            queue.took += captured.took;
             let generation = queue.generation;
             queue.pending.push(Pending { number, generation, end: transaction.end, captured });
         }
@@ -572,6 +578,7 @@ impl Queue {
     fn begin_log(&mut self, media: &Media) {
         let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
         self.used = media.statements.bytes() + pending;
+        self.took = self.pending.iter().map(|pending| pending.captured.took).sum();
         self.ready = false;
     }
 }

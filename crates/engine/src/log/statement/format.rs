@@ -115,6 +115,14 @@ pub fn encode_record(out: &mut Vec<u8>, generation: u64, kind: u32, sequence: u6
     out.resize(start + record_bytes(payload.len()), 0);
 }
 
+/// Bytes of a record without a payload.
+pub const LEAST_BYTES: usize = FRAME_BYTES;
+
+/// How many bytes the record at the beginning of `bytes` says that it has, up to its checksum.
+pub fn claimed_bytes(bytes: &[u8]) -> Option<usize> {
+    (le32(bytes, 0)? as usize).checked_add(FRAME_BYTES)
+}
+
 /// The record at the beginning of `bytes`: its kind, its payload, and the bytes it takes.
 pub fn decode_record(bytes: &[u8], generation: u64, sequence: u64) -> Option<(u32, &[u8], usize)> {
     let len = le32(bytes, 0)? as usize;

@@ -40,6 +40,11 @@ use std::sync::Arc;
 /// Bytes of the buffer that are kept from one append to the next.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
+/// Bytes of the file that are read at a time.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Bytes that no record has.
+const MOST_RECORD_BYTES: usize = 64 << 20;
+
 /// A record: what kind, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -156,10 +161,11 @@ impl StatementLog {
         let (Some(header), Some(file)) = (self.header.filter(|header| header.in_use), &self.file) else {
             return Ok(Vec::new());
         };
-        let bytes = read_records(&**file, self.written)?;
-        Ok(walk(&bytes, header.generation)
-            .map(|(kind, payload)| Record { kind, payload: payload.to_vec() })
-            .collect())
+        let mut records = Vec::new();
+        walk(&**file, self.written, header.generation, |kind, payload| {
+            records.push(Record { kind, payload: payload.to_vec() });
+        })?;
+        Ok(records)
     }
 
     /// Makes room for records up to `end` bytes of the file.
@@ -304,26 +310,56 @@ impl StatementLog {
         // A power cut leaves the whole sector of the header, or zeros.
         self.understood = self.header_written || bytes.iter().all(|byte| *byte == 0);
         let Some(header) = self.header else { return Ok(()) };
-        let bytes = read_records(&**file, self.written)?;
-        for (_, payload) in walk(&bytes, header.generation) {
-            self.end += record_bytes(payload.len()) as u64;
-            self.sequence += 1;
-        }
+        let (mut bytes, mut count) = (0, 0);
+        walk(&**file, self.written, header.generation, |_, payload| {
+            bytes += record_bytes(payload.len()) as u64;
+            count += 1;
+        })?;
+        self.end += bytes;
+        self.sequence += count;
         Ok(())
     }
 }
 
-/// Everything behind the header.
-fn read_records(file: &dyn File, len: u64) -> Result<Vec<u8>> {
-    read_up_to(file, HEADER_BYTES, len.saturating_sub(HEADER_BYTES))
+/// Tells of the valid records, in order. Of a file of any length no more is read, and kept in memory, than a record that it
+/// really has, and a block.
+fn walk(file: &dyn File, len: u64, generation: u64, mut tell: impl FnMut(u32, &[u8])) -> Result<()> {
+    let mut window = Window { file, len, end: HEADER_BYTES, bytes: Vec::new(), at: 0 };
+    for sequence in 0.. {
+        let claimed = format::claimed_bytes(window.see(format::LEAST_BYTES)?);
+        let Some(claimed) = claimed.filter(|bytes| *bytes <= MOST_RECORD_BYTES) else { break };
+        let record = format::decode_record(window.see(claimed)?, generation, sequence);
+        let Some((kind, payload, taken)) = record else { break };
+        tell(kind, payload);
+        window.at = window.bytes.len().min(window.at + taken);
+    }
+    Ok(())
 }
 
-/// The valid records, in order.
-fn walk(bytes: &[u8], generation: u64) -> impl Iterator<Item = (u32, &[u8])> {
-    let mut rest = bytes;
-    (0u64..).map_while(move |sequence| {
-        let (kind, payload, taken) = format::decode_record(rest, generation, sequence)?;
-        rest = rest.get(taken..).unwrap_or(&[]);
-        Some((kind, payload))
-    })
+/// A part of a file, in memory.
+struct Window<'a> {
+    file: &'a dyn File,
+    /// Length of the file.
+    len: u64,
+    /// Where in the file the part ends.
+    end: u64,
+    bytes: Vec<u8>,
+    /// Where in it the next record begins.
+    at: usize,
+}
+
+impl Window<'_> {
+    /// What comes next: so many bytes, if there are.
+    fn see(&mut self, wanted: usize) -> Result<&[u8]> {
+        let there = self.bytes.len() - self.at;
+        if there < wanted && self.end < self.len {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+            let more = ((wanted - there) as u64).max(BLOCK_BYTES).min(self.len - self.end);
+            let read = read_up_to(self.file, self.end, more)?;
+            self.end += read.len() as u64;
+            self.bytes.extend_from_slice(&read);
+        }
+        Ok(&self.bytes[self.at..])
+    }
 }

@@ -33,7 +33,7 @@ use super::tier::{Tier, redo_log_beside};
 use super::writers::Writers;
 use crate::abi::api::Api;
 use crate::abi::statement::OwnConnection;
-use crate::capture::record::Settings;
+use crate::capture::plain::Plain;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Options;
@@ -124,8 +124,10 @@ pub struct Database {
     /// Whether a statement log may have to be replayed.
     replay_waits: AtomicBool,
     replaying: Mutex<()>,
+    /// Why it must not be replayed: then nobody may write.
+    unreplayed: OnceLock<String>,
     /// A connection of our own that has nothing but defaults, and the schema that it knows.
-    plain: Mutex<Option<(u32, OwnConnection)>>,
+    plain: Mutex<Option<(u32, Plain)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
     /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
@@ -224,6 +226,7 @@ impl Database {
             background: Arc::default(),
             replay_waits: AtomicBool::new(false),
             replaying: Mutex::default(),
+            unreplayed: OnceLock::new(),
             plain: Mutex::default(),
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
@@ -476,6 +479,16 @@ impl Database {
         Ok(())
     }
 
+    /// A statement log waits that must not be replayed, for this reason.
+    pub(super) fn set_unreplayed(&self, reason: String) {
+        let _ = self.unreplayed.set(reason);
+    }
+
+    /// Refuses to write while a statement log waits that was not replayed.
+    pub(super) fn check_replayed(&self) -> Result<()> {
+        self.unreplayed.get().map_or(Ok(()), |reason| Err(Error::Unreplayed(reason.clone())))
+    }
+
     /// Who writes, and replays, statements of this database: this build of SQLite.
     pub(crate) fn writer(&self) -> Writer {
         let build = self.host.as_ref().map(|host| host.api.build()).unwrap_or_default();
@@ -530,8 +543,8 @@ impl Database {
         Ok(connection)
     }
 
-    /// What the program of a statement is on a connection that has nothing but defaults and these settings.
-    pub(crate) fn examine_plainly(&self, sql: &str, settings: Settings) -> Option<u64> {
+    /// Does something with the connection of our own that has nothing but defaults; `None` where none can be had.
+    pub(crate) fn with_plain<T>(&self, what: impl FnOnce(&mut Plain) -> T) -> Option<T> {
         let schema = self.wal()?.schema();
         if self.is_reserved() {
             return None;
@@ -539,10 +552,15 @@ impl Database {
         let mut plain = self.plain.lock();
         if plain.as_ref().is_none_or(|(known, _)| *known != schema) {
             *plain = None;
-            *plain = Some((schema, self.own_connection().ok()?));
+            *plain = Some((schema, Plain::new(self.own_connection().ok()?)?));
         }
-        let (_, connection) = plain.as_ref()?;
-        crate::capture::plain_fingerprint(connection.db(), sql, settings)
+        plain.as_mut().map(|(_, plain)| what(plain))
+    }
+
+    /// Whether one of these tables, by their root pages, has a row whose number is close to the largest, as far as
+    /// transactions have committed; also where that cannot be told.
+    pub(crate) fn has_large_rowid(&self, roots: &[i64]) -> bool {
+        self.with_plain(|plain| roots.iter().any(|root| plain.has_large_rowid(*root))).unwrap_or(true)
     }
 
     /// Closes the connection of our own that statements are examined on.

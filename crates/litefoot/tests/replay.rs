@@ -1,0 +1,319 @@
+//! Replaying a statement log: what capture would not vouch for does not run, whoever has written it.
+
+#![allow(clippy::unwrap_used)]
+
+use litefoot::rusqlite::config::DbConfig;
+use litefoot::rusqlite::hooks::{AuthAction, Authorization};
+use litefoot::rusqlite::{Connection, ffi};
+use litefoot::{Options, Vfs};
+use litefoot_engine::device::sim::Random;
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium, SyncLatch};
+use litefoot_engine::log::StatementLog;
+use litefoot_engine::log::redo::Durability;
+use litefoot_engine::log::statement::Record;
+use std::path::Path;
+use std::sync::Arc;
+
+const LOG: &str = "/app.db-sla";
+
+fn vfs(name: &str, medium: &SimMedium) -> Vfs {
+    let options = Options { statements: true, ..Options::default() };
+    Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap()
+}
+
+fn stat(db: &Connection, name: &str) -> i64 {
+    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+/// Everything in the tables `t` and `u`.
+fn content(db: &Connection) -> Vec<String> {
+    let sql = "SELECT 't' || id || '|' || quote(v) || '|' || quote(w) FROM main.t
+               UNION ALL SELECT 'u' || rowid || '|' || quote(a) FROM main.u ORDER BY 1";
+    let mut statement = db.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// A database with one transaction in its statement log.
+fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
+    let medium = SimMedium::new();
+    let vfs = vfs(name, &medium);
+    let db = vfs.open("/app.db").unwrap();
+    db.execute_batch(
+        "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE TABLE u(a);
+         INSERT INTO t VALUES(1, 1, 'x'), (2, 2, 'y'); INSERT INTO u VALUES(1)",
+    )
+    .unwrap();
+    // What is in the log builds upon these rows.
+    db.execute_batch("PRAGMA wal_checkpoint; UPDATE t SET v = 5 WHERE id = 1").unwrap();
+    assert!(stat(&db, "commits_statements") > 0);
+    (medium, vfs, db)
+}
+
+/// Numbers as they are in a record, as long as they are small.
+fn text(id: u8, sql: &str) -> Record {
+    Record { kind: 1, payload: [&[id, 0], sql.as_bytes()].concat() }
+}
+
+fn transaction(number: u8, ids: &[u8]) -> Record {
+    let statements = ids.iter().flat_map(|id| [*id, 0]);
+    Record { kind: 2, payload: [number, 0, ids.len() as u8].into_iter().chain(statements).collect() }
+}
+
+/// What a crash leaves, with a log that somebody else has written in the place of ours.
+fn forged(medium: &SimMedium, texts: &[&str]) -> SimMedium {
+    let image = medium.cut(&mut Random::new(1));
+    let latch = Arc::new(SyncLatch::default());
+    let shared: Arc<dyn Medium> = Arc::new(image.clone());
+    let mut log = StatementLog::open(shared, Path::new(LOG), latch).unwrap();
+    let base = log.base().unwrap();
+    log.retire();
+    log.sync().unwrap();
+    log.begin(base);
+    let ids: Vec<u8> = (1..=texts.len() as u8).collect();
+    let mut records: Vec<Record> = ids.iter().zip(texts).map(|(id, sql)| text(*id, sql)).collect();
+    records.push(transaction(1, &ids));
+    log.reserve(1 << 20).unwrap();
+    log.append(&records, Durability::Durable).unwrap();
+    drop(log);
+    image
+}
+
+#[test]
+fn a_log_of_somebody_elses_does_no_more_than_change_rows() {
+    let (medium, _vfs, db) = prepared("replay-forged");
+    let before = content(&db);
+    let good = forged(&medium, &["UPDATE t SET v = 9", "DELETE FROM u"]);
+    let opened = vfs("replay-forged-good", &good);
+    let changed = content(&opened.open("/app.db").unwrap());
+    assert_eq!(changed, ["t1|9|'x'", "t2|9|'y'"], "what could have been captured is replayed");
+
+    let endless = "INSERT INTO u WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i FROM r) SELECT i FROM r";
+    for sql in [
+        "ATTACH '/other.db' AS x",
+        "COMMIT",
+        "ROLLBACK",
+        "VACUUM INTO '/copy.db'",
+        "PRAGMA writable_schema=ON",
+        "PRAGMA user_version=7",
+        "CREATE TABLE stolen(a)",
+        "CREATE TEMP TABLE t(a)",
+        "DROP TABLE u",
+        "UPDATE sqlite_schema SET sql = 'x'",
+        "DELETE FROM sqlite_stat1",
+        "INSERT INTO u VALUES(load_extension('x'))",
+        "INSERT INTO u VALUES(upper('x'))",
+        "INSERT INTO u SELECT count(*) FROM t",
+        "INSERT INTO u SELECT name FROM pragma_table_list",
+        "INSERT INTO u SELECT value FROM json_each('[1]')",
+        "\u{feff}SAVEPOINT s",
+        endless,
+        "no SQL at all",
+    ] {
+        let image = forged(&medium, &["UPDATE t SET v = 9", sql]);
+        let files = image.files();
+        let opened = vfs("replay-forged-bad", &image);
+        let db = opened.open("/app.db").unwrap();
+        let now = content(&db);
+        let base = ["t1|1|'x'", "t2|2|'y'", "u1|1"];
+        assert!(now == before || now == base, "{sql}: {now:?}");
+        let refused = db.execute("INSERT INTO u VALUES(1)", []).unwrap_err();
+        let reason = litefoot::last_error().unwrap();
+        assert!(reason.contains("cannot be replayed"), "{sql}: {refused}: {reason}");
+        drop(db);
+        assert!(image.files() == files, "{sql}: something was written");
+    }
+}
+
+#[test]
+fn a_log_that_says_it_is_long_takes_no_memory() {
+    let (medium, _vfs, _db) = prepared("replay-long");
+    let image = medium.cut(&mut Random::new(1));
+    {
+        let file = image.open(Path::new(LOG), FileKind::StatementLog, OpenMode::ReadWrite).unwrap();
+        // A record behind the others that claims four gigabytes.
+        let end = file.len().unwrap();
+        file.write_at(&u32::MAX.to_le_bytes(), end).unwrap();
+    }
+    let recovered = vfs("replay-long-2", &image);
+    assert_eq!(content(&recovered.open("/app.db").unwrap())[0], "t1|5|'x'");
+}
+
+type Change = fn(&mut Connection);
+
+fn set_length(db: &Connection, bytes: i32) {
+    // SAFETY: the connection is alive.
+    unsafe { ffi::sqlite3_limit(db.handle(), ffi::SQLITE_LIMIT_LENGTH, bytes) };
+}
+
+/// A function that answers the same whatever it is given.
+unsafe extern "C" fn answer(
+    context: *mut ffi::sqlite3_context,
+    _count: std::ffi::c_int,
+    _values: *mut *mut ffi::sqlite3_value,
+) {
+    // SAFETY: SQLite calls this from a statement.
+    unsafe { ffi::sqlite3_result_int(context, 77) };
+}
+
+/// A collation to which all is the same.
+unsafe extern "C" fn equal(
+    _context: *mut std::ffi::c_void,
+    _len: std::ffi::c_int,
+    _one: *const std::ffi::c_void,
+    _other_len: std::ffi::c_int,
+    _other: *const std::ffi::c_void,
+) -> std::ffi::c_int {
+    0
+}
+
+/// What an application does to its connection after a text was captured: from then on the text goes as pages.
+#[test]
+fn what_changes_late_goes_as_pages() {
+    let cases: &[(&str, &str, Change)] = &[
+        ("temp-table", "INSERT INTO t(v) VALUES(7)", |db| {
+            db.execute_batch("CREATE TEMP TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
+        }),
+        ("temp-view", "UPDATE u SET a = (SELECT v FROM t WHERE id = 1)", |db| {
+            db.execute_batch("CREATE TEMP VIEW t AS SELECT 1 AS id, 99 AS v").unwrap();
+        }),
+        ("temp-trigger", "UPDATE t SET v = 3 WHERE id = 2", |db| {
+            let sql = "CREATE TEMP TRIGGER r BEFORE UPDATE ON main.t BEGIN SELECT RAISE(IGNORE); END";
+            db.execute_batch(sql).unwrap();
+        }),
+        ("authorizer", "UPDATE t SET v = w", |db| {
+            db.authorizer(Some(|context: litefoot::rusqlite::hooks::AuthContext<'_>| match context.action {
+                AuthAction::Read { column_name: "w", .. } => Authorization::Ignore,
+                _ => Authorization::Allow,
+            }))
+            .unwrap();
+        }),
+        ("authorizer-gone", "UPDATE t SET v = w", |db| {
+            db.authorizer(Some(|_: litefoot::rusqlite::hooks::AuthContext<'_>| Authorization::Allow)).unwrap();
+            db.authorizer(None::<fn(litefoot::rusqlite::hooks::AuthContext<'_>) -> Authorization>).unwrap();
+        }),
+        ("length", "UPDATE t SET w = w || w || w || w || w || w || w || w || w || w || w", |db| {
+            set_length(db, 40);
+        }),
+        ("triggers", "INSERT INTO u VALUES(4)", |db| {
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+        }),
+        ("checks", "INSERT INTO u VALUES(4)", |db| {
+            db.execute_batch("PRAGMA temp.ignore_check_constraints=ON").unwrap();
+        }),
+        ("function", "UPDATE t SET w = upper(w)", |db| {
+            let (name, flags) = (c"upper".as_ptr(), ffi::SQLITE_UTF8 | ffi::SQLITE_DETERMINISTIC);
+            // SAFETY: the connection is alive, and the function needs nothing.
+            let code = unsafe {
+                let nothing = std::ptr::null_mut();
+                ffi::sqlite3_create_function_v2(db.handle(), name, 1, flags, nothing, Some(answer), None, None, None)
+            };
+            assert_eq!(code, ffi::SQLITE_OK);
+        }),
+        ("collation", "UPDATE t SET v = 8 WHERE w = 'X' COLLATE NOCASE", |db| {
+            // SAFETY: the connection is alive, and the collation needs nothing.
+            let code = unsafe {
+                let nothing = std::ptr::null_mut();
+                let name = c"NOCASE".as_ptr();
+                ffi::sqlite3_create_collation_v2(db.handle(), name, ffi::SQLITE_UTF8, nothing, Some(equal), None)
+            };
+            assert_eq!(code, ffi::SQLITE_OK);
+        }),
+        ("rowid", "INSERT INTO t(v) VALUES(7)", |db| {
+            db.execute_batch("INSERT INTO t(id) VALUES(9223372036854775807)").unwrap();
+        }),
+        ("byte-order", "\u{feff}UPDATE t SET v = 6", |_| {}),
+        ("analyze", "UPDATE t SET v = 4 WHERE w >= 'x'", |db| db.execute_batch("ANALYZE").unwrap()),
+    ];
+    for (name, sql, change) in cases {
+        let (medium, _vfs, mut db) = prepared(&format!("late-{name}"));
+        for _ in 0..2 {
+            db.execute(sql, []).unwrap();
+        }
+        change(&mut db);
+        // Nothing can be asked where nothing may be long.
+        let before = (*name != "length").then(|| stat(&db, "commits_statements"));
+        for _ in 0..2 {
+            let _ = db.execute(sql, []);
+            db.execute_batch("BEGIN; INSERT INTO main.u VALUES(70)").unwrap();
+            let _ = db.execute(sql, []);
+            db.execute_batch("COMMIT").unwrap();
+        }
+        if let Some(before) = before {
+            assert_eq!(stat(&db, "commits_statements"), before, "{name}");
+        }
+        let expected = {
+            let _ = db.authorizer(None::<fn(litefoot::rusqlite::hooks::AuthContext<'_>) -> Authorization>);
+            set_length(&db, 1 << 20);
+            content(&db)
+        };
+        let recovered = vfs(&format!("late-{name}-cut"), &medium.cut(&mut Random::new(1)));
+        assert_eq!(content(&recovered.open("/app.db").unwrap()), expected, "{name}");
+    }
+}
+
+/// A statement that fails in the middle of a transaction may do so for a reason that is gone when it is run again.
+#[test]
+fn what_changed_nothing_is_not_replayed() {
+    let (medium, _vfs, db) = prepared("replay-nothing");
+    let before = stat(&db, "commits_statements");
+    db.execute_batch("BEGIN; INSERT INTO u VALUES(2)").unwrap();
+    // Each is a statement of its own: one that starts again might have been prepared anew.
+    let mut taken = db.prepare("INSERT INTO t(id, v) VALUES(1, 'taken')").unwrap();
+    let mut none = db.prepare("UPDATE t SET v = ?1 WHERE id = 1000").unwrap();
+    let mut one = db.prepare("UPDATE t SET v = ?1 WHERE id = 1").unwrap();
+    taken.execute([]).unwrap_err();
+    assert_eq!((none.execute([1]), one.execute([11])), (Ok(0), Ok(1)));
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    let recovered = vfs("replay-nothing-cut", &medium.cut(&mut Random::new(1)));
+    assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
+}
+
+/// Nothing of ours is left in a connection, or seen by it.
+#[test]
+fn a_connection_is_as_it_would_be_without_us() {
+    for statements in ["on", "off"] {
+        let medium = SimMedium::new();
+        let options = Options { statements: statements == "on", ..Options::default() };
+        let vfs = Vfs::builder(format!("replay-guest-{statements}"));
+        let vfs = vfs.medium(Arc::new(medium.clone())).options(options).register().unwrap();
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE TABLE u(a)")
+            .unwrap();
+        // The number of changes is the application's.
+        db.execute("INSERT INTO t(v) VALUES(1), (2), (3)", []).unwrap();
+        for expected in [3, 1] {
+            db.execute("INSERT INTO u VALUES(changes())", []).unwrap();
+            let found: i64 = db.query_row("SELECT a FROM u ORDER BY rowid DESC", [], |row| row.get(0)).unwrap();
+            assert_eq!(found, expected, "{statements}");
+        }
+        // It can be closed in a transaction, and leaves no lock.
+        let other = vfs.open("/app.db").unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        other.execute("INSERT INTO t(v) VALUES(?1)", [4]).unwrap();
+        assert!(other.close().is_ok(), "{statements}");
+        db.execute("INSERT INTO t(v) VALUES(?1)", [5]).unwrap();
+        // A busy handler is asked as often as it would be, and not once more for us.
+        let blocking = vfs.open("/app.db").unwrap();
+        blocking.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let mut asked = vfs.open("/app.db").unwrap();
+        static CALLS: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(0);
+        CALLS.store(0, std::sync::atomic::Ordering::Relaxed);
+        asked
+            .busy_handler(Some(|count| {
+                CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                count < 3
+            }))
+            .unwrap();
+        asked.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+        assert_eq!(CALLS.load(std::sync::atomic::Ordering::Relaxed), 4, "{statements}");
+        blocking.execute_batch("ROLLBACK").unwrap();
+        // A database that is attached to itself can be written by its other name.
+        db.execute_batch("ATTACH '/app.db' AS again; INSERT INTO again.u VALUES(50)").unwrap();
+        db.execute_batch("INSERT INTO main.u VALUES(51); INSERT INTO again.u VALUES(52); DETACH again").unwrap();
+        assert_eq!(content(&db).iter().filter(|row| row.contains("|5")).count(), 3 + 1, "{statements}");
+        assert_eq!(medium.info(Path::new(LOG)).unwrap().is_some(), statements == "on");
+    }
+}

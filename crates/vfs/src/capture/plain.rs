@@ -1,0 +1,236 @@
+//! The connection of ours on which statements are examined, and on which they are replayed.
+//!
+//! # Why
+//! What a statement does is read from its program. Compiling it once more on the application's connection would tell that:
+//! `changes()` would be forgotten, an authorizer called. So it is compiled here, on a connection that has nothing but
+//! defaults. That the application's compiles it to the same is known otherwise: by what SQLite tells of the connection's
+//! settings ([`Surroundings`]), and by an authorizer of ours, which sees everything that the application compiles
+//! ([`super::Capture::compiles`]).
+//!
+//! # Limits
+//! SQLite does not tell of functions and collations. A statement that needs one is not replayed, whoever has defined it;
+//! `BINARY` is taken for SQLite's own.
+
+use super::cause::Cause;
+use super::record::Settings;
+use super::verdict::{Program, examine};
+use crate::abi::codes::SQLITE_ROW;
+use crate::abi::confined::Confined;
+use crate::abi::statement::{Db, OwnConnection, Value};
+use std::ffi::c_int;
+
+/// What changes what a statement does, of which SQLite tells without running SQL: triggers, planner stability, a writable
+/// schema, strings in double quotes, views, the order of scans.
+const FLAGS: [c_int; 6] = [1003, 1007, 1011, 1013, 1015, 1019];
+/// The length of a value, the depth of triggers.
+const LIMITS: [c_int; 2] = [0, 10];
+const ENABLE_FKEY: c_int = 1002;
+
+/// Functions that SQLite compiles to something else than a call: what calls them cannot be told from a program.
+const INLINE: [&str; 7] = ["coalesce", "ifnull", "iif", "if", "likely", "unlikely", "likelihood"];
+
+/// Rowids from here on are close to the largest, behind which SQLite chooses by chance.
+const LARGE_ROWID: i64 = 1 << 60;
+
+/// Settings of a connection as SQLite tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    flags: [Option<bool>; FLAGS.len()],
+    limits: [c_int; LIMITS.len()],
+}
+
+impl Surroundings {
+    /// Those of a connection.
+    pub fn of(db: Db) -> Surroundings {
+        Surroundings { flags: FLAGS.map(|flag| db.flag(flag)), limits: LIMITS.map(|limit| db.limit(limit)) }
+    }
+}
+
+/// Whether a connection enforces foreign keys.
+pub(super) fn has_foreign_keys(db: Db) -> bool {
+    db.flag(ENABLE_FKEY).unwrap_or(false)
+}
+
+/// A connection of ours that has nothing but defaults, for the schema that it was opened with.
+pub(crate) struct Plain {
+    own: Confined,
+    surroundings: Surroundings,
+    recursive_triggers: bool,
+    settings: Option<Settings>,
+    /// Whether the schema has an expression that calls a function which leaves no trace in a program.
+    calls_inline: bool,
+    /// Whether ANALYZE has left statistics. Connections load them when they like.
+    has_statistics: bool,
+}
+
+impl Plain {
+    /// Takes over a connection of ours; `None` where this SQLite cannot confine it, or it cannot be read.
+    pub fn new(connection: OwnConnection) -> Option<Plain> {
+        let surroundings = Surroundings::of(connection.db());
+        let own = Confined::new(connection)?;
+        let (recursive_triggers, calls_inline, has_statistics) = own.freely(|db| {
+            db.execute("PRAGMA temp_store=MEMORY").ok()?;
+            if first_text(db, "PRAGMA encoding").as_deref() != Some("UTF-8") {
+                return None;
+            }
+            let recursive = first_text(db, "PRAGMA recursive_triggers").as_deref() == Some("1");
+            let (mut calls_inline, mut has_statistics) = (false, false);
+            let mut schema = db.prepare("SELECT name, sql FROM main.sqlite_schema").ok()?;
+            while schema.step() == SQLITE_ROW {
+                has_statistics |= schema.text(0).to_ascii_lowercase().starts_with("sqlite_stat");
+                calls_inline |= calls_one_of(&schema.text(1), &INLINE);
+            }
+            Some((recursive, calls_inline, has_statistics))
+        })?;
+        Some(Plain { own, surroundings, recursive_triggers, settings: None, calls_inline, has_statistics })
+    }
+
+    /// The connection, as far as it is confined.
+    pub fn own(&self) -> &Confined {
+        &self.own
+    }
+
+    /// Whether a connection is set like this one, but for [`Settings`].
+    pub fn is_like(&self, surroundings: Surroundings) -> bool {
+        self.surroundings == surroundings
+    }
+
+    /// Whether triggers fire triggers, unless a connection says otherwise.
+    pub fn recursive_triggers(&self) -> bool {
+        self.recursive_triggers
+    }
+
+    /// Whether it has these settings now.
+    pub fn has(&self, settings: Settings) -> bool {
+        self.settings == Some(settings)
+    }
+
+    /// Gives the connection these settings.
+    pub fn apply(&mut self, settings: Settings) -> Option<()> {
+        if self.has(settings) {
+            return Some(());
+        }
+        self.settings = None;
+        self.own.freely(|db| {
+            db.execute(&format!("PRAGMA foreign_keys={}", u8::from(settings.foreign_keys))).ok()?;
+            db.execute(&format!("PRAGMA recursive_triggers={}", u8::from(settings.recursive_triggers))).ok()
+        })?;
+        self.settings = Some(settings);
+        Some(())
+    }
+
+    /// What a statement does under these settings, or why that cannot be repeated; `None` where it does not compile.
+    pub fn examine(&mut self, sql: &str, settings: Settings) -> Option<Result<Program, Cause>> {
+        self.apply(settings)?;
+        if self.calls_inline {
+            return Some(Err(Cause::Function));
+        }
+        let examined = examine(&self.own, sql)?;
+        Some(examined.and_then(|program| {
+            if program.loops && self.has_statistics { Err(Cause::Plan) } else { Ok(program) }
+        }))
+    }
+
+    /// Whether a table has a row whose number is close to the largest. A table is named by its root page.
+    pub fn has_large_rowid(&self, root: i64) -> bool {
+        self.own.freely(|db| largest_rowid(db, root).is_none_or(|largest| largest >= LARGE_ROWID))
+    }
+}
+
+/// Whether a value is one that makes a large rowid, should it become one.
+pub(super) fn is_large(value: Value<'_>) -> bool {
+    match value {
+        Value::Integer(number) => number >= LARGE_ROWID,
+        Value::Real(number) => number >= LARGE_ROWID as f64,
+        // SQLite makes numbers of texts.
+        Value::Text(text) => std::str::from_utf8(text)
+            .is_ok_and(|text| text.trim().parse().is_ok_and(|number: f64| number >= LARGE_ROWID as f64)),
+        _ => false,
+    }
+}
+
+/// Whether a text has a number that is that large: many digits, or an exponent.
+pub(super) fn mentions_large(text: &[u8]) -> bool {
+    let mut digits = 0;
+    text.iter().any(|byte| {
+        let goes_on = byte.is_ascii_hexdigit() || matches!(byte, b'.' | b'_' | b'+' | b'x' | b'X');
+        digits = if goes_on { digits + usize::from(byte.is_ascii_digit()) } else { 0 };
+        digits >= 18 || digits > 0 && matches!(byte, b'e' | b'E' | b'x' | b'X')
+    })
+}
+
+/// The largest rowid of the table with this root page, or 0 where it has no rows, or no rowids; `None` where that is not
+/// known.
+fn largest_rowid(db: Db, root: i64) -> Option<i64> {
+    let mut tables =
+        db.prepare(&format!("SELECT name FROM main.sqlite_schema WHERE type='table' AND rootpage={root}")).ok()?;
+    if tables.step() != SQLITE_ROW {
+        // An index, or the schema itself.
+        return Some(0);
+    }
+    let name = tables.text(0).replace('"', "\"\"");
+    let mut largest = 0;
+    // A column may have one of these names.
+    for rowid in ["rowid", "_rowid_", "oid"] {
+        let sql = format!("SELECT {rowid} FROM main.\"{name}\" ORDER BY {rowid} DESC LIMIT 1");
+        if let Ok(mut last) = db.prepare(&sql)
+            && last.step() == SQLITE_ROW
+        {
+            largest = largest.max(last.integer(0));
+        }
+    }
+    Some(largest)
+}
+
+/// Whether a text calls one of these functions, or looks as if it did.
+fn calls_one_of(sql: &str, functions: &[&str]) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    functions.iter().any(|function| {
+        sql.match_indices(function).any(|(at, _)| {
+            let before = sql[..at].chars().next_back();
+            let after = sql[at + function.len()..].chars().next();
+            !before.is_some_and(is_name) && !after.is_some_and(is_name)
+        })
+    })
+}
+
+/// The first value that a query answers, as text.
+pub(super) fn first_text(db: Db, sql: &str) -> Option<String> {
+    let mut statement = db.prepare(sql).ok()?;
+    (statement.step() == SQLITE_ROW).then(|| match statement.value(0) {
+        Value::Integer(number) => number.to_string(),
+        _ => statement.text(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_leave_no_trace_are_found_in_a_schema() {
+        for (sql, calls) in [
+            ("CREATE TABLE t(a CHECK(coalesce(a, 1) > 0))", true),
+            ("CREATE TABLE t(a CHECK(\"IfNull\" (a, 1) > 0))", true),
+            ("CREATE TABLE t(coalesced, motif)", false),
+            ("CREATE TABLE t(a CHECK(if (a, 1, 0)))", true),
+        ] {
+            assert_eq!(calls_one_of(sql, &INLINE), calls, "{sql}");
+        }
+    }
+
+    #[test]
+    fn large_numbers_are_found_however_they_are_written() {
+        for (text, large) in [
+            ("INSERT INTO t VALUES(9223372036854775807, 'x')", true),
+            ("INSERT INTO t VALUES(0x7fffffffffffffff)", true),
+            ("INSERT INTO t VALUES(9e18)", true),
+            ("INSERT INTO t VALUES(9_223_372_036_854_775_807)", true),
+            ("INSERT INTO t VALUES(123456789012, 'e')", false),
+            ("INSERT INTO table7 VALUES(1, 2)", false),
+        ] {
+            assert_eq!(mentions_large(text.as_bytes()), large, "{text}");
+        }
+    }
+}
