@@ -190,7 +190,8 @@ fn what_changes_late_goes_as_pages() {
             .unwrap();
         }),
         ("authorizer-gone", "UPDATE t SET v = w", |db| {
-            db.authorizer(Some(|_: litefoot::rusqlite::hooks::AuthContext<'_>| Authorization::Allow)).unwrap();
+            db.authorizer(Some(|_: litefoot::rusqlite::hooks::AuthContext<'_>| Authorization::Allow))
+                .unwrap();
             db.authorizer(None::<fn(litefoot::rusqlite::hooks::AuthContext<'_>) -> Authorization>).unwrap();
         }),
         ("length", "UPDATE t SET w = w || w || w || w || w || w || w || w || w || w || w", |db| {
@@ -207,7 +208,17 @@ fn what_changes_late_goes_as_pages() {
             // SAFETY: the connection is alive, and the function needs nothing.
             let code = unsafe {
                 let nothing = std::ptr::null_mut();
-                ffi::sqlite3_create_function_v2(db.handle(), name, 1, flags, nothing, Some(answer), None, None, None)
+                ffi::sqlite3_create_function_v2(
+                    db.handle(),
+                    name,
+                    1,
+                    flags,
+                    nothing,
+                    Some(answer),
+                    None,
+                    None,
+                    None,
+                )
             };
             assert_eq!(code, ffi::SQLITE_OK);
         }),
@@ -216,7 +227,14 @@ fn what_changes_late_goes_as_pages() {
             let code = unsafe {
                 let nothing = std::ptr::null_mut();
                 let name = c"NOCASE".as_ptr();
-                ffi::sqlite3_create_collation_v2(db.handle(), name, ffi::SQLITE_UTF8, nothing, Some(equal), None)
+                ffi::sqlite3_create_collation_v2(
+                    db.handle(),
+                    name,
+                    ffi::SQLITE_UTF8,
+                    nothing,
+                    Some(equal),
+                    None,
+                )
             };
             assert_eq!(code, ffi::SQLITE_OK);
         }),
@@ -280,13 +298,16 @@ fn a_connection_is_as_it_would_be_without_us() {
         let vfs = Vfs::builder(format!("replay-guest-{statements}"));
         let vfs = vfs.medium(Arc::new(medium.clone())).options(options).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
-        db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE TABLE u(a)")
-            .unwrap();
+        db.execute_batch(
+            "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE TABLE u(a)",
+        )
+        .unwrap();
         // The number of changes is the application's.
         db.execute("INSERT INTO t(v) VALUES(1), (2), (3)", []).unwrap();
         for expected in [3, 1] {
             db.execute("INSERT INTO u VALUES(changes())", []).unwrap();
-            let found: i64 = db.query_row("SELECT a FROM u ORDER BY rowid DESC", [], |row| row.get(0)).unwrap();
+            let found: i64 =
+                db.query_row("SELECT a FROM u ORDER BY rowid DESC", [], |row| row.get(0)).unwrap();
             assert_eq!(found, expected, "{statements}");
         }
         // It can be closed in a transaction, and leaves no lock.
@@ -312,7 +333,8 @@ fn a_connection_is_as_it_would_be_without_us() {
         blocking.execute_batch("ROLLBACK").unwrap();
         // A database that is attached to itself can be written by its other name.
         db.execute_batch("ATTACH '/app.db' AS again; INSERT INTO again.u VALUES(50)").unwrap();
-        db.execute_batch("INSERT INTO main.u VALUES(51); INSERT INTO again.u VALUES(52); DETACH again").unwrap();
+        db.execute_batch("INSERT INTO main.u VALUES(51); INSERT INTO again.u VALUES(52); DETACH again")
+            .unwrap();
         assert_eq!(content(&db).iter().filter(|row| row.contains("|5")).count(), 3 + 1, "{statements}");
         assert_eq!(medium.info(Path::new(LOG)).unwrap().is_some(), statements == "on");
     }

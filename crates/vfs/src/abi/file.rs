@@ -56,7 +56,8 @@ impl FileObject {
         let methods: &'static IoMethods = if has_shared_memory { &MAIN_METHODS } else { &PLAIN_METHODS };
         let generation = fork::generation();
         let header = Sqlite3File { methods };
-        let object = FileObject { header, generation, api, vfs, handle, is_called: false, watched: None, met: false };
+        let object =
+            FileObject { header, generation, api, vfs, handle, is_called: false, watched: None, met: false };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }

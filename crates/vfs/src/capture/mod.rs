@@ -31,8 +31,8 @@
 //!    the connection was opened; where it is not called any more, another is in its place, and nothing is captured again.
 
 pub(crate) mod cause;
-pub(crate) mod record;
 pub(crate) mod plain;
+pub(crate) mod record;
 mod rest;
 mod verdict;
 
@@ -43,11 +43,11 @@ use crate::vfs::database::Database;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
 use litefoot_engine::sync::{Mutex, MutexGuard};
+use plain::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
 use record::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
 pub(crate) use rest::Hears;
 use rest::Rest;
 use std::collections::HashMap;
-use plain::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -329,7 +329,8 @@ impl Capture {
 
     /// The application gives a setting a value.
     fn note_pragma(&self, name: &[u8], value: &[u8]) {
-        let is = |words: &[&str], text: &[u8]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+        let is =
+            |words: &[&str], text: &[u8]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
         if is(&["recursive_triggers"], name) {
             let says = if is(&["1", "on", "yes", "true"], value) {
                 1
@@ -818,8 +819,7 @@ impl Capture {
                 UNSAID => plain.recursive_triggers(),
                 says => says == 1,
             };
-            let settings =
-                Settings { foreign_keys: has_foreign_keys(self.db), recursive_triggers: triggers };
+            let settings = Settings { foreign_keys: has_foreign_keys(self.db), recursive_triggers: triggers };
             plain.is_like(Surroundings::of(self.db)).then_some(settings)
         });
         let settings = settings.ok_or(Cause::Unavailable)?.ok_or(Cause::Settings)?;

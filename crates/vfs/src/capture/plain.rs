@@ -162,8 +162,9 @@ pub(super) fn mentions_large(text: &[u8]) -> bool {
 /// The largest rowid of the table with this root page, or 0 where it has no rows, or no rowids; `None` where that is not
 /// known.
 fn largest_rowid(db: Db, root: i64) -> Option<i64> {
-    let mut tables =
-        db.prepare(&format!("SELECT name FROM main.sqlite_schema WHERE type='table' AND rootpage={root}")).ok()?;
+    let mut tables = db
+        .prepare(&format!("SELECT name FROM main.sqlite_schema WHERE type='table' AND rootpage={root}"))
+        .ok()?;
     if tables.step() != SQLITE_ROW {
         // An index, or the schema itself.
         return Some(0);

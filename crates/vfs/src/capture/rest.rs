@@ -175,9 +175,7 @@ impl Capture {
         let Ok(sql) = std::str::from_utf8(sql) else { return false };
         // What looks like the text of an inner statement can be a comment in front of another.
         let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
-        let is_end = || {
-            kind_of(sql, true) == Kind::Boundary && !self.db.is_autocommit()
-        };
+        let is_end = || kind_of(sql, true) == Kind::Boundary && !self.db.is_autocommit();
         statement.is_read_only() && (is_query(inner) || is_end())
     }
 

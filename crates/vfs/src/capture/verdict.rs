@@ -220,7 +220,8 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause
     if let Some(cause) = instructions.iter().find_map(objection) {
         return Some(Err(cause));
     }
-    let has = |names: &[&str]| instructions.iter().any(|instruction| names.contains(&instruction.name.as_str()));
+    let has =
+        |names: &[&str]| instructions.iter().any(|instruction| names.contains(&instruction.name.as_str()));
     let loops = has(LOOPS);
     let makes_rowids = has(&["NewRowid"]);
     // Rows get their numbers in the order in which they are found.

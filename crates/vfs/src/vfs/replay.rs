@@ -51,7 +51,8 @@ pub(super) fn execute(db: Db, sql: &str) -> Outcome<()> {
 pub(super) fn replay_records(plain: &mut Plain, records: &[Record], path: &Path) -> Outcome<()> {
     let all = transactions(records);
     plain.own().set_budget(MOST_INSTRUCTIONS);
-    let mut replay = Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), plain };
+    let mut replay =
+        Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), plain };
     let mut done = 0;
     for record in records {
         match record.kind {
@@ -117,7 +118,9 @@ impl Replay<'_> {
         if !is_savepoint(sql) {
             match plain.examine(sql, text.settings) {
                 Some(Ok(_)) => {}
-                Some(Err(cause)) => return Err(format!("{sql}: it is none that would have been logged ({cause:?})")),
+                Some(Err(cause)) => {
+                    return Err(format!("{sql}: it is none that would have been logged ({cause:?})"));
+                }
                 None => return Err(format!("{sql}: {}", plain.own().db().message())),
             }
         }

@@ -99,7 +99,9 @@ impl Database {
         let mut plain = Plain::new(self.own_connection()?);
         let result = plain
             .as_mut()
-            .ok_or_else(|| "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned())
+            .ok_or_else(|| {
+                "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned()
+            })
             .and_then(|plain| self.replay_on(plain, records));
         drop(plain);
         let Err(what) = result else { return Ok(()) };
@@ -167,4 +169,3 @@ impl Database {
 pub(crate) fn version_text(number: u32) -> String {
     format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
 }
-

@@ -125,9 +125,7 @@ impl Writers {
         state.end_turn();
         match &state.served {
             // A turn that its thread uses through another handle: a database that is attached to itself.
-            Some(served) => {
-                served.writer == writer || !served.writing && served.thread == thread::id()
-            }
+            Some(served) => served.writer == writer || !served.writing && served.thread == thread::id(),
             None => true,
         }
     }
