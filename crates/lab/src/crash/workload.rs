@@ -130,8 +130,8 @@ impl RunSetup {
     }
 
     fn options(&self) -> litefoot::Options {
-        let mut options = litefoot::Options::default();
-        options.statements = self.logs_statements();
+        let mut options =
+            litefoot::Options { statements: self.logs_statements(), ..litefoot::Options::default() };
         if self.has_small_log() {
             options.log_bytes = SMALL_LOG_BYTES;
             options.sla_size = SMALL_LOG_BYTES;

@@ -114,8 +114,8 @@ impl Scheme {
     }
 
     fn vfs(&self, medium: Arc<dyn Medium>) -> Result<litefoot::Vfs> {
-        let mut options = litefoot::Options::default();
-        options.statements = self.stack != Stack::Litefoot(Commits::Pages);
+        let statements = self.stack != Stack::Litefoot(Commits::Pages);
+        let mut options = litefoot::Options { statements, ..litefoot::Options::default() };
         if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
             options.nvram = Some(PathBuf::from(STATEMENT_LOG));
             options.sla_size = STATEMENT_LOG_BYTES;
