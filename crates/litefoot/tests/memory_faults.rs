@@ -31,15 +31,18 @@ fn fails() -> bool {
 }
 
 unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
+    // SAFETY: passed on as SQLite called it.
     if fails() { std::ptr::null_mut() } else { unsafe { (REAL.get().unwrap().0)(bytes) } }
 }
 
 unsafe extern "C" fn reallocate(old: *mut c_void, bytes: c_int) -> *mut c_void {
+    // SAFETY: passed on as SQLite called it.
     if fails() { std::ptr::null_mut() } else { unsafe { (REAL.get().unwrap().1)(old, bytes) } }
 }
 
 /// Puts the failing allocator in front of SQLite's own, before SQLite is used.
 fn install() {
+    // SAFETY: before SQLite is used: the structure is complete and lives as long as the process.
     unsafe {
         let mut methods = std::mem::zeroed::<ffi::sqlite3_mem_methods>();
         assert_eq!(ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods), ffi::SQLITE_OK);

@@ -1,5 +1,10 @@
 //! VFSes above another one, as they are found in the wild.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "every function here is called by SQLite with what its VFS interface promises, and passes that on"
+)]
+
 use litefoot::rusqlite::ffi::*;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
