@@ -14,17 +14,17 @@ const TIERED: &str = "file:a.db?tier=fast.tier&tier_size=256k&tier_policy=lru";
 
 /// A database with a tier, as a process that was killed has left it.
 fn killed(directory: &Path, mode: &str) {
-    killed_after(directory, mode, |db| {
+    killed_after(directory, mode, "&statements=on", |db| {
         for number in 0..20 {
             db.execute("INSERT INTO t VALUES(?1)", [number]).unwrap();
         }
     });
 }
 
-fn killed_after(directory: &Path, mode: &str, work: impl FnOnce(&litefoot::Connection)) {
+fn killed_after(directory: &Path, mode: &str, options: &str, work: impl FnOnce(&litefoot::Connection)) {
     let elsewhere = tempfile::tempdir().unwrap();
     let uri = format!(
-        "file:{}?tier={}&tier_size=4M&tier_policy=lru",
+        "file:{}?tier={}&tier_size=4M&tier_policy=lru{options}",
         path(elsewhere.path(), "a.db"),
         path(directory, "fast.tier")
     );
@@ -140,7 +140,7 @@ fn a_device_that_is_not_there_is_named_with_what_to_do() {
 fn a_drain_that_is_stopped_is_done_again() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    killed_after(directory, "wal", |db| {
+    killed_after(directory, "wal", "", |db| {
         db.execute_batch(
             "WITH n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n LIMIT 1500)
              INSERT INTO t SELECT randomblob(1900) FROM n;
