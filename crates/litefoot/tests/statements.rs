@@ -85,6 +85,13 @@ fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
         ("clock", "INSERT INTO t(v) VALUES(datetime('now'))", "fallback.clock"),
         ("schema", "CREATE TABLE u(a)", "fallback.schema"),
         ("order", "INSERT INTO t(v) SELECT v FROM t", "fallback.row_order"),
+        ("large", "INSERT INTO t(id, v) VALUES(9223372036854775807, 1), (NULL, 2)", "fallback.row_order"),
+        (
+            "moved",
+            "BEGIN; INSERT INTO t(v) VALUES(9223372036854775807); UPDATE t SET id = v WHERE id = 3;
+             INSERT INTO t(v) VALUES(1); COMMIT",
+            "fallback.row_order",
+        ),
         (
             "temporary",
             "CREATE TEMP TABLE x(a); INSERT INTO t(v) SELECT count(*) FROM x",

@@ -171,6 +171,8 @@ struct State {
     makes_rows_in: Vec<i64>,
     /// Whether a number was given that is close to the largest of these.
     has_large: bool,
+    /// Whether a value may have become the number of a row.
+    numbers_rows: bool,
     /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
     idle: Option<usize>,
     /// Transactions in a row whose statements were too long.
@@ -521,7 +523,7 @@ impl Capture {
         // Nobody else can write until this has committed.
         if state.cause.is_none()
             && !state.makes_rows_in.is_empty()
-            && (state.has_large || self.database.has_large_rowid(&state.makes_rows_in))
+            && (state.has_large && state.numbers_rows || self.database.has_large_rowid(&state.makes_rows_in))
         {
             state.cause = Some(Cause::RowOrder);
         }
@@ -728,6 +730,7 @@ impl Capture {
         state.begun = Some(Instant::now());
         state.makes_rows_in.clear();
         state.has_large = false;
+        state.numbers_rows = false;
         state.captured.checks = Checks { earlier, ..Checks::default() };
         state.cause = self.barred.get().copied();
         state.writing = false;
@@ -770,6 +773,7 @@ impl Capture {
             }
         }
         state.has_large |= examined.has_large;
+        state.numbers_rows |= program.numbers_rows;
         state.captured_before = (state.captured.statements.len(), state.captured.values.len());
         state.captured.begin_statement(examined.text.clone(), parameters);
         if parameters > 0 {
@@ -836,7 +840,7 @@ impl Capture {
             return Ok(examined);
         }
         let program = if state.kind == Kind::Savepoint {
-            Ok(Program { loops: false, makes_rows_in: Vec::new() })
+            Ok(Program { loops: false, makes_rows_in: Vec::new(), numbers_rows: false })
         } else {
             let examined = self.database.with_plain(|plain| plain.examine(sql, settings));
             examined.flatten().unwrap_or(Err(Cause::Settings))

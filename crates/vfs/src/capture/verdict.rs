@@ -189,6 +189,8 @@ pub(crate) struct Program {
     pub loops: bool,
     /// Root pages of what it writes to, where it gives numbers to new rows.
     pub makes_rows_in: Vec<i64>,
+    /// Whether a value may become the number of a row.
+    pub numbers_rows: bool,
 }
 
 /// One instruction as `EXPLAIN` shows it.
@@ -232,7 +234,10 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause
         return Some(Err(Cause::Plan));
     }
     let written = instructions.iter().filter(|instruction| makes_rowids && instruction.name == "OpenWrite");
-    Some(Ok(Program { loops, makes_rows_in: written.map(|instruction| instruction.operands[1]).collect() }))
+    let makes_rows_in = written.map(|instruction| instruction.operands[1]).collect();
+    // SQLite makes an integer of each value that is to number a row. Only where it copies whole tables it does not.
+    let numbers_rows = loops || has(&["MustBeInt"]);
+    Some(Ok(Program { loops, makes_rows_in, numbers_rows }))
 }
 
 fn read(listing: &Statement) -> Instruction {
