@@ -281,39 +281,77 @@ fn a_full_disk_costs_the_transaction_and_nothing_else() {
     assert!(message.contains("a.db: the disk is full") && message.contains("Make room"), "{message}");
 }
 
+/// Fills a disk with commits in WAL mode; `$STATEMENTS` is set before.
 const FULL_DISK_WAL: &str = r#"
     set -e
     mount -t tmpfs -o size=700k none disk
     cd disk
-    "$PROGRAM" sql "file:a.db?statements=on" "PRAGMA journal_mode=wal; CREATE TABLE t(a)"
+    db="file:a.db?statements=$STATEMENTS"
+    "$PROGRAM" sql "$db" "PRAGMA journal_mode=wal; CREATE TABLE t(a); INSERT INTO t VALUES(zeroblob(3000))"
     set +e
-    "$PROGRAM" sql "file:a.db?statements=on" < ../inserts.sql 2> ../message
+    "$PROGRAM" sql "$db" < ../inserts.sql 2> ../message
     echo "$?" > ../code
     set -e
+    ls
     "$PROGRAM" check a.db
-    "$PROGRAM" sql "file:a.db?statements=on" "SELECT 'rows:' || count(*) AS r FROM t"
-    "$PROGRAM" sql "file:a.db?statements=on" "DELETE FROM t WHERE rowid > 5; SELECT 'left:' || count(*) AS r FROM t"
+    "$PROGRAM" sql "$db" "SELECT 'rows:' || count(*) AS r FROM t"
 "#;
 
-/// Transactions that are logged as statements need space for their pages later: a full disk is met by a commit, and
-/// what was committed before can be read and changed.
-#[test]
-fn a_full_disk_is_met_by_a_commit_in_wal_mode_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    fs::write(directory.join("inserts.sql"), "INSERT INTO t VALUES(zeroblob(3000));\n".repeat(400)).unwrap();
-    let Some(output) = in_namespace(directory, FULL_DISK_WAL) else { return };
+const DELETE_MOST: &str = r#"
+    "$PROGRAM" sql "$db" "DELETE FROM t WHERE rowid > 5; SELECT 'left:' || count(*) AS r FROM t"
+"#;
+
+/// A log of pages has taken the whole disk, as SQLite's has then: nothing can be added to it, nor to the database.
+const DELETE_WITH_ROOM: &str = r#"
+    set +e
+    "$PROGRAM" sql "$db" "DELETE FROM t WHERE rowid > 5" 2> ../delete-message
+    echo "$?" > ../delete-code
+    set -e
+    "$PROGRAM" check a.db
+    "$PROGRAM" sql "$db" "SELECT 'still:' || count(*) AS r FROM t"
+    mount -o remount,size=2M ../disk
+"#;
+
+/// Runs [`FULL_DISK_WAL`] and `then`, and returns what they print and how many rows were committed; `None` where this
+/// system does not let us.
+fn fill_disk_in_wal_mode(directory: &Path, statements: &str, then: &str) -> Option<(String, u64)> {
+    // No function call: SQLite does not show that it is its own, so it would not be logged as a statement.
+    let insert = "INSERT INTO t VALUES((SELECT a FROM t WHERE rowid = 1));\n";
+    fs::write(directory.join("inserts.sql"), insert.repeat(400)).unwrap();
+    let output = in_namespace(directory, &format!("STATEMENTS={statements}\n{FULL_DISK_WAL}{then}"))?;
     let output = stdout_of(output, "the script");
     let message = fs::read_to_string(directory.join("message")).unwrap();
     assert_eq!(fs::read_to_string(directory.join("code")).unwrap(), "1\n", "{message}");
     assert!(message.contains("the disk is full") && message.contains("Make room"), "{message}");
     let failed: u64 =
         message.split("line ").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap();
-    assert!(
-        output.contains("in order") && output.contains(&format!("rows:{}", failed - 1)),
-        "{message}{output}"
-    );
+    // The first row was there before the first line.
+    assert!(output.contains("in order") && output.contains(&format!("rows:{failed}\n")), "{message}{output}");
+    assert_eq!(output.contains("a.db-sla"), statements == "on", "{output}");
+    Some((output, failed))
+}
+
+/// Transactions that are logged as statements need space for their pages later: a full disk is met by a commit, and
+/// what was committed before can be read and changed.
+#[test]
+fn a_full_disk_is_met_by_a_commit_in_wal_mode_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some((output, _)) = fill_disk_in_wal_mode(directory.path(), "on", DELETE_MOST) else { return };
     assert!(output.contains("left:5"), "{output}");
+}
+
+/// The same for a log of pages, where a change must wait for room.
+#[test]
+fn a_full_disk_is_met_by_a_commit_of_pages_in_wal_mode_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let then = [DELETE_WITH_ROOM, DELETE_MOST].concat();
+    let Some((output, rows)) = fill_disk_in_wal_mode(directory, "off", &then) else { return };
+    let message = fs::read_to_string(directory.join("delete-message")).unwrap();
+    assert_eq!(fs::read_to_string(directory.join("delete-code")).unwrap(), "1\n", "{message}{output}");
+    assert!(message.contains("the disk is full") && message.contains("Make room"), "{message}");
+    assert_eq!(output.matches("in order").count(), 2, "{output}");
+    assert!(output.contains(&format!("still:{rows}\n")) && output.contains("left:5"), "{output}");
 }
 
 /// The log is as large as the disk, and the database would be larger than what is left.
