@@ -69,7 +69,7 @@ pub(super) fn open(
     let file = match mode {
         OpenMode::ReadOnly => existing(path, false)?,
         OpenMode::ReadWrite => existing(path, true)?,
-        OpenMode::CreateNew => create()?,
+        OpenMode::CreateNew => create().map_err(|error| as_link(path, error))?,
         OpenMode::Create => {
             let mut attempts = 1;
             loop {
@@ -133,6 +133,15 @@ fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<Fil
         let _ = fchown(&file, Some(rights.user), Some(rights.group));
     }
     Ok(file)
+}
+
+/// Says of a link that is where a file should be created what would be said of one where a file should be opened.
+fn as_link(path: &Path, error: io::Error) -> io::Error {
+    let is_link = || fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    if error.kind() == io::ErrorKind::AlreadyExists && is_link() {
+        return io::Error::from_raw_os_error(libc::ELOOP);
+    }
+    error
 }
 
 /// Gives a file a descriptor that is no standard stream's.

@@ -30,6 +30,7 @@ fn database(bytes: &[u8]) -> Arc<Database> {
 #[test]
 fn a_page_size_that_cannot_be_is_committed_as_it_is() {
     let mut before = vec![0; 1536];
+    before[..16].copy_from_slice(b"SQLite format 3\0");
     before[16..18].copy_from_slice(&512u16.to_be_bytes());
     let database = database(&before);
     // What page 1 says then, and in pages of which size the transaction is committed.
