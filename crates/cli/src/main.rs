@@ -59,6 +59,7 @@ cannot be run or found, 130 interrupted.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    litefoot::leave_errors_to_the_program();
     progress::show_replaying();
     match commands::run(cli.command) {
         Ok(code) => code,

@@ -115,7 +115,7 @@ fn a_process_that_waits_for_the_owner_is_not_taken_for_it() {
         .unwrap();
     let mut refused = BufReader::new(other.stderr.take().unwrap()).lines();
     other.stdin.as_mut().unwrap().write_all(b"SELECT * FROM t;\n").unwrap();
-    assert!(refused.next().is_some_and(|line| line.unwrap().contains("another process")));
+    assert!(refused.next().is_some_and(|line| line.unwrap().contains("has this database open")));
     assert_eq!(json(directory)["owner"]["process"], owner.child.id());
     owner.tell("COMMIT");
     owner.close();

@@ -23,7 +23,7 @@ pub use litefoot_vfs::stats;
 pub use litefoot_vfs::vfs::replay::{Progress, set_progress};
 pub use litefoot_vfs::vfs::tier;
 pub use litefoot_vfs::vfs::waiting;
-pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error};
+pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};
 pub use registered::{Vfs, VfsBuilder};
 pub use rusqlite;
 

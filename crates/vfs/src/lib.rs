@@ -43,5 +43,6 @@ mod worker;
 pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};
 pub use litefoot_engine::reserve::Allocator;
+pub use notice::leave_errors_to_the_program;
 pub use options::Options;
 pub use vfs::{Vfs, VfsSetup};

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most lines that one process writes.
 const MOST: usize = 64;
@@ -42,6 +43,14 @@ impl AcrossFork for Told {
 
 static TOLD: Global<Told> = Global::new(Told(BTreeSet::new()));
 
+/// Whether the program shows errors by itself.
+static SHOWN_ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+/// Writes no line of an error from now on: the program shows each with litefoot's own text.
+pub fn leave_errors_to_the_program() {
+    SHOWN_ELSEWHERE.store(true, Ordering::Relaxed);
+}
+
 /// Tells of an error where litefoot is its cause, once for each database and cause. Answers whether it is news: of
 /// what an application meets again and again, each time that it tries, the error log is told once as well.
 pub(crate) fn tell(error: &Error) -> bool {
@@ -54,6 +63,9 @@ pub(crate) fn tell(error: &Error) -> bool {
         // Stock SQLite would have met it as well.
         _ => return true,
     };
+    if SHOWN_ELSEWHERE.load(Ordering::Relaxed) {
+        return true;
+    }
     let text = error.to_string();
     let is_new = match error {
         Error::Owned { path, .. } | Error::Forked { path } => tell_once(path, cause, &text),
