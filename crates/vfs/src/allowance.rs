@@ -7,6 +7,7 @@
 use crate::vfs::database::Database;
 use litefoot_engine::pool::Taken;
 use litefoot_engine::reserve;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The part of the budget that all of them together may take; the rest is for the pools.
 const SHARE: f64 = 0.75;
@@ -65,22 +66,76 @@ impl Allowance {
 /// likely another is by now: so it counts as much as was passed on, up to what SQLite keeps back before it spills.
 pub struct SpillingCache {
     taken: Taken,
+    /// Most bytes that are counted, whoever writes.
+    limit: usize,
+    /// Most bytes that are counted of the connection that writes.
     most: usize,
+}
+
+/// How large the application has made a connection's cache: SQLite passes on what does not fit. It is the application's alone,
+/// and only known here.
+pub struct CacheSize(AtomicI64);
+
+/// Nothing was said.
+const BY_DEFAULT: i64 = i64::MAX;
+/// SQLite was told when to pass pages on, apart from the size.
+const APART: i64 = i64::MIN;
+
+impl Default for CacheSize {
+    fn default() -> CacheSize {
+        CacheSize(AtomicI64::new(BY_DEFAULT))
+    }
+}
+
+impl CacheSize {
+    /// Notes a setting.
+    pub fn note(&self, name: &str, value: &str) {
+        match name {
+            "cache_spill" => self.0.store(APART, Ordering::Relaxed),
+            "cache_size" if self.0.load(Ordering::Relaxed) != APART => {
+                // With 0, SQLite returns to what the database has by default.
+                let size = value.trim().parse::<i32>().ok().filter(|size| *size != 0);
+                self.0.store(size.map_or(BY_DEFAULT, i64::from), Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes over what is known of the same connection.
+    pub fn inherit(&self, other: &CacheSize) {
+        self.0.store(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Bytes of pages of a size that fit, where that is known.
+    fn bytes(&self, page_bytes: usize) -> Option<usize> {
+        match self.0.load(Ordering::Relaxed) {
+            BY_DEFAULT | APART => None,
+            size => {
+                let unit = if size < 0 { 1 << 10 } else { page_bytes };
+                usize::try_from(size.unsigned_abs()).ok()?.checked_mul(unit)
+            }
+        }
+    }
 }
 
 impl SpillingCache {
     /// Of a connection to a database, before its transaction has passed anything on.
     pub fn new(database: &Database) -> SpillingCache {
         let share = database.share();
-        let most = if database.is_pooled() { share.spill_bytes() } else { 0 };
-        SpillingCache { taken: Taken::nothing(share.budget().clone()), most }
+        let limit = if database.is_pooled() { share.spill_bytes() } else { 0 };
+        SpillingCache { taken: Taken::nothing(share.budget().clone()), limit, most: limit }
     }
 
     /// One that is not counted.
     #[cfg(test)]
     pub fn uncounted() -> SpillingCache {
         let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(0));
-        SpillingCache { taken: Taken::nothing(budget), most: 0 }
+        SpillingCache { taken: Taken::nothing(budget), limit: 0, most: 0 }
+    }
+
+    /// The transaction is a connection's whose cache is so large.
+    pub fn set_size(&mut self, size: &CacheSize, page_bytes: usize) {
+        self.most = size.bytes(page_bytes).map_or(self.limit, |bytes| bytes.min(self.limit));
     }
 
     /// The transaction has passed so many bytes on.
@@ -93,5 +148,34 @@ fn set_in_steps(taken: &mut Taken, bytes: usize) {
     let counted = bytes.next_multiple_of(STEP_BYTES);
     if counted != taken.bytes() {
         taken.set(counted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_cache_is_what_the_application_says() {
+        let size = CacheSize::default();
+        assert_eq!(size.bytes(4096), None);
+        for (value, bytes) in [
+            ("100", Some(409_600)),
+            ("-100", Some(102_400)),
+            ("0", None),
+            ("2147483647", Some(2_147_483_647 * 4096)),
+            ("many", None),
+        ] {
+            size.note("cache_size", value);
+            assert_eq!(size.bytes(4096), bytes, "{value}");
+        }
+        size.note("cache_size", "100");
+        size.note("synchronous", "0");
+        let successor = CacheSize::default();
+        successor.inherit(&size);
+        assert_eq!(successor.bytes(512), Some(51_200));
+        size.note("cache_spill", "off");
+        size.note("cache_size", "100");
+        assert_eq!(size.bytes(4096), None);
     }
 }

@@ -251,6 +251,7 @@ impl Batcher {
         };
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
         let mut held = Box::new(Held::new(&session.database, page_bytes, base_len));
+        held.set_cache_size(&session.cache_size);
         if let Batch::Sized(len) = self.batch {
             held.set_len(&session.database, len)?;
         }

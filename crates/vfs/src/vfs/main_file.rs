@@ -119,6 +119,7 @@ impl MainFile {
         new.persist_wal = self.persist_wal;
         let unsafe_commits = self.session.unsafe_commits.load(Ordering::Relaxed);
         new.session.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
+        new.session.cache_size.inherit(&self.session.cache_size);
         if self.uses_shm {
             new.database.shm().join_again();
             new.uses_shm = true;
@@ -205,6 +206,7 @@ impl MainFile {
             let off = value == "0" || value.eq_ignore_ascii_case("off");
             self.session.unsafe_commits.store(off, Ordering::Relaxed);
         }
+        self.session.cache_size.note(name, value);
     }
 
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.

@@ -4,6 +4,7 @@
 
 use super::database::Database;
 use super::lock::{HandleId, Seat};
+use crate::allowance::CacheSize;
 use crate::capture::Capture;
 use crate::journal::Journal;
 use crate::wal::Transaction;
@@ -33,6 +34,8 @@ pub struct Session {
     pub unlocked: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
+    /// How large its cache is.
+    pub cache_size: CacheSize,
     /// What has taken its place in a forked child.
     pub successor: OnceLock<Arc<Session>>,
     /// What the connection's statements are watched with.
@@ -53,6 +56,7 @@ impl Session {
             hears_controls: AtomicBool::new(false),
             unlocked,
             unsafe_commits: AtomicBool::new(false),
+            cache_size: CacheSize::default(),
             successor: OnceLock::new(),
             capture: OnceLock::new(),
             waiting: Mutex::new(None),

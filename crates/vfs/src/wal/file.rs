@@ -61,7 +61,7 @@ impl Handle for WalFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
-        let written = self.wal.write(&self.session.database, buf, offset);
+        let written = self.wal.write(&self.session, buf, offset);
         if let Some(transaction) = written.inspect_err(|_| self.session.disturb())? {
             *self.session.completed.lock() = Some(transaction);
         }

@@ -22,7 +22,7 @@
 
 use super::large::Large;
 use super::store::{Away, Store};
-use crate::allowance::SpillingCache;
+use crate::allowance::{CacheSize, SpillingCache};
 use crate::cleaning::policy::Policy;
 use crate::error::Result;
 use litefoot_engine::device::{self, File};
@@ -154,6 +154,11 @@ impl Frames {
             checksum = next;
         }
         Ok(())
+    }
+
+    /// Who writes has a cache of this size.
+    pub fn set_cache_size(&mut self, size: &CacheSize) {
+        self.cache.set_size(size, self.page_bytes());
     }
 
     /// Takes what SQLite writes.

@@ -173,7 +173,8 @@ impl Wal {
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
-    pub fn write(&self, database: &Arc<Database>, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
+    pub(crate) fn write(&self, session: &Session, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
+        let database = &session.database;
         if offset == 0 {
             self.void(database)?;
         }
@@ -196,6 +197,7 @@ impl Wal {
             }
             _ => {}
         }
+        frames.set_cache_size(&session.cache_size);
         let written = frames.write(buf, offset, &**database.data())?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);

@@ -14,7 +14,7 @@
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
 //!    page has behind that end is zero.
 
-use crate::allowance::{Allowance, SpillingCache};
+use crate::allowance::{Allowance, CacheSize, SpillingCache};
 use crate::cleaning::homes::{Home, Homes};
 use crate::cleaning::policy::{Policy, Step};
 use crate::cleaning::{Bytes, Job, Running, colder_half};
@@ -87,6 +87,11 @@ impl Held {
             base_len,
             sync_wanted: false,
         }
+    }
+
+    /// The transaction is a connection's whose cache is so large.
+    pub fn set_cache_size(&mut self, size: &CacheSize) {
+        self.cache.set_size(size, self.page_bytes);
     }
 
     /// Bytes of a page.
