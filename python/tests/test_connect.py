@@ -64,13 +64,13 @@ class Connect(InFolder):
     def test_the_package_knows_the_options_of_its_library(self):
         litefoot.load(sqlite3.connect(":memory:"))
         with self.assertRaises(sqlite3.OperationalError) as refused:
-            sqlite3.connect(f"file:{self.path()}?vfs=litefoot&no_option=1", uri=True).execute("SELECT 1")
+            sqlite3.connect(f"file:{self.path()}?vfs=litefoot&litefoot_no_option=1", uri=True).execute("SELECT 1")
         self.assertIn(f"litefoot knows {', '.join(litefoot.OPTIONS)};", str(refused.exception))
 
     def test_options_of_litefoot_arrive(self):
         nvram = self.path("n?v#r%41 m&=+.sla")
         db = litefoot.connect(
-            self.path(), wal_memory="8M", sla_size=65536, shared=False, busy_wait=7, nvram=Path(nvram), atomic="off"
+            self.path(), statements=True, wal_memory="8M", sla_size=65536, shared=False, busy_wait=7, nvram=Path(nvram), atomic="off"
         )
         self.assertEqual(db.execute("PRAGMA journal_mode = WAL").fetchone(), ("wal",))
         with db:

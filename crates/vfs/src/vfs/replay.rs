@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! What is in a log was captured by us, or by somebody who wants it to look like that. It is examined once more as it was
-//! when it was captured, on a connection that can do no more than change rows ([`Plain`]).
+//! when it was captured, on a connection that can do no more than change rows.
 //!
 //! # What it promises
 //! 1. A statement runs only if capturing would have vouched for it.
