@@ -17,7 +17,7 @@ const WORD: usize = size_of::<usize>();
 /// Reads a byte.
 ///
 /// # Safety
-/// The byte can be read, and is changed by [`store`] only.
+/// The byte can be read, and is changed by `store` only.
 #[inline(always)]
 pub unsafe fn byte(address: *const u8) -> u8 {
     // SAFETY: by contract; a byte is aligned anywhere, and a load changes nothing.
@@ -27,7 +27,7 @@ pub unsafe fn byte(address: *const u8) -> u8 {
 /// Copies bytes out of a page.
 ///
 /// # Safety
-/// `to.len()` bytes from `from` can be read, and are changed by [`store`] only.
+/// `to.len()` bytes from `from` can be read, and are changed by `store` only.
 #[inline]
 pub unsafe fn load(from: *const u8, to: &mut [u8]) {
     let head = from.align_offset(WORD).min(to.len());

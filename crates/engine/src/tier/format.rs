@@ -243,7 +243,7 @@ pub fn device_bytes(slots: u32) -> u64 {
     slot_at(slots, slots)
 }
 
-/// Slots of a device of so many bytes, at most [`MOST_SLOTS`].
+/// Slots of a device of so many bytes, at most `MOST_SLOTS`.
 pub fn slots_in(bytes: u64) -> u32 {
     let rough = bytes.saturating_sub(ENTRIES_AT) / (CHUNK_BYTES + ENTRY_BYTES) as u64;
     let rough = u32::try_from(rough).unwrap_or(MOST_SLOTS).min(MOST_SLOTS);
