@@ -289,6 +289,21 @@ fn what_changed_nothing_is_not_replayed() {
     assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
 }
 
+/// What the application was refused is refused again, and the transaction goes on, as it did.
+#[test]
+fn a_savepoint_that_was_not_there_is_not_there_again() {
+    let (medium, _vfs, db) = prepared("replay-savepoint");
+    let before = stat(&db, "commits_statements");
+    db.execute_batch("BEGIN; INSERT INTO u VALUES(2); SAVEPOINT a; INSERT INTO u VALUES(3)").unwrap();
+    for missing in ["RELEASE b", "ROLLBACK TO b"] {
+        db.execute_batch(missing).unwrap_err();
+    }
+    db.execute_batch("ROLLBACK TO a; INSERT INTO u VALUES(4); COMMIT").unwrap();
+    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    let recovered = vfs("replay-savepoint-cut", &medium.cut(&mut Random::new(1)));
+    assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
+}
+
 /// Nothing of ours is left in a connection, or seen by it.
 #[test]
 fn a_connection_is_as_it_would_be_without_us() {
