@@ -231,7 +231,10 @@ fn a_second_owner_is_told_who_is_in_the_way() {
         let output = output_of(litefoot(directory, arguments));
         let message = stderr_of(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
-        assert!(message.contains("a.db: another process"), "{arguments:?}: {message}");
+        assert!(
+            message.contains("a.db: ") && message.contains("has this database open"),
+            "{arguments:?}: {message}"
+        );
         assert!(message.contains("Close the other program first"), "{arguments:?}: {message}");
         assert_eq!(snapshot(directory), before, "{arguments:?}");
     }
