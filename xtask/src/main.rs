@@ -68,11 +68,6 @@ const STEPS: &[Step] = &[
     },
     Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
     Step {
-        name: "miri",
-        does: "what works in memory, interpreted, where Miri is installed",
-        run: miri::check,
-    },
-    Step {
         name: "faults",
         does: "calls that fail, processes that are killed, random statements: nothing is lost, all is as by SQLite",
         run: || {
@@ -146,6 +141,13 @@ const STEPS: &[Step] = &[
 const SQLITE: Step =
     Step { name: "sqlite", does: "the pool and the tier under other builds of SQLite", run: sqlite::check };
 
+/// Interpreting takes longer than all other checks together: no step of them.
+const MIRI: Step = Step {
+    name: "miri",
+    does: "what works in memory, interpreted, where Miri is installed",
+    run: miri::check,
+};
+
 const BOARDS: Step = Step {
     name: "boards",
     does: "built for small boards as released, tried under emulation, and measured",
@@ -158,6 +160,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["boards"] => test(vec![&BOARDS]),
         ["sqlite"] => test(vec![&SQLITE]),
+        ["miri"] => test(vec![&MIRI]),
         ["fuzz", arguments @ ..] => match fuzz::drive(arguments) {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
@@ -192,7 +195,7 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 
 fn usage(complaint: &str) -> ExitCode {
     eprintln!(
-        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask miri\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
     );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);
