@@ -5,7 +5,7 @@
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
 use litefoot_engine::device::sim::{Faults, Random, SyncSite};
-use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+use litefoot_engine::device::{FileKind, Medium, OpenMode, Operation, SimMedium};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -372,4 +372,32 @@ fn a_log_that_was_cut_while_open_shows_no_older_pages() {
         Ok(found) => assert_eq!(found, [1, 2]),
         Err(error) => assert!(error.to_string().contains("disk I/O error"), "{error}"),
     }
+}
+
+/// Whether the file is the one of then is not known for a moment: that is no reason to take the log for another one's.
+#[test]
+fn a_failure_to_look_at_a_file_sets_no_log_aside() {
+    let mut met = 0;
+    for (mode, kind) in [
+        ("delete", FileKind::Database),
+        ("delete", FileKind::RedoLog),
+        ("wal", FileKind::Database),
+        ("wal", FileKind::RedoLog),
+    ] {
+        for n in 0..3 {
+            let medium = crashed("look-crash", mode, "t", 5);
+            let mut faults = Faults::failing(Operation::Info, kind, n);
+            faults.fail_again = false;
+            medium.set_faults(faults);
+            let vfs = vfs_on(&medium, "look", "");
+            let numbers_now = || vfs.open(DATABASE).ok().and_then(|db| numbers(&db, "t").ok());
+            let first = numbers_now();
+            assert!(first.is_none() || first.as_ref().is_some_and(|found| found.len() == 5), "{mode} {kind:?} {n}");
+            met += u32::from(first.is_none());
+            medium.set_faults(Faults::default());
+            assert_eq!(numbers_now().unwrap().len(), 5, "{mode} {kind:?} {n}");
+            assert!(set_aside(&medium).is_empty(), "{mode} {kind:?} {n}");
+        }
+    }
+    assert!(met > 0);
 }

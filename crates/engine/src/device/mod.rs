@@ -213,8 +213,11 @@ pub trait File: Send + Sync {
 
     /// When the file came to be, in a unit of the medium's; 0 where that is not known. A file that gets the inode's number
     /// of one that is gone has another birth.
-    fn birth(&self) -> u64 {
-        0
+    ///
+    /// # Errors
+    /// Those of looking: what cannot be looked at just now may well have one.
+    fn birth(&self) -> Result<u64> {
+        Ok(0)
     }
 
     /// The path the file was opened with, for messages.

@@ -271,10 +271,12 @@ impl File for OsFile {
         self.id
     }
 
-    fn birth(&self) -> u64 {
-        let created = self.file.metadata().and_then(|metadata| metadata.created());
-        let since = created.ok().and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
-        since.map_or(0, |since| since.as_nanos() as u64)
+    fn birth(&self) -> Result<u64> {
+        let metadata = self.file.metadata().map_err(|error| self.error(Operation::Info, error))?;
+        // Not every file system notes it.
+        let since =
+            metadata.created().ok().and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
+        Ok(since.map_or(0, |since| since.as_nanos() as u64))
     }
 
     fn path(&self) -> &Path {

@@ -98,7 +98,7 @@ macro_rules! pass_on {
         }
     };
     (@birth $field:tt) => {
-        fn birth(&self) -> u64 {
+        fn birth(&self) -> $crate::device::Result<u64> {
             self.$field.birth()
         }
     };

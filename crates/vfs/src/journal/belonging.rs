@@ -46,7 +46,7 @@ pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
     if sector.is_empty() {
         return Ok(Verdict::Foreign);
     }
-    let moved_in = redo.names_another_file();
+    let moved_in = redo.names_another_file()?;
     let explained = explains(redo, sector)?;
     let ours = if wal_mode { !moved_in || explained } else { !moved_in && explained };
     Ok(if ours { Verdict::Ours } else { Verdict::Foreign })

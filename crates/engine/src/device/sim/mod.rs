@@ -335,11 +335,13 @@ impl File for SimFile {
     }
 
     fn id(&self) -> FileId {
-        FileId { device: Arc::as_ptr(&self.medium.state) as u64, inode: self.birth() }
+        FileId { device: Arc::as_ptr(&self.medium.state) as u64, inode: self.medium.state().files[self.inode].birth }
     }
 
-    fn birth(&self) -> u64 {
-        self.medium.state().files[self.inode].birth
+    fn birth(&self) -> Result<u64> {
+        let mut state = self.medium.state();
+        state.fault(Operation::Info, self.inode, &self.path, 0)?;
+        Ok(state.files[self.inode].birth)
     }
 
     fn path(&self) -> &Path {

@@ -264,11 +264,11 @@ impl RedoLog {
     }
 
     /// Whether the header names this file as the log, and another one as the data file.
-    pub fn names_another_file(&self) -> bool {
+    pub fn names_another_file(&self) -> Result<bool> {
         let (Some(origin), Some(file), Some(data)) = (self.origin(), &self.file, &self.data) else {
-            return false;
+            return Ok(false);
         };
-        origin.log == which(&**file) && origin.data != which(&*data.file)
+        Ok(origin.log == which(&**file)? && origin.data != which(&*data.file)?)
     }
 
     /// The images of page 1 that were found, oldest first.

@@ -39,7 +39,7 @@ impl DataFile {
 
     /// What a generation of `log` that begins now says of it.
     pub fn origin(&self, log: &dyn File) -> Result<Origin> {
-        Ok(Origin { content: content_of(&self.first_sector()?), data: which(&*self.file), log: which(log) })
+        Ok(Origin { content: content_of(&self.first_sector()?), data: which(&*self.file)?, log: which(log)? })
     }
 
     /// Whether the file still has its name.
@@ -54,8 +54,11 @@ pub fn content_of(sector: &[u8]) -> u32 {
 }
 
 /// Which file it is, in 16 bits. The device is left out: its number changes when the machine starts.
-pub fn which(file: &dyn File) -> u16 {
+///
+/// # Errors
+/// Those of looking: half an identity would be another file's.
+pub fn which(file: &dyn File) -> Result<u16> {
     let sum =
-        crc32c::crc32c_append(crc32c::crc32c(&file.id().inode.to_le_bytes()), &file.birth().to_le_bytes());
-    (sum ^ (sum >> 16)) as u16
+        crc32c::crc32c_append(crc32c::crc32c(&file.id().inode.to_le_bytes()), &file.birth()?.to_le_bytes());
+    Ok((sum ^ (sum >> 16)) as u16)
 }

@@ -310,7 +310,7 @@ fn a_generation_says_what_the_data_file_was_when_it_began() {
     append(&mut log, &[1], 1, Durability::Durable).unwrap();
     let first = log.origin().unwrap();
     assert_eq!(first, data.origin(&**log.file.as_ref().unwrap()).unwrap());
-    assert!(!log.names_another_file());
+    assert!(!log.names_another_file().unwrap());
     log.reset();
     log.begin_anew().unwrap();
     // Begun, and then the file was changed past the log.
@@ -322,10 +322,16 @@ fn a_generation_says_what_the_data_file_was_when_it_began() {
     // Another file has the name.
     medium.delete(Path::new("/a")).unwrap();
     let other = data_file(&medium, 2);
-    assert!(open_of(&medium, &other).unwrap().names_another_file());
+    assert!(open_of(&medium, &other).unwrap().names_another_file().unwrap());
+    // One that cannot be looked at is not another one.
+    for kind in [FileKind::Database, FileKind::RedoLog] {
+        medium.set_faults(Faults::failing(Operation::Info, kind, 0));
+        assert!(open_of(&medium, &other).unwrap().names_another_file().is_err(), "{kind:?}");
+    }
+    medium.set_faults(Faults::default());
     // Both were copied: nothing tells.
     let copies = SimMedium::with_files(medium.files());
-    assert!(!open_of(&copies, &data_file(&copies, 2)).unwrap().names_another_file());
+    assert!(!open_of(&copies, &data_file(&copies, 2)).unwrap().names_another_file().unwrap());
 }
 
 #[test]
