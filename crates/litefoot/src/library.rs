@@ -6,9 +6,9 @@
 use crate::Error;
 use litefoot_vfs::abi::api::Api;
 use rusqlite::ffi;
+use litefoot_engine::sync::{AcrossFork, Global};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 static TABLE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -37,18 +37,55 @@ fn read_table() -> Result<&'static Api, String> {
     Ok(Box::leak(Box::new(api)))
 }
 
+/// What was found of it, once it was looked for. A child that is forked meanwhile looks for itself.
+#[derive(Default)]
+struct Table(Option<Result<&'static Api, String>>);
+
+impl AcrossFork for Table {
+    fn inherit(parents: Table) -> Table {
+        parents
+    }
+}
+
+static API: Global<Table> = Global::new(Table(None));
+
 /// The functions of the linked SQLite.
 pub(crate) fn api() -> Result<&'static Api, Error> {
-    static API: OnceLock<Result<&'static Api, String>> = OnceLock::new();
-    API.get_or_init(read_table).clone().map_err(Error::Library)
+    API.lock().0.get_or_insert_with(read_table).clone().map_err(Error::Library)
 }
 
 /// Registers litefoot with the linked SQLite.
 pub(crate) fn install(make_default: bool) -> Result<(), Error> {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    if INSTALLED.get().is_none() || make_default {
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    if make_default || !INSTALLED.load(Ordering::Acquire) {
         litefoot_vfs::install::install(*api()?, make_default)?;
-        let _ = INSTALLED.set(());
+        INSTALLED.store(true, Ordering::Release);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_waits_for_no_thread_that_was_looking_for_the_table() {
+        install(false).unwrap();
+        for is_held in [false, true] {
+            let guard = is_held.then(|| API.lock());
+            // SAFETY: the child uses nothing but what is under test, and ends at once; should it hang, it is killed.
+            let status = unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(10);
+                    libc::_exit(i32::from(api().is_err() || install(true).is_err()));
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                status
+            };
+            drop(guard);
+            assert_eq!(status, 0, "held: {is_held}");
+        }
+    }
 }

@@ -8,7 +8,7 @@
 //! database must lie, without looking there: a name that lies at that address, and reads so, belongs to it.
 
 use crate::vfs::session::Session;
-use litefoot_engine::sync::Mutex;
+use litefoot_engine::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -80,7 +80,7 @@ unsafe fn behind(text: *const c_char) -> *const c_char {
 /// Whose the names of journals and logs are, for all open databases of a VFS.
 #[derive(Default)]
 pub(crate) struct Names {
-    known: Mutex<Known>,
+    known: Global<Known>,
 }
 
 #[derive(Default)]
@@ -160,6 +160,13 @@ impl Names {
     }
 }
 
+impl AcrossFork for Known {
+    fn inherit(parents: Known) -> Known {
+        // The connections are inherited as well, and so are the names.
+        parents
+    }
+}
+
 impl Known {
     /// Forgets databases that are closed, once there are many entries; and those of the platform, of which that is not
     /// known: their journals are then served here, as the files that they are.
@@ -168,5 +175,43 @@ impl Known {
             self.names.retain(|_, name| name.owner.strong_count() > 0);
             self.most = FEW_ENTRIES.max(2 * self.names.len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vfs::forks;
+
+    #[test]
+    fn a_forked_child_waits_for_no_name_that_another_thread_was_noting() {
+        forks::watch();
+        let names = Names::default();
+        let name = b"/app.db\0\0/app.db-journal\0/app.db-wal\0".as_ptr().cast::<c_char>();
+        // SAFETY: laid out as the core does it.
+        unsafe { names.opened(name, false, None) };
+        let journal = name.wrapping_add(b"/app.db\0\0".len());
+        // SAFETY: a name that is terminated.
+        let is_known = || unsafe { names.owner(journal) }.is_some();
+        assert!(is_known());
+        for is_held in [false, true] {
+            let guard = is_held.then(|| names.known.lock());
+            // SAFETY: the child uses nothing but what is under test, and ends at once; should it hang, it is killed.
+            let status = unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(10);
+                    let inherited = is_known();
+                    names.opened(name, false, None);
+                    libc::_exit(i32::from(inherited == is_held || !is_known()));
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                status
+            };
+            drop(guard);
+            assert_eq!(status, 0, "held: {is_held}");
+        }
+        assert!(is_known());
     }
 }

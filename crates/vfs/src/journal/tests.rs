@@ -6,9 +6,9 @@ use crate::vfs::database::{Database, DatabaseSetup};
 use crate::vfs::handle::{Control, Handle};
 use crate::vfs::lock::Level;
 use crate::vfs::main_file::MainFile;
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, SimMedium};
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
 use proptest::prelude::*;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 const PAGE: usize = 512;
@@ -22,19 +22,9 @@ fn content(pages: usize) -> Vec<u8> {
 }
 
 fn open(medium: &SimMedium, pooled: bool) -> MainFile {
-    let path = PathBuf::from("/app.db");
-    let file: Arc<dyn File> = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
-    let database = Database::new(DatabaseSetup {
-        host: None,
-        medium: Arc::new(medium.clone()),
-        file,
-        path,
-        options: Options { log_bytes: 20 * PAGE, pool: Some(1 << 20), ..Options::default() },
-        writable: true,
-        created: false,
-        holds_back: true,
-        pooled,
-    });
+    let options = Options { log_bytes: 20 * PAGE, pool: Some(1 << 20), ..Options::default() };
+    let setup = DatabaseSetup::of_test(Arc::new(medium.clone()), Path::new("/app.db"));
+    let database = Database::new(DatabaseSetup { options, pooled, ..setup });
     let mut file = MainFile::new(Arc::new(database), false, true, false);
     file.control(Control::Connected).unwrap();
     file
@@ -160,7 +150,7 @@ impl Run {
 fn run(steps: &[Step], pooled: bool) {
     let medium = SimMedium::new();
     let before = content(16);
-    let file = medium.open(&PathBuf::from("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+    let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
     file.write_at(&before, 0).unwrap();
     let mut file_handle = open(&medium, pooled);
     file_handle.lock(Level::Shared).unwrap();
@@ -208,7 +198,7 @@ fn a_read_across_pages_takes_each_from_where_its_newest_version_is() {
 #[test]
 fn an_empty_database_that_is_given_a_length_has_it_only_once_that_is_committed() {
     let medium = SimMedium::new();
-    let on_medium = medium.open(&PathBuf::from("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+    let on_medium = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
     let mut file = open(&medium, false);
     let page = content(1);
     for commits in [false, true] {

@@ -242,10 +242,9 @@ fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::super::Published;
     use super::*;
-    use crate::options::Options;
     use crate::vfs::database::{Database, DatabaseSetup};
     use crate::vfs::lock::Level;
-    use litefoot_engine::device::{CountingMedium, FileKind, Medium, OpenMode, OsMedium, SimMedium};
+    use litefoot_engine::device::{CountingMedium, Medium, OsMedium, SimMedium};
     use std::fs::OpenOptions;
     use std::path::Path;
     use std::sync::Arc;
@@ -282,19 +281,9 @@ mod tests {
 
     /// An open database over a medium, owned, and what others see of it.
     fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
-        let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
-        let id = file.id();
-        let database = Database::new(DatabaseSetup {
-            host: None,
-            medium,
-            file,
-            path: path.to_owned(),
-            options: Options::default(),
-            writable: true,
-            created: true,
-            holds_back: true,
-            pooled: false,
-        });
+        let setup = DatabaseSetup::of_test(medium, path);
+        let id = setup.file.id();
+        let database = Database::new(setup);
         database.lock(&database.sit(), Level::Shared).unwrap();
         Published::find(id)
     }

@@ -1,38 +1,13 @@
 //! What is held of a transaction.
 
 use super::*;
-use crate::options::Options;
-use crate::vfs::database::DatabaseSetup;
-use crate::vfs::lock::Level;
-use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
-use std::path::Path;
-
-fn database(bytes: &[u8]) -> Arc<Database> {
-    let medium = SimMedium::new();
-    let path = Path::new("/app.db");
-    let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
-    file.write_at(bytes, 0).unwrap();
-    let database = Database::new(DatabaseSetup {
-        host: None,
-        medium: Arc::new(medium),
-        file,
-        path: path.to_owned(),
-        options: Options::default(),
-        writable: true,
-        created: false,
-        holds_back: true,
-        pooled: false,
-    });
-    database.lock(&database.sit(), Level::Shared).unwrap();
-    Arc::new(database)
-}
 
 #[test]
 fn a_page_size_that_cannot_be_is_committed_as_it_is() {
     let mut before = vec![0; 1536];
     before[..16].copy_from_slice(b"SQLite format 3\0");
     before[16..18].copy_from_slice(&512u16.to_be_bytes());
-    let database = database(&before);
+    let database = Arc::new(Database::of_test(&before));
     // What page 1 says then, and in pages of which size the transaction is committed.
     for (says, bytes) in [(0u16, 512), (7, 512), (511, 512), (1024, 512), (32_768, 512), (512, 512)] {
         let mut held = Held::new(&database, 512, 1536);

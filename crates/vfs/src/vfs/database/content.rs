@@ -15,9 +15,7 @@ use litefoot_engine::log::redo::origin::DataFile;
 use litefoot_engine::pool::Advisor;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
@@ -40,13 +38,18 @@ impl Database {
     /// Whether the file still has the name that it was opened by. What cannot be looked at has lost it, as with stock SQLite.
     pub fn has_its_name(&self) -> bool {
         let named = matches!(self.medium.identity(&self.path), Ok(Some(id)) if id == self.file.id());
-        self.named_at.store(if named { now_ms() } else { 0 }, Ordering::Relaxed);
+        self.named_at.store(if named { self.now_ms() } else { 0 }, Ordering::Relaxed);
         named
     }
 
     /// The same, where it was not asked within the last millisecond: SQLite asks when a transaction begins.
     pub(crate) fn has_its_name_now(&self) -> bool {
-        now_ms() - self.named_at.load(Ordering::Relaxed) <= NAME_MS || self.has_its_name()
+        self.now_ms() - self.named_at.load(Ordering::Relaxed) <= NAME_MS || self.has_its_name()
+    }
+
+    /// Milliseconds since the database was opened, and more than can count as none.
+    fn now_ms(&self) -> u64 {
+        self.opened_at.elapsed().as_millis() as u64 + 2 * NAME_MS
     }
 
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
@@ -284,12 +287,6 @@ impl Database {
     }
 }
 
-/// Milliseconds since some time in this process, and more than can count as none.
-fn now_ms() -> u64 {
-    static BEGUN: OnceLock<Instant> = OnceLock::new();
-    BEGUN.get_or_init(Instant::now).elapsed().as_millis() as u64 + 2 * NAME_MS
-}
-
 /// Bytes of a page, as the beginning of page 1 says; 0 where it does not say. What a VFS above has encrypted says
 /// nothing.
 pub fn page_bytes_in(page_one: &[u8]) -> u32 {
@@ -310,31 +307,9 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
-    use crate::vfs::database::DatabaseSetup;
-    use crate::vfs::lock::Level;
-    use litefoot_engine::device::{Medium, OpenMode, SimMedium};
-    use std::path::PathBuf;
-    use std::sync::Arc;
 
     fn database() -> Database {
-        let medium = SimMedium::new();
-        let path = PathBuf::from("/app.db");
-        let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
-        file.write_at(&[1; 4096], 0).unwrap();
-        let database = Database::new(DatabaseSetup {
-            host: None,
-            medium: Arc::new(medium),
-            file,
-            path,
-            options: Options::default(),
-            writable: true,
-            created: false,
-            holds_back: true,
-            pooled: false,
-        });
-        database.lock(&database.sit(), Level::Shared).unwrap();
-        database
+        Database::of_test(&[1; 4096])
     }
 
     #[test]

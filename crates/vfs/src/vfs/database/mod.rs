@@ -14,6 +14,8 @@
 
 mod content;
 mod lending;
+#[cfg(test)]
+mod of_test;
 mod pooled;
 
 pub use content::{MAGIC, page_bytes_in};
@@ -49,6 +51,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 
 /// Most bytes of the write-ahead log that are kept in memory between transactions, and the part of the memory of the
 /// process, where nobody says how much.
@@ -84,8 +87,10 @@ pub struct Database {
     next_handle: AtomicU64,
     /// Whether the file's name may not be durable yet.
     name_unsynced: AtomicBool,
-    /// When it was found to have its name, in milliseconds of this process's.
+    /// When it was found to have its name, in milliseconds since it was opened, about.
     named_at: AtomicU64,
+    /// When it was opened.
+    opened_at: Instant,
     /// Whether the file was written since its last sync.
     written: AtomicBool,
     /// The log, once a connection has used it.
@@ -238,6 +243,7 @@ impl Database {
             next_handle: AtomicU64::new(1),
             name_unsynced: AtomicBool::new(setup.created),
             named_at: AtomicU64::new(0),
+            opened_at: Instant::now(),
         }
     }
 
