@@ -51,6 +51,10 @@ fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), Strin
             }
             Err(_) => {
                 failed.insert(id);
+                // Statements are written once they are published.
+                if !statements && ids(&db).is_ok_and(|shown| shown.contains(&id)) {
+                    return Err(format!("{id} has failed, and is shown"));
+                }
             }
         }
         if id % 9 == 0 {

@@ -57,7 +57,7 @@ fn check(path: &Path, kind: Kind, expected: i64, what: &str) {
 }
 
 /// Commits, and crashes between transactions, in the midst of one, and after the database was used again.
-fn commits_survive(kind: Kind, mode: &str, parameters: &str) {
+fn commits_survive(kind: Kind, mode: &str, parameters: &str, setting: &str) {
     let directory = tempfile::tempdir().unwrap();
     let home = directory.path().join("home");
     std::fs::create_dir(&home).unwrap();
@@ -65,8 +65,10 @@ fn commits_survive(kind: Kind, mode: &str, parameters: &str) {
     let journal = home.join("app.db-journal");
     let vfs = over(litefoot(), kind);
     let db = open(&path, parameters, &vfs);
-    db.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"))
-        .unwrap();
+    db.execute_batch(&format!(
+        "PRAGMA journal_mode={mode}; {setting}; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"
+    ))
+    .unwrap();
     let add = |db: &Connection| db.execute_batch("INSERT INTO t(v) VALUES(randomblob(2000))").unwrap();
     for _ in 0..5 {
         add(&db);
@@ -101,7 +103,7 @@ fn commits_survive(kind: Kind, mode: &str, parameters: &str) {
 fn commits_below_a_shim_survive_a_crash_in_every_journal_mode() {
     for kind in Kind::ALL {
         for mode in MODES {
-            commits_survive(kind, mode, "");
+            commits_survive(kind, mode, "", "");
         }
     }
 }
@@ -110,7 +112,17 @@ fn commits_below_a_shim_survive_a_crash_in_every_journal_mode() {
 fn commits_below_a_shim_survive_a_crash_where_statements_would_be_logged() {
     for kind in Kind::ALL {
         for mode in ["delete", "wal"] {
-            commits_survive(kind, mode, "statements=on");
+            commits_survive(kind, mode, "statements=on", "");
+        }
+    }
+}
+
+/// What SQLite does not sync is with the operating system, too: also where the VFS above tells of no commit.
+#[test]
+fn commits_below_a_shim_that_are_not_synced_survive_the_process() {
+    for kind in Kind::ALL {
+        for setting in ["PRAGMA synchronous=NORMAL", "PRAGMA synchronous=OFF"] {
+            commits_survive(kind, "wal", "", setting);
         }
     }
 }

@@ -117,9 +117,7 @@ impl MainFile {
         let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
         new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
         new.persist_wal = self.persist_wal;
-        let unsafe_commits = self.session.unsafe_commits.load(Ordering::Relaxed);
-        new.session.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
-        new.session.cache_size.inherit(&self.session.cache_size);
+        new.session.inherit(&self.session);
         if self.uses_shm {
             new.database.shm().join_again();
             new.uses_shm = true;
@@ -203,33 +201,32 @@ impl MainFile {
     fn note_pragma(&self, name: &str, value: Option<&str>) {
         let Some(value) = value else { return };
         if name == "synchronous" {
-            let off = value == "0" || value.eq_ignore_ascii_case("off");
-            self.session.unsafe_commits.store(off, Ordering::Relaxed);
+            self.session.note_synchronous(value);
         }
         self.session.cache_size.note(name, value);
     }
 
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
     fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
+        // Where a VFS above keeps it to itself, nobody will say that the commit is done.
+        let hears = self.session.hears_controls.load(Ordering::Relaxed);
+        if !hears && self.session.logged.swap(false, Ordering::Relaxed) {
+            // Where that fails, the database is closed.
+            let _ = wal.flush_logged(&self.session);
+        }
         let Some(transaction) = self.session.completed.lock().take() else { return };
-        let queued = if self.session.unsafe_commits.load(Ordering::Relaxed) {
-            None
-        } else {
-            wal.queue(&self.session, transaction, false)
-        };
+        // The next one is in the log before it is published.
+        self.session.unsynced_commits.store(true, Ordering::Relaxed);
+        let queued =
+            if self.session.is_promised() { wal.queue(&self.session, transaction, false) } else { None };
         match queued {
             Some(number) => self.session.wait_for(number, false),
-            None if wal.must_log_now(transaction) => {
+            None if !hears || wal.must_log_now(transaction) => {
                 // Where that fails, the commit hears of it.
-                self.unlogged = wal.log_unsynced(&self.database, self.is_promised()).is_err();
+                self.unlogged = wal.log_unsynced(&self.session).is_err();
             }
             None => self.unlogged = true,
         }
-    }
-
-    /// Whether commits are to be durable, soon at least.
-    fn is_promised(&self) -> bool {
-        !self.session.unsafe_commits.load(Ordering::Relaxed)
     }
 
     /// A commit is published, and about to return.
@@ -241,9 +238,8 @@ impl MainFile {
         match self.session.take_waiting() {
             Some((number, true)) => wal.wait(number)?,
             Some((number, false)) => wal.write_out(&self.database, number)?,
-            None if std::mem::take(&mut self.unlogged) => {
-                wal.log_unsynced(&self.database, self.is_promised())?;
-            }
+            None if std::mem::take(&mut self.unlogged) => wal.log_unsynced(&self.session)?,
+            None if self.session.logged.swap(false, Ordering::Relaxed) => wal.flush_logged(&self.session)?,
             None => {}
         }
         wal.note_fill(self.database.counters());

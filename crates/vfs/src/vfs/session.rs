@@ -34,6 +34,11 @@ pub struct Session {
     pub unlocked: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
+    /// Whether SQLite syncs none of its commits in WAL mode (`synchronous` below FULL), as far as is known: a guess that
+    /// costs time where it is wrong, and nothing else.
+    pub unsynced_commits: AtomicBool,
+    /// Whether the transaction that was completed last is in the redo log, and is to be durable soon.
+    pub logged: AtomicBool,
     /// How large its cache is.
     pub cache_size: CacheSize,
     /// What has taken its place in a forked child.
@@ -56,6 +61,8 @@ impl Session {
             hears_controls: AtomicBool::new(false),
             unlocked,
             unsafe_commits: AtomicBool::new(false),
+            unsynced_commits: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
             cache_size: CacheSize::default(),
             successor: OnceLock::new(),
             capture: OnceLock::new(),
@@ -64,6 +71,40 @@ impl Session {
             journal: Mutex::new(None),
             writing: AtomicBool::new(false),
         }
+    }
+
+    /// `PRAGMA synchronous` has this value, as SQLite reads it.
+    pub fn note_synchronous(&self, value: &str) {
+        let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));
+        let level = match value.parse::<u8>() {
+            Ok(level) => level,
+            Err(_) if is(&["off", "no", "false"]) => 0,
+            Err(_) if is(&["full", "extra"]) => 2,
+            Err(_) => 1,
+        };
+        self.unsafe_commits.store(level == 0, Ordering::Relaxed);
+        self.unsynced_commits.store(level < 2, Ordering::Relaxed);
+    }
+
+    /// Takes over what the connection has set, from the one that it was before a fork.
+    pub fn inherit(&self, other: &Session) {
+        for (new, old) in [
+            (&self.unsafe_commits, &other.unsafe_commits),
+            (&self.unsynced_commits, &other.unsynced_commits),
+        ] {
+            new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.cache_size.inherit(&other.cache_size);
+    }
+
+    /// Whether its commits are to be durable, soon at least.
+    pub fn is_promised(&self) -> bool {
+        !self.unsafe_commits.load(Ordering::Relaxed)
+    }
+
+    /// Whether a transaction in WAL mode is written as soon as it is complete: no sync is expected, before which it would be.
+    pub fn logs_at_once(&self) -> bool {
+        self.unsynced_commits.load(Ordering::Relaxed) && !self.database.options().logs_statements()
     }
 
     /// Watches the connection's statements from now on.

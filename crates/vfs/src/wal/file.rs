@@ -8,6 +8,7 @@ use crate::vfs::lock::Level;
 use crate::vfs::session::Session;
 use litefoot_engine::log::redo::Durability;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// One connection's handle on the log of its database.
 pub struct WalFile {
@@ -62,7 +63,12 @@ impl Handle for WalFile {
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
         let written = self.wal.write(&self.session, buf, offset);
-        if let Some(transaction) = written.inspect_err(|_| self.session.disturb())? {
+        let Some(transaction) = written.inspect_err(|_| self.session.disturb())? else { return Ok(()) };
+        if self.session.logs_at_once() {
+            // Nothing but this write can still fail where SQLite takes the transaction back.
+            self.wal.log_completed(&self.session, transaction)?;
+            self.session.logged.store(true, Ordering::Relaxed);
+        } else {
             *self.session.completed.lock() = Some(transaction);
         }
         Ok(())
@@ -76,8 +82,12 @@ impl Handle for WalFile {
     fn sync(&mut self) -> Result<()> {
         self.check()?;
         let Some(transaction) = self.session.completed.lock().take() else {
+            if self.session.logged.swap(false, Ordering::Relaxed) {
+                self.session.unsynced_commits.store(false, Ordering::Relaxed);
+            }
             return self.wal.log(&self.session.database, Durability::Durable);
         };
+        self.session.unsynced_commits.store(false, Ordering::Relaxed);
         match self.wal.queue(&self.session, transaction, true) {
             Some(number) => self.session.wait_for(number, true),
             None => self.wal.log_commit(&self.session.database, transaction)?,

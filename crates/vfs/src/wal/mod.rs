@@ -22,7 +22,7 @@
 //! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before
 //!    anybody else sees what it changed.
 //! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
-//!    commit returns. At `synchronous=NORMAL` it is durable soon after.
+//!    commit returns, and, as pages, before anybody sees it. At `synchronous=NORMAL` it is durable soon after.
 //! 3. The database file is written in place only with pages that are in the redo log for good; behind its end
 //!    also with pages that a commit in the redo log will make count.
 //! 4. A commit that fails for want of space has not happened, and the database can go on.
@@ -348,6 +348,25 @@ impl Wal {
         folded.inspect_err(|_| self.revoke(database, transaction))
     }
 
+    /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, it has not happened.
+    pub(crate) fn log_completed(&self, session: &Session, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let database = &session.database;
+        Stats::add(&database.counters().commits_pages, 1);
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, None);
+        folded.inspect_err(|_| self.revoke(database, transaction))
+    }
+
+    /// A commit that was written as soon as it was complete is published: makes it durable soon.
+    pub(crate) fn flush_logged(self: &Arc<Self>, session: &Session) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) || !session.is_promised() {
+            return Ok(());
+        }
+        self.flush_soon(&session.database, self.commits.next() - 1)
+    }
+
     /// SQLite takes back a commit that failed: what was committed before it counts.
     fn revoke(&self, database: &Database, transaction: Transaction) {
         self.commits.revoke(&self.frames, transaction);
@@ -384,17 +403,18 @@ impl Wal {
         self.frames.read().has_pages_away(transaction)
     }
 
-    /// Writes a commit that nobody has asked to be durable as pages, so that it survives the process; where it is
-    /// to be durable `soon`, that is seen to.
-    pub(crate) fn log_unsynced(self: &Arc<Self>, database: &Database, soon: bool) -> Result<()> {
+    /// Writes a commit that SQLite has published, and not synced, as pages, so that it survives the process; where it is to be
+    /// durable soon, that is seen to. Only the first commit of a connection goes this way that has not said by a PRAGMA that
+    /// SQLite is to sync none; the others were written by [`Wal::log_completed`].
+    pub(crate) fn log_unsynced(self: &Arc<Self>, session: &Session) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
+        let database = &session.database;
         Stats::add(&database.counters().commits_pages, 1);
         let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, None);
-        // SQLite has published it.
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
-        if soon { self.flush_soon(database, self.commits.next() - 1) } else { Ok(()) }
+        self.flush_logged(session)
     }
 
     /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
