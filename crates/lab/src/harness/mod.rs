@@ -1,5 +1,6 @@
 //! What experiments share.
 
+mod batches;
 mod cold;
 mod environment;
 mod latency;
@@ -7,6 +8,7 @@ mod progress;
 mod rounds;
 mod sqlite;
 
+pub use batches::{Batch, in_batches};
 pub use cold::make_cold;
 pub use environment::Environment;
 pub use latency::Latencies;

@@ -19,14 +19,12 @@ mod statements;
 pub(crate) use one::{CHILD, child};
 
 use crate::experiments::Options;
-use crate::harness::Progress;
+use crate::harness::{self, Progress, in_batches};
 use crate::report::Figures;
 use crate::{Error, Result};
 use one::{Run, is_real, run_in_processes};
 use statements::Sequence;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 
 /// Sequences of a full run and of a quick one.
 const SEQUENCES: u64 = 100_000;
@@ -67,37 +65,14 @@ pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     }
     figures.set("seed", options.seed as f64);
     progress.begin("sequences", all);
-    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let (sender, results) = channel();
-        for _ in 0..threads {
-            let (sender, next, stop, scratch) = (sender.clone(), &next, &stop, scratch.path());
-            scope.spawn(move || {
-                loop {
-                    let done = next.fetch_add(BATCH, Ordering::Relaxed);
-                    let many = BATCH.min(all.saturating_sub(done));
-                    if many == 0 || stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    if sender.send(batch(scratch, options.seed.wrapping_add(done), many)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for result in results {
-            let done = result.map_err(Error::Wrong).and_then(|batch| {
-                note(&mut figures, &batch, scratch.path());
-                progress.advance(batch.sequences)
-            });
-            if done.is_err() {
-                stop.store(true, Ordering::Relaxed);
-                return done;
-            }
-        }
+    let work = |part: &harness::Batch<'_, Batch>| {
+        let seed = options.seed.wrapping_add(part.first);
+        part.tell(batch(scratch.path(), seed, part.many).map_err(Error::Wrong)?);
         Ok(())
+    };
+    in_batches(all, BATCH, work, &mut |batch| {
+        note(&mut figures, &batch, scratch.path());
+        progress.advance(batch.sequences)
     })?;
     Ok(figures)
 }

@@ -16,14 +16,12 @@
 mod child;
 
 use super::Options;
-use crate::harness::{Progress, open_stock};
+use crate::harness::{Batch, Progress, in_batches, open_stock};
 use crate::report::Figures;
 use crate::{Error, Result};
 use child::{DATABASE, Plan, SAID, SOUND, verify};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Rounds of a full run and of a quick one.
@@ -73,36 +71,13 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     }
     figures.set("seed", options.seed as f64);
     progress.begin("rounds", rounds);
-    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let (sender, results) = channel();
-        for _ in 0..threads {
-            let (sender, next, stop, scratch) = (sender.clone(), &next, &stop, scratch.path());
-            scope.spawn(move || {
-                loop {
-                    let life = next.fetch_add(1, Ordering::Relaxed);
-                    let many = LIFE.min(rounds.saturating_sub(life * LIFE));
-                    if many == 0 || stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    // Seeds of lives lie apart, so that another life of the same run is another seed's first.
-                    let seed = options.seed.wrapping_add(life.wrapping_mul(LIFE));
-                    if let Err(error) = live(scratch, seed, many, stop, &sender) {
-                        return drop(sender.send((seed, Err(error))));
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (seed, round) in results {
-            let done = round.map(|round| note(&mut figures, seed, &round)).and_then(|()| progress.advance(1));
-            if done.is_err() {
-                stop.store(true, Ordering::Relaxed);
-                return done;
-            }
-        }
-        Ok(())
+    let live = |batch: &Batch<'_, (u64, Round)>| {
+        // Seeds of lives lie apart, so that another life of the same run is another seed's first.
+        live(scratch.path(), options.seed.wrapping_add(batch.first), batch)
+    };
+    in_batches(rounds, LIFE, live, &mut |(seed, round)| {
+        note(&mut figures, seed, &round);
+        progress.advance(1)
     })?;
     Ok(figures)
 }
@@ -127,25 +102,16 @@ fn note(figures: &mut Figures, seed: u64, round: &Round) {
 }
 
 /// The rounds of one directory; after a wrong one it is over.
-fn live(
-    scratch: &Path,
-    seed: u64,
-    rounds: u64,
-    stop: &AtomicBool,
-    results: &Sender<(u64, Result<Round>)>,
-) -> Result<()> {
+fn live(scratch: &Path, seed: u64, batch: &Batch<'_, (u64, Round)>) -> Result<()> {
     let directory = scratch.join(format!("life-{seed}"));
     let failed = |source| Error::Directory { path: directory.clone(), source };
     std::fs::create_dir(&directory).map_err(failed)?;
     let mut random = fastrand::Rng::with_seed(seed);
-    for number in 0..rounds {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let is_last = number + 1 == rounds;
+    for number in 0..batch.many {
+        let is_last = number + 1 == batch.many;
         let round = round(&directory, seed.wrapping_add(number), seed, is_last, &mut random)?;
         let over = round.wrong.is_some() || round.hang.is_some() || round.abort.is_some();
-        if results.send((seed, Ok(round))).is_err() || over {
+        if !batch.tell((seed, round)) || over {
             break;
         }
     }
