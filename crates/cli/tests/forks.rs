@@ -81,6 +81,16 @@ fn a_child_that_is_killed_takes_nothing_along_that_was_safe() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn relatives_that_are_killed_take_nothing_along_and_leave_nobody_waiting() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let output = scenario(directory.path(), "killed_at_random", mode);
+        assert_eq!(stdout_of(output, mode), "0 0 ok ok\n", "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn closing_what_was_inherited_changes_nothing_of_the_parents() {
     for mode in MODES {
         assert_eq!(said_quietly("closed_in_child", mode), "[0, 0]\nTrue\nTrue (1, 'ok')\n", "{mode}");

@@ -1,5 +1,5 @@
 """What forked processes do with SQLite: one scenario by its name, in one journal mode, on app.db of this directory."""
-import os, signal, sqlite3, sys, threading
+import ctypes, os, random, signal, sqlite3, sys, threading, time
 
 scenario, mode = sys.argv[1:3]
 
@@ -178,6 +178,85 @@ def killed():
         db.execute("INSERT INTO t VALUES('parent')")
         acknowledged += 1
     print(db.execute("SELECT count(*) FROM t WHERE a = 'lost'").fetchone()[0], check(db)[1])
+
+
+def killed_at_random():
+    """Relatives commit by turns, and some of them are killed at any moment, the parent among them: whoever is left goes on, and
+    what was acknowledged is there, whole."""
+    rounds, seed = (int(argument) for argument in (sys.argv[3:] or (4, 1)))
+    random.seed(seed)
+    # Orphans are this process's children from then on (PR_SET_CHILD_SUBREAPER).
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    log = os.open("acknowledged", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+
+    def rows(number):
+        return 60 if number % 7 == 6 else 1
+
+    def work(own, name):
+        number = 0
+        while not os.path.exists("stop"):
+            try:
+                own.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                continue
+            values = [(f"{name}-{number}",)] * rows(number)
+            own.executemany("INSERT INTO t VALUES(?)", values)
+            own.execute("COMMIT")
+            os.write(log, f"{name}-{number}\n".encode())
+            number += 1
+
+    def members(turn, pids):
+        own = connect()
+        own.execute(f"PRAGMA synchronous={random.choice(['FULL', 'NORMAL'])}")
+        count(own)
+        children = [
+            child(lambda: work(own, f"{turn}.0")),
+            child(lambda: work(connect(), f"{turn}.1")),
+        ]
+        os.write(pids, "".join(f"{pid}\n" for pid in children).encode())
+        work(own, f"{turn}.2")
+        for pid in children:
+            ended_well(os.waitpid(pid, 0)[1])
+
+    def ended_well(status):
+        assert status in (0, signal.SIGKILL), status
+
+    def check_all():
+        known = {line for line in open("acknowledged").read().split("\n") if line}
+        found = dict(db.execute("SELECT a, count(*) FROM t GROUP BY a"))
+        torn = [name for name, many in found.items() if many != rows(int(name.rsplit("-", 1)[1]))]
+        return len(known - found.keys()), len(torn), check(db)[1]
+
+    for turn in range(rounds):
+        read, write = os.pipe()
+        pids = [child(lambda: members(turn, write))]
+        os.close(write)
+        with os.fdopen(read) as lines:
+            pids += [int(lines.readline()) for _ in range(2)]
+        time.sleep(random.random() / 8)
+        victims = random.sample(pids, random.randrange(1, 3))
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        acknowledged, end = os.fstat(log).st_size, time.monotonic() + 50
+        while os.fstat(log).st_size == acknowledged:
+            assert time.monotonic() < end, "nobody goes on"
+            time.sleep(0.002)
+        if random.random() < 0.5:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+        open("stop", "w").close()
+        # Where the parent is left, it waits for its children.
+        while True:
+            try:
+                ended_well(os.wait()[1])
+            except ChildProcessError:
+                break
+        os.remove("stop")
+        result = check_all()
+        assert result == (0, 0, "ok"), (turn, result)
+    db.close()
+    stock = "env -u LD_PRELOAD sqlite3 app.db 'PRAGMA integrity_check' 2>&1"
+    print(*result, os.popen(stock).read(), end="")
 
 
 def closed_in_child():
