@@ -187,7 +187,8 @@ mod tests {
     fn a_forked_child_waits_for_no_name_that_another_thread_was_noting() {
         forks::watch();
         let names = Names::default();
-        let name = b"/app.db\0\0/app.db-journal\0/app.db-wal\0".as_ptr().cast::<c_char>();
+        let bytes = b"/app.db\0\0/app.db-journal\0/app.db-wal\0";
+        let name = bytes.as_ptr().cast::<c_char>();
         // SAFETY: laid out as the core does it.
         unsafe { names.opened(name, false, None) };
         let journal = name.wrapping_add(b"/app.db\0\0".len());
