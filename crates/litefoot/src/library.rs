@@ -4,9 +4,9 @@
 //! calls it. From there on the Rust front goes the same way as the loadable extension.
 
 use crate::Error;
+use litefoot_engine::sync::{AcrossFork, Global};
 use litefoot_vfs::abi::api::Api;
 use rusqlite::ffi;
-use litefoot_engine::sync::{AcrossFork, Global};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 

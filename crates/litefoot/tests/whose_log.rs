@@ -392,7 +392,10 @@ fn a_failure_to_look_at_a_file_sets_no_log_aside() {
             let vfs = vfs_on(&medium, "look", "");
             let numbers_now = || vfs.open(DATABASE).ok().and_then(|db| numbers(&db, "t").ok());
             let first = numbers_now();
-            assert!(first.is_none() || first.as_ref().is_some_and(|found| found.len() == 5), "{mode} {kind:?} {n}");
+            assert!(
+                first.is_none() || first.as_ref().is_some_and(|found| found.len() == 5),
+                "{mode} {kind:?} {n}"
+            );
             met += u32::from(first.is_none());
             medium.set_faults(Faults::default());
             assert_eq!(numbers_now().unwrap().len(), 5, "{mode} {kind:?} {n}");

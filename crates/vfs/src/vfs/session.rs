@@ -88,10 +88,9 @@ impl Session {
 
     /// Takes over what the connection has set, from the one that it was before a fork.
     pub fn inherit(&self, other: &Session) {
-        for (new, old) in [
-            (&self.unsafe_commits, &other.unsafe_commits),
-            (&self.unsynced_commits, &other.unsynced_commits),
-        ] {
+        for (new, old) in
+            [(&self.unsafe_commits, &other.unsafe_commits), (&self.unsynced_commits, &other.unsynced_commits)]
+        {
             new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.cache_size.inherit(&other.cache_size);

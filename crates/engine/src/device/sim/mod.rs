@@ -335,7 +335,10 @@ impl File for SimFile {
     }
 
     fn id(&self) -> FileId {
-        FileId { device: Arc::as_ptr(&self.medium.state) as u64, inode: self.medium.state().files[self.inode].birth }
+        FileId {
+            device: Arc::as_ptr(&self.medium.state) as u64,
+            inode: self.medium.state().files[self.inode].birth,
+        }
     }
 
     fn birth(&self) -> Result<u64> {
