@@ -315,9 +315,10 @@ fn frame_of(header: &[u8]) -> Frame {
     Frame { page_number: be32(header, 0), database_pages: be32(header, 4), changed: 0 }
 }
 
-/// Bytes of a page, as the header of a log says; 0 where it does not.
+/// Bytes of a page, as the header of a log says; 0 where it does not, or says what none can have.
 pub fn page_bytes_of(header: &[u8]) -> usize {
-    if header.len() < HEADER_BYTES { 0 } else { be32(header, 8) as usize }
+    let bytes = if header.len() < HEADER_BYTES { 0 } else { be32(header, 8) };
+    if bytes.is_power_of_two() && (512..=65536).contains(&bytes) { bytes as usize } else { 0 }
 }
 
 fn be32(bytes: &[u8], at: usize) -> u32 {
@@ -365,6 +366,18 @@ mod tests {
         header[4..8].copy_from_slice(&size.to_be_bytes());
         assert_eq!(frames.write(&header, offset(number), &*data()).unwrap(), Written::Part);
         frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
+    }
+
+    /// A VFS above that simulates a power cut writes such bytes; a page of that size takes gigabytes.
+    #[test]
+    fn a_header_with_an_impossible_page_size_takes_no_frames() {
+        for bytes in [0x7000_0000_u32, 513, 256, 0] {
+            let mut frames = frames();
+            let mut sector = vec![7; 4096];
+            sector[8..12].copy_from_slice(&bytes.to_be_bytes());
+            assert!(frames.write(&sector, 0, &*data()).is_err(), "{bytes}");
+            assert_eq!((frames.page_bytes(), frames.memory_bytes()), (0, 0), "{bytes}");
+        }
     }
 
     /// A checkpoint that knows of the second transaction only would write the page of the first.

@@ -222,7 +222,7 @@ impl Store {
         let mut done = 0;
         while done < count {
             let (part, left) = self.part_at(offset + done);
-            let end = count.min(done + left);
+            let end = count.min(done.saturating_add(left));
             let buf = &mut buf[done..end];
             match part {
                 Some(Part::Head(at)) => buf.copy_from_slice(&self.head[at..at + buf.len()]),
@@ -272,7 +272,7 @@ impl Store {
         let mut done = 0;
         while done < buf.len() {
             let (part, left) = self.part_at(offset + done);
-            let end = buf.len().min(done + left);
+            let end = buf.len().min(done.saturating_add(left));
             let buf = &buf[done..end];
             match part {
                 Some(Part::Head(at)) => self.write_head(buf, at),
