@@ -36,6 +36,11 @@ fn guarded(hook: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// As for [`on_new_connection`].
 unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int {
+    // SAFETY: by contract. Where another extension has failed, SQLite lets the open fail, unless a statement of ours makes it
+    // forget that.
+    if unsafe { (api.errcode)(db) } != SQLITE_OK {
+        return SQLITE_OK;
+    }
     // SAFETY: by contract. A connection without the functions is still a good connection, but not where memory has run out:
     // SQLite has noted that, and lets the open fail for it, in its own words.
     if unsafe { crate::tables::register_all(api, db) } == SQLITE_NOMEM {
