@@ -235,7 +235,8 @@ static const char *suite_next_call(sqlite3_vfs *vfs, const char *name) {
 }
 
 static int load(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
-    return entry(db, message, api);
+    int code = entry(db, message, api);
+    return code == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : code;
 }
 
 /* Called by SQLite at the end of each sqlite3_initialize. */
@@ -253,8 +254,9 @@ int litefoot_suite_init(const char *unused) {
     }
     /* The function table reaches extensions only, and an extension a connection. */
     sqlite3 *db = NULL;
-    sqlite3_auto_extension((void (*)(void))load);
-    int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, "unix");
+    int code = sqlite3_auto_extension((void (*)(void))load);
+    if (code) return code;
+    code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, "unix");
     if (code) fprintf(stderr, "sqlite-suite: %s\n", sqlite3_errmsg(db));
     sqlite3_close(db);
     sqlite3_cancel_auto_extension((void (*)(void))load);

@@ -1,7 +1,7 @@
 //! `cargo xtask sqlite-suite`: SQLite's own tests, on SQLite as it is and on litefoot, side by side.
 //!
 //! ```text
-//! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [FILE…]
+//! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [--library FILE] [FILE…]
 //! cargo xtask sqlite-suite --mptest | --threadtest
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! | `mod` | which files, in which order, and the table at the end |
 //! | `build` | the source package, and what is built of it |
 //! | `harness.c` | how the test program gets litefoot |
+//! | `prelude.tcl` | what every file is run by |
 //! | `room` | where a test runs, and as whom |
 //! | `result` | what it has shown |
 //! | `differences` | what may differ |
@@ -35,8 +36,9 @@ use build::Cache;
 use differences::Differences;
 use result::Report;
 use room::{Room, Side};
+use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -80,7 +82,9 @@ const SETS: &str = "
         zerodamage.test external_reader.test filectrl.test oserror.test syscall.test sysfault.test
         symlink*.test cksumvfs.test diskfull.test memsubsys*.test rollback*.test thread*.test
     } {
-        foreach file [glob -nocomplain $testdir/$pattern] { lappend files [file tail $file] }
+        foreach file [glob -nocomplain $testdir/$pattern] {
+            if {[file extension $file] eq {.test}} { lappend files [file tail $file] }
+        }
     }
     set skipped {all.test full.test quick.test extraquick.test veryquick.test main.test permutations.test
         soak.test rtree.test fts3.test mallocAll.test valgrind.test memleak.test session.test
@@ -90,6 +94,10 @@ const SETS: &str = "
     }
 ";
 
+/// What every file is run by.
+const PRELUDE: &str = include_str!("prelude.tcl");
+const PRELUDE_FILE: &str = "prelude.tcl";
+
 /// What is asked for.
 #[derive(Default)]
 struct Wish {
@@ -97,6 +105,7 @@ struct Wish {
     redo: bool,
     report: bool,
     jobs: usize,
+    library: Option<PathBuf>,
     program: Option<&'static str>,
     files: Vec<String>,
 }
@@ -112,6 +121,10 @@ impl Wish {
                 "--report" => wish.report = true,
                 "--mptest" => wish.program = Some("mptester"),
                 "--threadtest" => wish.program = Some("threadtest3"),
+                "--library" => {
+                    let file = words.next().ok_or("--library takes a file")?;
+                    wish.library = Some(PathBuf::from(file));
+                }
                 "--jobs" | "-j" => {
                     let number = words.next().and_then(|number| number.parse().ok());
                     wish.jobs = number.filter(|jobs| *jobs > 0).ok_or("--jobs takes a number")?;
@@ -121,6 +134,16 @@ impl Wish {
             }
         }
         Ok(wish)
+    }
+
+    /// The library to test: the one that is named, or the one of this tree, built.
+    fn library(&self) -> Result<PathBuf> {
+        if let Some(named) = &self.library {
+            return Ok(named.clone());
+        }
+        process::cargo(&["build", "-q", "--locked", "-p", "litefoot-extension"])?;
+        let [library, _] = process::built()?;
+        Ok(library)
     }
 }
 
@@ -133,14 +156,14 @@ pub fn run(words: &[&str]) -> Result<Tally> {
         return Ok(Tally { passed: 1, failed: 0 });
     };
     cache.build(&source)?;
-    process::cargo(&["build", "-q", "--locked", "-p", "litefoot-extension"])?;
-    let [library, _] = process::built()?;
+    let library = wish.library()?;
     if let Some(program) = wish.program {
         return programs::check(&cache, &source, &library, program);
     }
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let differences = Differences::read(&own.join("sqlite-suite/differences.toml"))?;
     let room = Room::new(&cache, &source, &library)?;
+    build::write(&room.source(PRELUDE_FILE), PRELUDE)?;
     let files = files(&wish, &room)?;
     let results = cache.results();
     forget_other_library(&results, &library)?;
@@ -166,8 +189,8 @@ fn files(wish: &Wish, room: &Room) -> Result<Vec<String>> {
     let paths = outcome.output.lines().filter_map(|line| line.strip_prefix("file: ")).map(|file| match file
         .strip_prefix(&prefix)
     {
-        Some(inside) => inside.trim_start_matches('/').to_owned(),
-        None => format!("test/{file}"),
+        Some(inside) => inside.trim_start_matches('/').trim_start_matches("test/../").to_owned(),
+        None => format!("test/{file}").trim_start_matches("test/../").to_owned(),
     });
     let mut paths: Vec<String> = paths.collect();
     paths.sort();
@@ -194,15 +217,40 @@ struct Suite {
     wish: Wish,
     room: Room,
     differences: Differences,
-    results: std::path::PathBuf,
+    results: PathBuf,
     files: Vec<String>,
+}
+
+/// Tests that were run and that failed, on stock and on litefoot.
+#[derive(Default)]
+struct Counts([[AtomicU64; 2]; 2]);
+
+impl Counts {
+    fn add(&self, reports: &[&Report; 2]) {
+        for (sums, report) in self.0.iter().zip(reports) {
+            sums[0].fetch_add(report.tests, Ordering::Relaxed);
+            sums[1].fetch_add(report.failures.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [[stock, failed], [tests, failures]] =
+            self.0.each_ref().map(|sums| sums.each_ref().map(|sum| sum.load(Ordering::Relaxed)));
+        let percent = 100.0 * tests as f64 / stock.max(1) as f64;
+        write!(
+            to,
+            "stock: {stock} tests, {failed} failed; litefoot: {tests} tests ({percent:.2} %), {failures} failed"
+        )
+    }
 }
 
 /// Sums over the files.
 #[derive(Default)]
 struct Sums {
-    tests: [AtomicU64; 2],
-    failures: [AtomicU64; 2],
+    /// Of all files, of those that are not on the list, and of those of errors of the medium.
+    counts: [Counts; 3],
     explained: AtomicU64,
     passed: AtomicU64,
 }
@@ -227,14 +275,10 @@ impl Suite {
         });
         let complaints = complaints.into_inner().unwrap_or_default();
         let sum = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        println!(
-            "\n{} files; stock: {} tests, {} failed; litefoot: {} tests, {} failed",
-            self.files.len(),
-            sum(&sums.tests[0]),
-            sum(&sums.failures[0]),
-            sum(&sums.tests[1]),
-            sum(&sums.failures[1])
-        );
+        println!("\n{} files", self.files.len());
+        for (what, counts) in ["all", "not on the list", "ioerr"].into_iter().zip(&sums.counts) {
+            println!("{what}: {counts}");
+        }
         println!(
             "{} files differ as the list says; {} differ otherwise",
             sum(&sums.explained),
@@ -254,9 +298,9 @@ impl Suite {
             return Ok(Vec::new());
         }
         let [stock, litefoot] = [self.report(Side::Stock, file)?, self.report(Side::Litefoot, file)?];
-        for (side, report) in [&stock, &litefoot].into_iter().enumerate() {
-            sums.tests[side].fetch_add(report.tests, Ordering::Relaxed);
-            sums.failures[side].fetch_add(report.failures.len() as u64, Ordering::Relaxed);
+        let counted = [true, !self.differences.has(name), name.contains("ioerr")];
+        for (counts, _) in sums.counts.iter().zip(counted).filter(|(_, counted)| *counted) {
+            counts.add(&[&stock, &litefoot]);
         }
         let mut said = self.differences.unexplained(name, &stock, &litefoot);
         for pattern in self.differences.obsolete(name, &litefoot) {
@@ -286,15 +330,15 @@ impl Suite {
     }
 
     fn report(&self, side: Side, file: &str) -> Result<Report> {
-        let name = file.replace('/', "_").trim_end_matches(".test").to_owned();
+        let name = file.trim_end_matches(".test").replace(['/', '.'], "_");
         let again = side == Side::Litefoot && (self.wish.redo || !self.wish.files.is_empty());
         let kept = Report::kept(&self.results, side, &name);
         if let Some(report) = kept.filter(|_| !again || self.wish.report) {
             return Ok(report);
         }
-        let seconds = if self.wish.short { 120 } else { 900 };
-        let script = self.room.source(file);
-        let arguments = [&*script.to_string_lossy()];
+        let seconds = if self.wish.short { 120 } else { 1800 };
+        let [prelude, script] = [PRELUDE_FILE, file].map(|path| self.room.source(path));
+        let arguments = [&*prelude.to_string_lossy(), &*script.to_string_lossy()];
         let outcome = self.room.run(side, &name, "testfixture", &arguments, Duration::from_secs(seconds))?;
         let report = Report::of(&outcome);
         report.keep(&self.results, side, &name, &outcome.output)?;

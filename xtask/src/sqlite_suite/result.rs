@@ -24,7 +24,7 @@ impl End {
     pub fn of(status: ExitStatus) -> End {
         match (status.code(), status.signal()) {
             (Some(124 | 137), _) | (_, Some(9)) => End::Late,
-            (Some(code), _) if code > 128 => End::Signal(code - 128),
+            (Some(code @ 129..=192), _) => End::Signal(code - 128),
             (_, Some(signal)) => End::Signal(signal),
             _ => End::Done,
         }
@@ -151,5 +151,15 @@ mod tests {
         assert_eq!((stopped.tests, stopped.failures), (1, vec!["a-1.1".into()]));
         assert_eq!(report(End::Signal(11), "").broken.as_deref(), Some("crashed: signal 11"));
         assert_eq!(report(End::Late, "").broken.as_deref(), Some("did not come to its end"));
+    }
+
+    #[test]
+    fn a_program_that_counts_its_errors_has_not_crashed() {
+        let codes =
+            [(0, End::Done), (4, End::Done), (255, End::Done), (139, End::Signal(11)), (124, End::Late)];
+        for (code, end) in codes {
+            assert_eq!(End::of(ExitStatus::from_raw(code << 8)), end, "{code}");
+        }
+        assert_eq!(End::of(ExitStatus::from_raw(6)), End::Signal(6));
     }
 }
