@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod interposed;
 mod shim;
 
+use interposed::in_next_commit;
 use litefoot::rusqlite::{Connection, OpenFlags};
 use shim::{Kind, over, reserve};
 use std::path::{Path, PathBuf};
@@ -123,6 +125,37 @@ fn commits_below_a_shim_that_are_not_synced_survive_the_process() {
     for kind in Kind::ALL {
         for setting in ["PRAGMA synchronous=NORMAL", "PRAGMA synchronous=OFF"] {
             commits_survive(kind, "wal", "", setting);
+        }
+    }
+}
+
+/// At these settings pages are written when the lock has been dropped; another connection commits before that.
+#[test]
+fn a_killed_process_keeps_statements_with_the_pages_that_they_build_upon() {
+    for (first, second) in [("NORMAL", "NORMAL"), ("OFF", "NORMAL"), ("OFF", "FULL")] {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let path = home.join("app.db");
+        let open = |synchronous: &str| {
+            let db = open(&path, "statements=on", litefoot());
+            db.execute_batch(&format!("PRAGMA journal_mode=wal; PRAGMA synchronous={synchronous}")).unwrap();
+            db
+        };
+        let (db, other) = (open(first), open(second));
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+        let add = "INSERT INTO t(v) VALUES('a statement')";
+        other.execute_batch(add).unwrap();
+        let at_work = path.clone();
+        in_next_commit(&db, move || {
+            other.execute_batch(add).unwrap();
+            crash(&at_work, "meanwhile");
+        });
+        db.execute_batch("INSERT INTO t(v) VALUES(randomblob(9))").unwrap();
+        crash(&path, "later");
+        for copy in ["meanwhile", "later"] {
+            let left = directory.path().join(copy).join("app.db");
+            assert_eq!(rows(&left, litefoot()), 3, "{copy}: {first}, {second}");
         }
     }
 }

@@ -13,6 +13,9 @@
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the database. So does a panic of whoever writes, before
 //!    anybody else gets at what it leaves.
+//! 4. A transaction is queued as statements only behind one that is in a log or in the queue. At `synchronous=NORMAL` and
+//!    `OFF` pages are written when the lock has been dropped: until then a log of statements from behind them would be replayed
+//!    upon a database without them.
 
 use super::frames::{Frames, Transaction};
 use super::large::Leaving;
@@ -74,6 +77,8 @@ struct Queue {
     waiting: Vec<Thread>,
     /// As in `Media`.
     logged: usize,
+    /// Frames whose pages are in the redo log, or whose statements are in their log or in the queue.
+    taken: usize,
     generation: u64,
     /// Whether nothing in the redo log waits for a sync.
     synced: bool,
@@ -164,7 +169,7 @@ impl Commits {
         let media = Media::new(redo, statements, logged, writer);
         Commits {
             media: Mutex::new(media),
-            queue: Mutex::new(Queue { logged, ..Queue::default() }),
+            queue: Mutex::new(Queue { logged, taken: logged, ..Queue::default() }),
             promised: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             statement_bytes: statement_bytes as u64,
@@ -220,6 +225,9 @@ impl Commits {
             return Err(Cause::Size);
         }
         let mut queue = self.queue.lock();
+        if transaction.first > queue.taken {
+            return Err(Cause::Mixed);
+        }
         if queue.took + captured.took > MOST_TIME {
             return Err(Cause::Size);
         }
@@ -234,6 +242,7 @@ impl Commits {
         }
         queue.published += 1;
         let number = queue.published;
+        queue.taken = queue.taken.max(transaction.end);
         // Where a fold has taken the frames already, they are in the redo log.
         if transaction.end > queue.logged {
             queue.used += bytes as u64;
@@ -386,6 +395,7 @@ impl Commits {
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
         queue.logged = end;
+        queue.taken = queue.taken.max(end);
         queue.synced = media.redo.is_synced();
         queue.published += u64::from(counted);
         if durability == Durability::Durable {
@@ -500,7 +510,8 @@ impl Commits {
         media.texts.clear();
         let mut queue = self.queue.lock();
         queue.pending.clear();
-        (queue.logged, queue.claimed, queue.generation) = (0, 0, media.generation);
+        (queue.logged, queue.taken, queue.claimed) = (0, 0, 0);
+        queue.generation = media.generation;
         queue.synced = media.redo.is_synced();
         self.durable.fetch_max(queue.published, Ordering::AcqRel);
         queue.begin_log(&media);
