@@ -93,6 +93,27 @@ fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
             "fallback.row_order",
         ),
         (
+            "stored",
+            "CREATE TABLE u(n); INSERT INTO u VALUES(9223372036854775807);
+             BEGIN; UPDATE t SET id = (SELECT n FROM u) WHERE id = 2; INSERT INTO t(v) VALUES(1);
+             DELETE FROM t WHERE v = 2; COMMIT",
+            "fallback.row_order",
+        ),
+        (
+            "copied",
+            "CREATE TABLE u(id INTEGER PRIMARY KEY, v, w); INSERT INTO u(id) VALUES(9223372036854775807);
+             BEGIN; INSERT INTO t(id) SELECT id FROM u; INSERT INTO t(v) VALUES(1);
+             DELETE FROM t WHERE v IS NULL; COMMIT",
+            "fallback.row_order",
+        ),
+        (
+            "fired",
+            "CREATE TABLE u(n); INSERT INTO u VALUES(1);
+             CREATE TRIGGER f AFTER UPDATE ON u BEGIN INSERT INTO t(id) VALUES(9223372036854775807); END;
+             BEGIN; UPDATE u SET n = 2; INSERT INTO t(v) VALUES(1); DELETE FROM t WHERE v IS NULL; COMMIT",
+            "fallback.row_order",
+        ),
+        (
             "temporary",
             "CREATE TEMP TABLE x(a); INSERT INTO t(v) SELECT count(*) FROM x",
             "fallback.other_database",
@@ -114,6 +135,21 @@ fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
         db.execute_batch("INSERT INTO t(v) VALUES(3)").unwrap();
         assert_eq!(after_cut(&format!("sla-{name}-2"), &medium), rows(&db), "{sql}");
     }
+}
+
+/// A number that the statement gives is known; what else it reads does not become one.
+#[test]
+fn a_row_that_is_given_its_number_is_logged_as_a_statement() {
+    let (_medium, _vfs, db) = prepared("sla-numbered");
+    let sql = "INSERT OR REPLACE INTO t(id, v, w) VALUES(?1, ?2, ?3)";
+    let add = "INSERT INTO t(id, v) VALUES(?1, ?2) ON CONFLICT(id) DO UPDATE SET v = v + excluded.v";
+    db.execute_batch("INSERT INTO t(v) VALUES(1)").unwrap();
+    let before = stat(&db, "commits_statements");
+    for number in 0..5 {
+        db.execute(sql, params![number % 2, number, "text"]).unwrap();
+        db.execute(add, [number % 2, number]).unwrap();
+    }
+    assert_eq!(stat(&db, "commits_statements"), before + 10);
 }
 
 /// Writes into the column `w` of row 1, past SQL.

@@ -171,8 +171,9 @@ struct State {
     makes_rows_in: Vec<i64>,
     /// Whether a number was given that is close to the largest of these.
     has_large: bool,
-    /// Whether a value may have become the number of a row.
+    /// Whether a value may have become the number of a row, and whether that may have been one which is stored.
     numbers_rows: bool,
+    numbers_by_rows: bool,
     /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
     idle: Option<usize>,
     /// Transactions in a row whose statements were too long.
@@ -523,7 +524,9 @@ impl Capture {
         // Nobody else can write until this has committed.
         if state.cause.is_none()
             && !state.makes_rows_in.is_empty()
-            && (state.has_large && state.numbers_rows || self.database.has_large_rowid(&state.makes_rows_in))
+            && (state.numbers_by_rows
+                || state.has_large && state.numbers_rows
+                || self.database.has_large_rowid(&state.makes_rows_in))
         {
             state.cause = Some(Cause::RowOrder);
         }
@@ -731,6 +734,7 @@ impl Capture {
         state.makes_rows_in.clear();
         state.has_large = false;
         state.numbers_rows = false;
+        state.numbers_by_rows = false;
         state.captured.checks = Checks { earlier, ..Checks::default() };
         state.cause = self.barred.get().copied();
         state.writing = false;
@@ -772,8 +776,9 @@ impl Capture {
                 state.makes_rows_in.push(*root);
             }
         }
-        state.has_large |= examined.has_large;
+        state.has_large |= examined.has_large || program.has_large;
         state.numbers_rows |= program.numbers_rows;
+        state.numbers_by_rows |= program.numbers_by_rows;
         state.captured_before = (state.captured.statements.len(), state.captured.values.len());
         state.captured.begin_statement(examined.text.clone(), parameters);
         if parameters > 0 {
@@ -840,7 +845,7 @@ impl Capture {
             return Ok(examined);
         }
         let program = if state.kind == Kind::Savepoint {
-            Ok(Program { loops: false, makes_rows_in: Vec::new(), numbers_rows: false })
+            Ok(Program::default())
         } else {
             let examined = self.database.with_plain(|plain| plain.examine(sql, settings));
             examined.flatten().unwrap_or(Err(Cause::Settings))

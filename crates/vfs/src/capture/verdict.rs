@@ -6,6 +6,7 @@
 //! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
 
 use super::cause::Cause;
+use super::plain::mentions_large;
 use crate::abi::codes::SQLITE_ROW;
 use crate::abi::confined::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
 use crate::abi::statement::Statement;
@@ -182,8 +183,46 @@ const CLOCK: &[&str] = &[
     "current_timestamp",
 ];
 
+/// Instructions that write a register with what is not given by the statement: its second operand, or its third, or several
+/// from the second on.
+const WRITE_SECOND: &[&str] = &[
+    "BitNot",
+    "Count",
+    "IdxRowid",
+    "IntCopy",
+    "IsTrue",
+    "Not",
+    "OffsetLimit",
+    "Param",
+    "RowData",
+    "Rowid",
+    "SCopy",
+    "Sequence",
+    "SorterData",
+    "ZeroOrNull",
+];
+const WRITE_THIRD: &[&str] = &[
+    "Add",
+    "And",
+    "BitAnd",
+    "BitOr",
+    "Column",
+    "Concat",
+    "Divide",
+    "MakeRecord",
+    "Multiply",
+    "Offset",
+    "Or",
+    "Remainder",
+    "RowSetRead",
+    "ShiftLeft",
+    "ShiftRight",
+    "Subtract",
+];
+const WRITE_SEVERAL: &[&str] = &["Copy", "Move"];
+
 /// The program of a statement that can be replayed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Program {
     /// Whether it goes through rows in an order that the planner chose.
     pub loops: bool,
@@ -191,6 +230,10 @@ pub(crate) struct Program {
     pub makes_rows_in: Vec<i64>,
     /// Whether a value may become the number of a row.
     pub numbers_rows: bool,
+    /// Whether that may be one which is stored, or computed.
+    pub numbers_by_rows: bool,
+    /// Whether it has, or a trigger of it, a number that is close to the largest of rows.
+    pub has_large: bool,
 }
 
 /// One instruction as `EXPLAIN` shows it.
@@ -237,7 +280,25 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause
     let makes_rows_in = written.map(|instruction| instruction.operands[1]).collect();
     // SQLite makes an integer of each value that is to number a row. Only where it copies whole tables it does not.
     let numbers_rows = loops || has(&["MustBeInt"]);
-    Some(Ok(Program { loops, makes_rows_in, numbers_rows }))
+    let copies_rows = loops && has(&["RowCell", "RowData"]);
+    let mut numbers = instructions.iter().filter(|instruction| instruction.name == "MustBeInt");
+    let numbers_by_rows =
+        copies_rows || numbers.any(|number| is_from_rows(number.operands[0], &instructions));
+    let constants = ["Int64", "Real", "String", "String8"];
+    let mut constants = instructions.iter().filter(|constant| constants.contains(&constant.name.as_str()));
+    let has_large = constants.any(|constant| mentions_large(constant.extra.as_bytes()));
+    Some(Ok(Program { loops, makes_rows_in, numbers_rows, numbers_by_rows, has_large }))
+}
+
+/// Whether a register gets a value that is not one of the statement's own. Those of triggers have the same numbers, so that
+/// this is answered once too often rather than too seldom.
+fn is_from_rows(register: i64, instructions: &[Instruction]) -> bool {
+    instructions.iter().any(|Instruction { name, operands: [_, second, third], .. }| {
+        let is = |names: &[&str]| names.contains(&name.as_str());
+        is(WRITE_SECOND) && *second == register
+            || is(WRITE_THIRD) && *third == register
+            || is(WRITE_SEVERAL) && (*second..=second + third).contains(&register)
+    })
 }
 
 fn read(listing: &Statement) -> Instruction {
