@@ -11,6 +11,8 @@ use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium, SyncLatch};
 use litefoot_engine::log::StatementLog;
 use litefoot_engine::log::redo::Durability;
 use litefoot_engine::log::statement::Record;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -352,5 +354,47 @@ fn a_connection_is_as_it_would_be_without_us() {
             .unwrap();
         assert_eq!(content(&db).iter().filter(|row| row.contains("|5")).count(), 3 + 1, "{statements}");
         assert_eq!(medium.info(Path::new(LOG)).unwrap().is_some(), statements == "on");
+    }
+}
+
+/// Whoever can put a file beside a database has nothing run by those who open it.
+#[test]
+fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let [home, copy] = ["home", "copy"].map(|name| directory.path().join(name));
+    for made in [&home, &copy] {
+        fs::create_dir(made).unwrap();
+    }
+    let options = Options { statements: true, ..Options::default() };
+    let vfs = Vfs::builder("replay-strangers").options(options).register().unwrap();
+    let db = vfs.open(home.join("app.db")).unwrap();
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v); INSERT INTO t VALUES(1)").unwrap();
+    let count =
+        |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+    db.execute_batch("PRAGMA wal_checkpoint; INSERT INTO t VALUES(2)").unwrap();
+    let [path, log] = ["app.db", "app.db-sla"].map(|name| copy.join(name));
+    let mode = fs::metadata(home.join("app.db")).unwrap().mode() & 0o755;
+    let change = |owner, mode| {
+        // Only root can give a file away.
+        let _ = chown(&log, Some(owner), None);
+        fs::set_permissions(&log, fs::Permissions::from_mode(mode))
+    };
+    let own = fs::metadata(&home).unwrap().uid();
+    for (owner, bits) in [(12345, mode), (own, mode | 0o022)] {
+        for name in ["app.db", "app.db-wal", "app.db-sla"] {
+            fs::copy(home.join(name), copy.join(name)).unwrap();
+        }
+        if own != 0 && owner != own {
+            continue;
+        }
+        change(owner, bits).unwrap();
+        let refused = vfs.open(&path).unwrap();
+        let before = count(&refused);
+        assert!(before < 2 && refused.execute_batch("INSERT INTO t VALUES(3)").is_err(), "{owner} {bits:o}");
+        drop(refused);
+        assert!(log.exists());
+        change(own, mode).unwrap();
+        let db = vfs.open(&path).unwrap();
+        assert_eq!(count(&db), 2, "{owner} {bits:o}");
     }
 }

@@ -264,6 +264,19 @@ pub struct PathInfo {
     pub readable: bool,
     /// Whether this process may write it.
     pub writable: bool,
+    /// Whose it is.
+    pub owner: u32,
+    /// Who else may write it: those bits of its mode.
+    pub written_by_others: u32,
+}
+
+impl PathInfo {
+    /// Whether a file was made, or may have been changed, by somebody who is neither the owner of the file `other`, nor this
+    /// process's user, nor root, or who may not write `other`.
+    pub fn is_strangers(&self, other: &PathInfo) -> bool {
+        let known = [0, opening::user(), other.owner];
+        !known.contains(&self.owner) || self.written_by_others & !other.written_by_others != 0
+    }
 }
 
 /// Where a path leads.

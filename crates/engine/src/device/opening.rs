@@ -126,13 +126,17 @@ fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<Fil
     if made.mode() & RIGHTS != rights.mode {
         file.set_permissions(fs::Permissions::from_mode(rights.mode))?;
     }
-    // SAFETY: the call has no preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
-    if root && (made.uid(), made.gid()) != (rights.user, rights.group) {
+    if user() == 0 && (made.uid(), made.gid()) != (rights.user, rights.group) {
         // Where the file system has no owners, or this root may not change them, the file is as good as SQLite's own.
         let _ = fchown(&file, Some(rights.user), Some(rights.group));
     }
     Ok(file)
+}
+
+/// The user whose rights this process has.
+pub(super) fn user() -> u32 {
+    // SAFETY: the call has no preconditions.
+    unsafe { libc::geteuid() }
 }
 
 /// Says of a link that is where a file should be created what would be said of one where a file should be opened.

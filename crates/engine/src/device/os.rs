@@ -478,6 +478,8 @@ fn info_of(path: &Path, metadata: &fs::Metadata) -> PathInfo {
         is_file: metadata.is_file(),
         readable: may(path, libc::R_OK),
         writable: may(path, libc::W_OK),
+        owner: metadata.uid(),
+        written_by_others: metadata.mode() & (libc::S_IWGRP | libc::S_IWOTH),
     }
 }
 

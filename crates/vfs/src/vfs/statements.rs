@@ -5,6 +5,7 @@
 //! | none, or retired | any | nothing waits | removes it |
 //! | in use | exactly what it builds upon | crashed before a fold, or during one | replays it, folds it |
 //! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | keeps it; the database can only be read |
+//! | in use, and whoever has it or may write it has no right to the database | exactly what it builds upon | perhaps made by somebody for this program to run | keeps it; the database can only be read |
 //! | in use, with a fold announced | begins with the announced frames | crashed after the fold | removes it |
 //! | in use | anything else | somebody else changed the database | keeps it; the database can only be read |
 //! | not understood | any | of a later version, damaged, or no statement log at all | keeps it; the database can only be read |
@@ -80,6 +81,9 @@ impl Database {
             Worth::Foreign => self.keep_from_writing(self.foreign(&statements)),
             Worth::OtherBuild => self.keep_from_writing(self.other_build(&statements)),
             Worth::Unknown => self.keep_from_writing(self.unknown(&statements)),
+            Worth::Replay if statements.is_strangers(self.path())? => {
+                self.keep_from_writing(self.strangers(&statements))
+            }
             Worth::Replay => {
                 let records = statements.records()?;
                 drop((redo, statements));
@@ -137,6 +141,18 @@ impl Database {
             statements.path().display(),
             version_text(theirs),
             version_text(self.writer().version),
+            self.path().display(),
+        )
+    }
+
+    fn strangers(&self, statements: &StatementLog) -> String {
+        let count = statements.records().map_or(0, |records| transactions(&records));
+        format!(
+            "{}: {} holds {count} transactions, and another user owns it or may write it: it may have been made for this \
+             program to run; nothing was changed, and the database can only be read. `litefoot recover {}` shows them. \
+             Where they are yours, give that file the owner and the mode of the database; else move it away",
+            self.path().display(),
+            statements.path().display(),
             self.path().display(),
         )
     }

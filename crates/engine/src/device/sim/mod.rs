@@ -438,6 +438,8 @@ impl Medium for SimMedium {
             is_file: true,
             readable: true,
             writable: true,
+            owner: 0,
+            written_by_others: 0,
         }))
     }
 

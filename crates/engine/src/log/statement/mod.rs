@@ -131,6 +131,14 @@ impl StatementLog {
         self.understood
     }
 
+    /// Whether the file may hold what somebody has put there who may not write the database, or nobody knows.
+    pub fn is_strangers(&self, database: &Path) -> Result<bool> {
+        let (Some(log), Some(database)) = (self.medium.info(&self.path)?, self.medium.info(database)?) else {
+            return Ok(true);
+        };
+        Ok(self.file.as_ref().is_none_or(|file| file.id() != log.id) || log.is_strangers(&database))
+    }
+
     /// What the records build upon, while they wait to be replayed.
     pub fn base(&self) -> Option<Base> {
         self.header.filter(|header| header.in_use).map(|header| header.base)
