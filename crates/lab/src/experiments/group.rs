@@ -2,8 +2,8 @@
 //!
 //! Four threads, each with a connection of its own and the busy timeout of common drivers (5 s), make durable
 //! transactions for a while: three in four insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an
-//! update. Stock SQLite in WAL mode at `synchronous=FULL` and litefoot take turns, at least five rounds. After
-//! each round stock SQLite counts the rows: every acknowledged transaction must be there.
+//! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `statements=on` take turns, at least
+//! five rounds. After each round stock SQLite counts the rows: every acknowledged transaction must be there.
 //!
 //! # Figures
 //! The last part of a name is the side.
@@ -15,7 +15,7 @@
 //! | `worst_p999_us` | the same as the thread sees it that is served worst; median |
 //! | `least_share` | transactions of the thread that made fewest, over the mean; median |
 //! | `syncs_per_txn` | syncs of a transaction, closing included, on a counting medium |
-//! | `ratio.litefoot_over_wal_full` | `txn_per_s`; median of the rounds |
+//! | `ratio.SIDE_over_wal_full` | `txn_per_s` of a side of litefoot's; median of the rounds |
 //! | `ratio.p999_wal_full_over_litefoot` | `worst_p999_us`; median of the rounds |
 //! | `ratio.pooled_p999_wal_full_over_litefoot` | `p999_us`; median of the rounds |
 //!
@@ -37,9 +37,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const SIDES: [Side; 2] = [
+const SIDES: [Side; 3] = [
     Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
     Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
+    Side { name: "litefoot_statements", kind: Kind::Statements(settings("wal", "full")) },
 ];
 
 /// Threads that write.
@@ -103,7 +104,10 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         |side: usize, value: &dyn Fn(&Round) -> f64| rounds[side].iter().map(value).collect::<Vec<f64>>();
     let speed = |side: usize| each(side, &Round::txn_per_s);
     let slowest = |side: usize| each(side, &|round: &Round| round.latencies.percentile_us(0.999));
-    figures.set("ratio.litefoot_over_wal_full", median_ratio(&speed(1), &speed(0)));
+    for (number, side) in SIDES.iter().enumerate().skip(1) {
+        let ratio = median_ratio(&speed(number), &speed(0));
+        figures.set(format!("ratio.{}_over_wal_full", side.name), ratio);
+    }
     let worst = |side: usize| each(side, &|round: &Round| round.worst_p999_us);
     figures.set("ratio.p999_wal_full_over_litefoot", median_ratio(&worst(0), &worst(1)));
     figures.set("ratio.pooled_p999_wal_full_over_litefoot", median_ratio(&slowest(0), &slowest(1)));
