@@ -374,18 +374,24 @@ impl Commits {
     }
 
     /// Writes all that is committed as pages. `commit` is the last transaction, where its new pages may go ahead now.
-    /// Numbers a transaction if one is `counted`.
+    /// Numbers a transaction if one is `counted`. One that is `unpublished` is taken back if that fails, before anybody else
+    /// can write it.
     pub fn fold(
         &self,
         frames: &RwLock<Frames>,
         database: &Database,
         durability: Durability,
         counted: bool,
-        commit: Option<Transaction>,
+        (commit, unpublished): (Option<Transaction>, Option<Transaction>),
     ) -> Result<()> {
         let mut media = self.media();
         let published = self.queue.lock().published;
-        let (end, late, has_slots) = media.fold(&frames.read(), database, durability, commit)?;
+        let folded = media.fold(&frames.read(), database, durability, commit);
+        let (end, late, has_slots) = folded.inspect_err(|_| {
+            if let Some(transaction) = unpublished {
+                self.take_back(&media, frames, transaction);
+            }
+        })?;
         if !late.is_empty() || has_slots {
             let mut frames = frames.write();
             frames.slots_logged();
@@ -406,9 +412,8 @@ impl Commits {
         Ok(())
     }
 
-    /// Takes a commit back that could not be written, unless somebody else has written it meanwhile.
-    pub fn revoke(&self, frames: &RwLock<Frames>, transaction: Transaction) {
-        let media = self.media();
+    /// Takes a commit back that could not be written, unless somebody else has written it already.
+    fn take_back(&self, media: &Media, frames: &RwLock<Frames>, transaction: Transaction) {
         if media.logged <= transaction.first {
             // Its frames will be others, of which more may go to the redo log.
             self.queue.lock().claimed = 0;
@@ -417,8 +422,14 @@ impl Commits {
     }
 
     /// Sees to it that there is space in the redo log for all frames of SQLite's log up to the end of a transaction that takes
-    /// `needed` frames there.
-    pub fn claim(&self, page_bytes: usize, transaction: Transaction, needed: usize) -> Result<()> {
+    /// `needed` frames there; else the transaction is taken back.
+    pub fn claim(
+        &self,
+        frames: &RwLock<Frames>,
+        page_bytes: usize,
+        transaction: Transaction,
+        needed: usize,
+    ) -> Result<()> {
         let Transaction { first, end } = transaction;
         if end <= self.queue.lock().claimed && needed <= end - first {
             return Ok(());
@@ -426,7 +437,8 @@ impl Commits {
         let mut media = self.media();
         let before = first.saturating_sub(media.logged);
         let needed = if media.logged < end { before + needed } else { 0 };
-        let claimed = media.claim(page_bytes, end, needed)?;
+        let claimed = media.claim(page_bytes, end, needed);
+        let claimed = claimed.inspect_err(|_| self.take_back(&media, frames, transaction))?;
         self.queue.lock().claimed = claimed;
         Ok(())
     }
@@ -440,7 +452,7 @@ impl Commits {
         count: usize,
     ) -> Result<Slots> {
         if first == 0 {
-            self.fold(frames, database, Durability::Buffered, false, None)?;
+            self.fold(frames, database, Durability::Buffered, false, (None, None))?;
         }
         let page_bytes = frames.read().page_bytes() as u32;
         Ok(self.media().redo.reserve_slots(page_bytes, first as u32, count as u32)?)

@@ -299,7 +299,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, database, durability, false, None)
+        self.commits.fold(&self.frames, database, durability, false, (None, None))
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
@@ -344,19 +344,24 @@ impl Wal {
         }
         Stats::add(&database.counters().commits_pages, 1);
         let commit = Some(transaction);
-        let folded = self.commits.fold(&self.frames, database, Durability::Durable, true, commit);
-        folded.inspect_err(|_| self.revoke(database, transaction))
+        let folded = self.commits.fold(&self.frames, database, Durability::Durable, true, (commit, commit));
+        folded.inspect_err(|_| self.note_taken_back(database))
     }
 
-    /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, it has not happened.
+    /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, nobody sees it, and nothing
+    /// is built on top of it until the database is opened again.
     pub(crate) fn log_completed(&self, session: &Session, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
         let database = &session.database;
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, None);
-        folded.inspect_err(|_| self.revoke(database, transaction))
+        let commit = (None, Some(transaction));
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, commit);
+        folded.inspect_err(|error| {
+            database.latch().close(&error.to_string());
+            self.note_taken_back(database);
+        })
     }
 
     /// A commit that was written as soon as it was complete is published: makes it durable soon.
@@ -367,9 +372,8 @@ impl Wal {
         self.flush_soon(&session.database, self.commits.next() - 1)
     }
 
-    /// SQLite takes back a commit that failed: what was committed before it counts.
-    fn revoke(&self, database: &Database, transaction: Transaction) {
-        self.commits.revoke(&self.frames, transaction);
+    /// A commit was taken back: what was committed before it counts.
+    fn note_taken_back(&self, database: &Database) {
         database.note_needed(self.frames.read().database_bytes());
     }
 
@@ -382,8 +386,8 @@ impl Wal {
             let frames = self.frames.read();
             (frames.page_bytes(), frames.frames_needed(transaction))
         };
-        let claimed = self.commits.claim(page_bytes, transaction, needed);
-        claimed.inspect_err(|_| self.revoke(database, transaction))
+        let claimed = self.commits.claim(&self.frames, page_bytes, transaction, needed);
+        claimed.inspect_err(|_| self.note_taken_back(database))
     }
 
     /// Waits until a queued transaction is durable.
@@ -412,7 +416,7 @@ impl Wal {
         }
         let database = &session.database;
         Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, None);
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, (None, None));
         folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
         self.flush_logged(session)
     }
