@@ -398,3 +398,37 @@ fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
         assert_eq!(count(&db), 2, "{owner} {bits:o}");
     }
 }
+
+/// Files that were copied are others than those that the redo log names; the statements build upon it all the same.
+#[test]
+fn a_recovery_of_copied_files_may_be_cut_anywhere() {
+    let (medium, _vfs, db) = prepared("replay-copied");
+    db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); INSERT INTO u VALUES(2)").unwrap();
+    let before = stat(&db, "commits_statements");
+    db.execute_batch("INSERT INTO u VALUES(3)").unwrap();
+    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    let expected = content(&db);
+    let (left, copy) = (medium.cut(&mut Random::new(1)), SimMedium::new());
+    // Files have numbers in the order in which they are made.
+    for name in ["/other", LOG, "/app.db-wal", "/app.db"] {
+        let to = copy.open(Path::new(name), FileKind::Database, OpenMode::Create).unwrap();
+        let Ok(from) = left.open(Path::new(name), FileKind::Database, OpenMode::ReadOnly) else { continue };
+        let mut bytes = vec![0; from.len().unwrap() as usize];
+        from.read_at(&mut bytes, 0).unwrap();
+        to.write_at(&bytes, 0).unwrap();
+        to.sync().unwrap();
+    }
+    copy.sync_directory(Path::new("/")).unwrap();
+    let begun = copy.operations();
+    let first = vfs("replay-copied-1", &copy);
+    assert_eq!(content(&first.open("/app.db").unwrap()), expected);
+    let (mut replay, mut random) = (copy.replay(), Random::new(5));
+    for cut in begun..replay.len() {
+        replay.advance(cut);
+        let image = replay.cut(&mut random);
+        let vfs = vfs("replay-copied-cut", &image);
+        let recovered = vfs.open("/app.db").unwrap();
+        assert_eq!(content(&recovered), expected, "cut at {cut} of {}", replay.len());
+        assert!(recovered.execute_batch("INSERT INTO u VALUES(4)").is_ok(), "cut at {cut}");
+    }
+}

@@ -69,7 +69,10 @@ pub(super) struct Pending {
 
 impl Media {
     /// The logs as they were found; `logged` frames are in the redo log.
-    pub fn new(redo: RedoLog, statements: StatementLog, logged: usize, writer: Writer) -> Media {
+    pub fn new(mut redo: RedoLog, statements: StatementLog, logged: usize, writer: Writer) -> Media {
+        if !statements.is_empty() && statements.base().map(|base| base.salts) == redo.salts() {
+            redo.build_upon();
+        }
         Media { redo, statements, logged, generation: 0, writer, texts: HashMap::new() }
     }
 
@@ -92,6 +95,7 @@ impl Media {
         }
         let header = self.redo.begin(page_bytes as u32)?;
         self.redo.sync()?;
+        self.redo.build_upon();
         self.statements.begin(Base { salts: header.salts, frames: self.redo.frames(), writer: self.writer });
         self.texts.clear();
         Ok(())

@@ -127,6 +127,8 @@ pub struct RedoLog {
     unsynced: bool,
     /// The header on the medium; absent while there is none, or while everything in the log is void.
     header: Option<Header>,
+    /// Whether a statement log builds upon this generation, which must therefore go on.
+    built_upon: bool,
     /// The last header there was, whose successor the next generation is.
     last: Option<Header>,
     checksum: Checksum,
@@ -188,6 +190,7 @@ impl RedoLog {
             name_unsynced: false,
             unsynced: false,
             header: None,
+            built_upon: false,
             last: None,
             checksum: Checksum::default(),
             frames: 0,
@@ -504,6 +507,7 @@ impl RedoLog {
     /// a new generation.
     pub fn reset(&mut self) {
         self.last = self.header.take().or(self.last);
+        self.built_upon = false;
         self.frames = 0;
         self.copied = 0;
         self.newest.clear();
@@ -545,6 +549,11 @@ impl RedoLog {
         Ok(header)
     }
 
+    /// A statement log builds upon the generation that is open: it goes on until it is void, wherever its files are now.
+    pub fn build_upon(&mut self) {
+        self.built_upon = self.header.is_some();
+    }
+
     /// Closes the file, which stays as it is: somebody else will go on with it.
     pub fn close(&mut self) {
         self.file = None;
@@ -555,7 +564,8 @@ impl RedoLog {
     /// changed in another way.
     fn still_says(&self, header: &Header) -> Result<bool> {
         let (Some(data), Some(file)) = (&self.data, &self.file) else { return Ok(true) };
-        Ok(self.frames > 0 || self.slots > 0 || data.origin(&**file)? == header.origin())
+        let goes_on = self.frames > 0 || self.slots > 0 || self.built_upon;
+        Ok(goes_on || data.origin(&**file)? == header.origin())
     }
 
     /// The file, which is made where there is none: never in place of another, nor beside a file that has taken the name of
