@@ -274,7 +274,7 @@ impl MappedPool {
         let before = self.pages();
         // First of all: no read behind the end begins from now on.
         self.0.shared.pages.store(pages, Ordering::Release);
-        for page in pages..before {
+        for page in self.0.shared.perhaps_in_memory(pages..before) {
             let Some(state) = self.0.shared.table.of(page) else { break };
             // Should one be waited for in vain, those behind it stay as they are.
             let latch = self

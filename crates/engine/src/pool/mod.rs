@@ -73,6 +73,7 @@ use frames::Frames;
 use miss::LOOKS_FOR_A_FRAME;
 use partition::Partition;
 use state::{Forgotten, Found, State};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -547,6 +548,19 @@ impl Shared {
         pages.sort_unstable();
         pages.dedup();
         pages
+    }
+
+    /// Those of some pages that may be in memory, where no reads of them begin any more: at most as many as there are frames.
+    fn perhaps_in_memory(&self, pages: Range<u64>) -> Box<dyn Iterator<Item = u64>> {
+        let frames = self.populated.load(Ordering::Relaxed) as u64;
+        if pages.end.saturating_sub(pages.start) <= frames {
+            return Box::new(pages);
+        }
+        // Whoever has begun a read before, and may still take a frame of any partition, has the lock of one.
+        self.partitions.iter().for_each(|partition| drop(partition.lock()));
+        let mut found = self.in_frames();
+        found.retain(|page| pages.contains(page));
+        Box::new(found.into_iter())
     }
 
     /// A frame is nobody's any more. Under no lock of a partition.

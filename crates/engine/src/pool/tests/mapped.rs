@@ -78,6 +78,21 @@ fn behind_the_end_is_nothing_and_then_zeros() {
 }
 
 #[test]
+fn whatever_a_file_has_claimed_only_pages_in_memory_are_cut_off() {
+    let pool = pool(64, FEWEST_FRAMES, 3, false).1;
+    (25..35).chain([40]).for_each(|page| touch(&pool, page));
+    let looked_at: Vec<u64> = pool.shared.perhaps_in_memory(30..1 << 40).collect();
+    assert_eq!(looked_at, [30, 31, 32, 33, 34, 40]);
+    let pool = MappedPool::new(pool);
+    let held = pool.map(40, &mut ()).unwrap();
+    pool.set_pages(1 << 40);
+    pool.truncate(30).unwrap();
+    assert_eq!((word(held), look(&pool, 29), pool.try_map(33), pool.is_stale()), (0, 29, None, true));
+    let_go(&pool, 40);
+    assert_eq!(pool.inconsistencies(), []);
+}
+
+#[test]
 fn an_advisor_is_asked_at_a_miss_and_at_the_first_use() {
     struct Next(Vec<u64>);
     impl Advisor for Next {
