@@ -34,11 +34,11 @@ pub use request::{Buffer, Completion, Direction, Request, Ticket};
 
 use super::TaskError;
 use crate::device::File;
-use crate::sync::Mutex;
+use crate::sync::{Bell, Mutex};
 use crate::thread::{Handle, spawn};
 use batch::Batch;
 use lane::Lane;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How the queue works.
@@ -88,6 +88,9 @@ pub struct IoQueue {
     counters: Arc<Counters>,
     /// What the threads are fed through, once there are any.
     lanes: OnceLock<Lanes>,
+    /// Set once there are. It orders what `OnceLock` orders as well, but inside the standard library, which comes
+    /// compiled: there the thread sanitizer does not see it.
+    has_lanes: AtomicBool,
     threads: Mutex<Vec<Handle>>,
 }
 
@@ -101,14 +104,46 @@ struct RingLane {
     lane: Arc<Lane>,
     /// Whether the kernel allows a ring, once its thread has asked. Where it does not, that thread does what it has got
     /// until then as the others do.
-    allowed: Arc<OnceLock<bool>>,
+    allowed: Arc<Allowed>,
+}
+
+/// An answer that is given once.
+#[derive(Default)]
+struct Allowed {
+    answer: AtomicU8,
+    answered: Bell,
+}
+
+const NO_ANSWER: u8 = 0;
+const YES: u8 = 1;
+const NO: u8 = 2;
+
+impl Allowed {
+    fn answer(&self, is_allowed: bool) {
+        self.answer.store(if is_allowed { YES } else { NO }, Ordering::Release);
+        self.answered.ring();
+    }
+
+    fn is_refused(&self) -> bool {
+        self.answer.load(Ordering::Acquire) == NO
+    }
+
+    fn wait(&self) -> bool {
+        loop {
+            let rung = self.answered.count();
+            match self.answer.load(Ordering::Acquire) {
+                NO_ANSWER => self.answered.wait(rung),
+                answer => return answer == YES,
+            }
+        }
+    }
 }
 
 impl Lanes {
     /// The ring's lane, unless the kernel is known to allow no ring.
     fn for_ring(&self) -> Option<&Lane> {
         let ring = self.ring.as_ref()?;
-        (ring.allowed.get() != Some(&false)).then_some(&ring.lane)
+        (!ring.allowed.is_refused()).then_some(&ring.lane)
     }
 }
 
@@ -126,11 +161,19 @@ impl IoQueue {
     /// A queue whose threads start with its first request.
     pub fn idle(config: &IoConfig) -> IoQueue {
         let counters = Arc::new(Counters::default());
-        IoQueue { config: config.clone(), counters, lanes: OnceLock::new(), threads: Mutex::default() }
+        IoQueue {
+            config: config.clone(),
+            counters,
+            lanes: OnceLock::new(),
+            has_lanes: AtomicBool::new(false),
+            threads: Mutex::default(),
+        }
     }
 
     fn lanes(&self) -> Result<&Lanes, TaskError> {
-        if let Some(lanes) = self.lanes.get() {
+        if self.has_lanes.load(Ordering::Acquire)
+            && let Some(lanes) = self.lanes.get()
+        {
             return Ok(lanes);
         }
         let mut threads = self.threads.lock();
@@ -149,7 +192,9 @@ impl IoQueue {
             }
         }
         let ring = self.start_ring(&mut threads);
-        Ok(self.lanes.get_or_init(|| Lanes { direct, ring }))
+        let lanes = self.lanes.get_or_init(|| Lanes { direct, ring });
+        self.has_lanes.store(true, Ordering::Release);
+        Ok(lanes)
     }
 
     /// Without it, all goes through the threads.
@@ -160,13 +205,12 @@ impl IoQueue {
         }
         let alarm = ring::Alarm::new()?;
         let lane = Arc::new(Lane::with_alarm(&self.config, alarm.bell()));
-        let allowed = Arc::new(OnceLock::new());
+        let allowed = Arc::new(Allowed::default());
         let (for_thread, answer) = (lane.clone(), allowed.clone());
         let (counters, operations) = (self.counters.clone(), self.config.ring_operations);
         let run = move || {
             let ring = ring::Ring::probe(operations, alarm);
-            // Nobody else answers.
-            let _ = answer.set(ring.is_some());
+            answer.answer(ring.is_some());
             match ring {
                 Some(ring) => ring.run(&for_thread, &counters),
                 None => threads::run(&for_thread, &counters),
@@ -184,7 +228,7 @@ impl IoQueue {
     /// Whether requests of plain files go through io_uring. Waits until the kernel was asked.
     pub fn uses_ring(&self) -> bool {
         let lanes = self.lanes().ok();
-        lanes.and_then(|lanes| lanes.ring.as_ref()).is_some_and(|ring| *ring.allowed.wait())
+        lanes.and_then(|lanes| lanes.ring.as_ref()).is_some_and(|ring| ring.allowed.wait())
     }
 
     /// Submits a request. Waits for room where too many wait already.
