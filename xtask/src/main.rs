@@ -5,7 +5,6 @@
 //! counts, or a step that has no tests of its own.
 //!
 //! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`. Of SQLite's own
-//! tests (`cargo xtask sqlite-suite`) a few files are one. Of SQLite's own
 //! tests (`cargo xtask sqlite-suite`) a few files are one.
 
 mod boards;
@@ -147,7 +146,7 @@ const MIRI: Step = Step {
     run: miri::check,
 };
 
-/// No step while it reports what the ring's thread hands over, which is to be understood first.
+/// No step before a whole run has found nothing to report.
 const THREADS: Step =
     Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check };
 
