@@ -22,7 +22,7 @@ use crate::experiments::Options;
 use crate::harness::{self, Progress, in_batches};
 use crate::report::Figures;
 use crate::{Error, Result};
-use one::{Run, is_real, run_in_processes};
+use one::{Parting, Run, is_real, run_in_processes};
 use statements::Sequence;
 use std::path::Path;
 
@@ -43,8 +43,19 @@ struct Batch {
     steps: u64,
     power_cuts: u64,
     killed: u64,
+    /// Sequences that were not compared to their end, since only stock SQLite had locked a connection out.
+    cut_short: u64,
     /// By seed.
     differences: Vec<(u64, String)>,
+}
+
+impl Batch {
+    fn note(&mut self, seed: u64, parting: Parting) {
+        match parting {
+            Parting::Different(what) => self.differences.push((seed, what)),
+            Parting::OnlyStockIsLocked => self.cut_short += 1,
+        }
+    }
 }
 
 /// Runs the experiment.
@@ -58,6 +69,7 @@ pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         "steps",
         "power_cuts",
         "killed_processes",
+        "cut_short",
         "differences_pages",
         "differences_statements",
     ] {
@@ -88,6 +100,7 @@ fn note(figures: &mut Figures, batch: &Batch, scratch: &Path) {
         ("steps", batch.steps),
         ("power_cuts", batch.power_cuts),
         ("killed_processes", batch.killed),
+        ("cut_short", batch.cut_short),
         (name(false), differences(false)),
         (name(true), differences(true)),
     ] {
@@ -114,7 +127,9 @@ fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, Str
     let in_processes: Vec<u64> = seeds.clone().filter(|seed| is_real(*seed)).collect();
     if !in_processes.is_empty() {
         batch.killed = 2;
-        batch.differences.extend(run_in_processes(&directory, &in_processes)?);
+        for (seed, parting) in run_in_processes(&directory, &in_processes)? {
+            batch.note(seed, parting);
+        }
     }
     for seed in seeds {
         let sequence = Sequence::new(seed);
@@ -123,7 +138,9 @@ fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, Str
         batch.power_cuts += u64::from(sequence.power_cut);
         if !is_real(seed) {
             let run = Run { seed, sequence: &sequence, directory: &directory.join(seed.to_string()) };
-            batch.differences.extend(run.difference().map(|what| (seed, what)));
+            if let Some(parting) = run.difference() {
+                batch.note(seed, parting);
+            }
         }
     }
     std::fs::remove_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;

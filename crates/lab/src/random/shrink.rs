@@ -1,6 +1,6 @@
 //! From a sequence that shows a difference to a short one that does.
 
-use super::one::{Run, STOCK_FAILS, is_real};
+use super::one::{Parting, Run, STOCK_FAILS, is_real};
 use super::statements::Sequence;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,7 +19,10 @@ pub fn describe(seed: u64, what: &str, directory: &Path) -> String {
             return None;
         }
         // Without some of its first statements a sequence may mean nothing.
-        Run { seed, sequence, directory }.difference().filter(|what| !what.starts_with(STOCK_FAILS))
+        match (Run { seed, sequence, directory }).difference() {
+            Some(Parting::Different(what)) if !what.starts_with(STOCK_FAILS) => Some(what),
+            _ => None,
+        }
     };
     // What takes a process of its own is not tried again and again, but mostly shows here, too.
     if is_real(seed) && fails(&sequence).is_none() {

@@ -282,6 +282,12 @@ struct Maker {
 }
 
 impl Sequence {
+    /// Whether a connection has a cache of a few pages by that step.
+    pub fn has_small_caches(&self, step: usize) -> bool {
+        let sets = |step: &Step| matches!(&step.action, Action::Run(sql, _) if sql.starts_with("PRAGMA cache_size="));
+        self.steps[..step].iter().any(sets)
+    }
+
     /// The sequence of a seed.
     pub fn new(seed: u64) -> Sequence {
         let mut random = fastrand::Rng::with_seed(seed);
