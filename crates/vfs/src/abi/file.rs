@@ -232,24 +232,27 @@ pub(crate) fn guard_code(api: &Api, call: impl FnOnce() -> Result<c_int>) -> c_i
 }
 
 /// What a call gives, its panic as an error.
+#[inline]
 pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(text_of(&*panic))))
 }
 
-/// The code for SQLite; the text is kept.
+/// The code for SQLite.
+#[inline]
 fn answer(api: &Api, result: Result<c_int>) -> c_int {
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            let code = error.code();
-            if let Some(text) = remember(&error)
-                && crate::notice::tell(&error)
-            {
-                api.write_log(code, &format!("litefoot: {text}"));
-            }
-            code
-        }
+    result.unwrap_or_else(|error| answer_error(api, &error))
+}
+
+/// The code of an error, whose text is kept.
+#[cold]
+fn answer_error(api: &Api, error: &Error) -> c_int {
+    let code = error.code();
+    if let Some(text) = remember(error)
+        && crate::notice::tell(error)
+    {
+        api.write_log(code, &format!("litefoot: {text}"));
     }
+    code
 }
 
 /// Borrows the object behind a call and runs `call` guarded. What a panic leaves half done is not built upon.
@@ -281,12 +284,15 @@ unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Res
 ///
 /// # Safety
 /// As for [`with`].
+#[inline]
 unsafe fn begin(file: *mut Sqlite3File, is_begin: bool) -> std::result::Result<(), c_int> {
     // SAFETY: by contract; SQLite does not call two methods of one file at a time.
     let object = unsafe { &mut *file.cast::<FileObject>() };
-    if object.generation == fork::generation() {
-        return Ok(());
-    }
+    if object.generation == fork::generation() { Ok(()) } else { begin_inherited(object, is_begin) }
+}
+
+#[cold]
+fn begin_inherited(object: &mut FileObject, is_begin: bool) -> std::result::Result<(), c_int> {
     let api = object.api;
     match guard(api, || object.begin(is_begin)) {
         SQLITE_OK => Ok(()),

@@ -7,7 +7,7 @@ use super::filename::{self, Names, Owner};
 use super::{DlSymbol, Sqlite3File, Sqlite3Vfs};
 use crate::connection::on_new_connection;
 use crate::error::{Error, Result, check_memory, last_errno};
-use crate::vfs::{OpenRequest, Vfs, forks};
+use crate::vfs::{OpenRequest, Vfs, beside, forks};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,8 @@ struct AppData {
     hooked: AtomicBool,
     /// Whose journals and logs are, by their names.
     names: Names,
+    /// Which registry has the databases of the VFS.
+    registry: u64,
 }
 
 impl AppData {
@@ -80,7 +82,7 @@ impl Registration {
         let name = CString::new(vfs.name.as_str()).map_err(|_| Error::Path(vfs.name.clone()))?;
         // SAFETY: the platform's VFS lives as long as the process.
         let base_bytes = unsafe { (*base).os_file_bytes };
-        let weak = Arc::downgrade(&vfs);
+        let (weak, registry) = (Arc::downgrade(&vfs), vfs.registry());
         let app = Box::new(AppData {
             api,
             vfs: weak,
@@ -88,6 +90,7 @@ impl Registration {
             name,
             hooked: AtomicBool::new(false),
             names: Names::default(),
+            registry,
         });
         let registered = Box::into_raw(Box::new(Sqlite3Vfs {
             version: 3,
@@ -316,7 +319,10 @@ unsafe extern "C" fn access(
         *answer = 0;
         guard(app.api, || {
             let path = filename::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            *answer = c_int::from(app.vfs()?.access(path, flags)?);
+            // Asked in each transaction: nothing is written then that another thread would miss.
+            if !beside::lacks(app.registry, path) {
+                *answer = c_int::from(app.vfs()?.access(path, flags)?);
+            }
             Ok(())
         })
     }

@@ -12,7 +12,7 @@
 //! known of the files beside a database.
 
 pub(crate) mod background;
-mod beside;
+pub(crate) mod beside;
 pub mod database;
 mod family;
 pub(crate) mod forks;
@@ -473,10 +473,13 @@ impl Vfs {
         Ok(())
     }
 
+    /// Which registry has its databases.
+    pub(crate) fn registry(&self) -> u64 {
+        self.databases.id()
+    }
+
+    /// Whether there is a file, or one that can be used, as far as [`beside::lacks`] has not answered already.
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        if self.databases.lacks(path) {
-            return Ok(false);
-        }
         let companion = self.companion_at(path);
         if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {

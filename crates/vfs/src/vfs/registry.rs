@@ -93,9 +93,9 @@ impl Registry {
             .any(|databases| databases.get(&id).is_some_and(|database| database.strong_count() > 0))
     }
 
-    /// Whether it is known at once that a companion of an open database is not there.
-    pub fn lacks(&self, path: &Path) -> bool {
-        beside::lacks(self.id, path)
+    /// What tells it from others: threads remember by it what [`beside::lacks`] answers.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The open database whose log or journal would have that path, and which of them it is. Of several whose path it was,

@@ -328,6 +328,7 @@ impl Database {
     }
 
     /// Refuses what a forked child would do to its parent's database.
+    #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.is_of_this_process() { Ok(()) } else { Err(Error::Forked { path: self.path.clone() }) }
     }
@@ -363,23 +364,39 @@ impl Database {
         }
         self.own()?;
         if self.replay_waits.load(Ordering::Acquire) {
-            let _one = self.replaying.lock();
-            if self.replay_waits.load(Ordering::Acquire) {
-                self.recover_statements()?;
-                self.replay_waits.store(false, Ordering::Release);
-            }
+            self.replay_once()?;
         }
         let before = seat.level();
-        while !self.locks.lock(seat, wanted) || !self.is_owned() {
-            if self.is_owned() {
-                return Err(Error::Busy);
-            }
-            // It was given to another process meanwhile.
-            self.locks.unlock(seat, before);
-            self.own()?;
+        let locked = self.locks.lock(seat, wanted);
+        if !locked || !self.is_owned() {
+            self.lock_again(seat, before, wanted, locked)?;
         }
         if wanted == Level::Exclusive {
             self.views.let_go();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn replay_once(&self) -> Result<()> {
+        let _one = self.replaying.lock();
+        if self.replay_waits.load(Ordering::Acquire) {
+            self.recover_statements()?;
+            self.replay_waits.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Somebody is in the way of a handle that was `before`, or the database was given to another process meanwhile.
+    #[cold]
+    fn lock_again(&self, seat: &Seat, before: Level, wanted: Level, mut locked: bool) -> Result<()> {
+        while !locked || !self.is_owned() {
+            if !locked && self.is_owned() {
+                return Err(Error::Busy);
+            }
+            self.locks.unlock(seat, before);
+            self.own()?;
+            locked = self.locks.lock(seat, wanted);
         }
         Ok(())
     }
