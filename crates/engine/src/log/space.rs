@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::ops::RangeInclusive;
 
 /// Least and most bytes by which a file grows at a time; in between it doubles.
-const GROWTH_BYTES: RangeInclusive<u64> = 64 * 1024..=256 * 1024;
+const GROWTH_BYTES: RangeInclusive<u64> = 16 * 1024..=256 * 1024;
 /// Buffers in one write.
 const BUFFERS_PER_WRITE: usize = 256;
 

@@ -22,7 +22,8 @@
 //! # Invariants
 //! 1. Frames are written only behind the last committed one, or, in a new generation, after its header
 //!    is durable: a frame of the old generation that is overwritten while the old header still counts
-//!    would leave an old prefix, and replaying that over newer pages destroys the database.
+//!    would leave an old prefix, and replaying that over newer pages destroys the database. A new file has
+//!    no old generation.
 //! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
 //! 3. Space is reserved before it is written, so that a full disk is an error of the append and not of
 //!    a sync, after which nothing could be trusted.
@@ -522,7 +523,8 @@ impl RedoLog {
         }
     }
 
-    /// Begins a generation, durably, unless one is open already.
+    /// Begins a generation, unless one is open already: durably, but for the first one of a new file, which the next sync
+    /// makes durable.
     pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
         match self.header {
             Some(header) if header.page_bytes == page_bytes && self.still_says(&header)? => {
@@ -535,15 +537,27 @@ impl RedoLog {
             _ => {}
         }
         self.latch.check(&self.path)?;
+        let is_new = self.file.is_none();
         let file = self.file_or_new()?;
-        self.reserve(HEADER_BYTES as u64 + u64::from(page_bytes))?;
+        let room = HEADER_BYTES as u64 + u64::from(page_bytes);
+        if self.allocated == 0 {
+            file.allocate(room)?;
+        } else {
+            self.reserve(room)?;
+        }
         let origin = self.data.as_ref().map(|data| data.origin(&*file)).transpose()?;
         let header = match self.header.take().or(self.last) {
             Some(last) => last.next(page_bytes, origin),
             None => Header::first(page_bytes, origin),
         };
         let (bytes, checksum) = header.encode();
-        self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
+        if is_new {
+            // No header has ever counted there: it may become durable together with the first frames.
+            file.write_at(&bytes, 0)?;
+            self.unsynced = true;
+        } else {
+            self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
+        }
         self.header = Some(header);
         self.checksum = checksum;
         Ok(header)
@@ -616,8 +630,12 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Reserves space, and fills it with zeros so that later writes into it change no metadata.
+    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first of a file is left as
+    /// it is: it is written at once, and who opens a database for one transaction writes no more than that.
     fn reserve(&mut self, end: u64) -> Result<()> {
+        if self.allocated == 0 {
+            return self.reserve_whole(end);
+        }
         let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
         self.latch.check(&self.path)?;
         self.allocated = space::grow(&*file, self.allocated, end)?;

@@ -92,10 +92,22 @@ fn a_new_generation_forgets_the_old_one() {
 }
 
 #[test]
+fn the_first_transaction_of_a_new_log_writes_no_more_than_itself_and_syncs_the_file_once() {
+    let counting = crate::device::CountingMedium::new(Arc::new(SimMedium::default()));
+    let mut log = RedoLog::open(Arc::new(counting.clone()), Path::new("/a-wal"), Arc::default()).unwrap();
+    append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
+    let spent = counting.snapshot();
+    assert_eq!(spent.total().bytes_written, HEADER_BYTES as u64 + 2 * (24 + PAGE as u64));
+    // The other one is that of its name.
+    assert_eq!((spent.total().syncs, spent.all_syncs()), (1, 2));
+}
+
+#[test]
 fn a_commit_into_written_space_is_one_durable_write() {
     let counting = crate::device::CountingMedium::new(Arc::new(SimMedium::default()));
     let mut log = RedoLog::open(Arc::new(counting.clone()), Path::new("/a-wal"), Arc::default()).unwrap();
     append(&mut log, &[1], 1, Durability::Durable).unwrap();
+    append(&mut log, &[2], 1, Durability::Durable).unwrap();
     let before = counting.snapshot();
     append(&mut log, &[1, 2, 3], 2, Durability::Durable).unwrap();
     let spent = (counting.snapshot() - before).total();
