@@ -23,11 +23,12 @@ use crate::vfs::registry::Companion;
 use litefoot_engine::log::RedoLog;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a process that has just given a database up waits before it takes it again: whoever asked for it is being
-/// woken.
+/// How long a process that has just given a database up waits at most before it takes it again: whoever asked for it is
+/// being woken. And how often it looks whether that has happened.
 const COURTESY: Duration = Duration::from_millis(2);
+const GLANCE: Duration = Duration::from_micros(100);
 
 /// How often relatives are asked before it is clear that the owner is none.
 const QUESTIONS: u32 = 2;
@@ -90,10 +91,13 @@ impl Database {
 
     /// Takes the lock on the file, or asks a relative for it.
     pub(super) fn acquire(&self) -> Result<()> {
-        if self.turns.given.swap(false, Ordering::Relaxed) {
-            std::thread::sleep(COURTESY);
-        }
         let place = family::place_of(self.file.id());
+        if self.turns.given.swap(false, Ordering::Relaxed) {
+            let end = Instant::now() + COURTESY;
+            while family::is_awaited(place) && Instant::now() < end {
+                std::thread::sleep(GLANCE);
+            }
+        }
         if ownership::try_acquire(&*self.file, self.writable)? {
             return Ok(());
         }
