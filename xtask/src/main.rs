@@ -65,6 +65,7 @@ const STEPS: &[Step] = &[
             process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
         },
     },
+    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
     Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
     Step {
         name: "faults",
@@ -146,10 +147,6 @@ const MIRI: Step = Step {
     run: miri::check,
 };
 
-/// No step before a whole run has found nothing to report.
-const THREADS: Step =
-    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check };
-
 const BOARDS: Step = Step {
     name: "boards",
     does: "built for small boards as released, tried under emulation, and measured",
@@ -163,7 +160,6 @@ fn main() -> ExitCode {
         ["boards"] => test(vec![&BOARDS]),
         ["sqlite"] => test(vec![&SQLITE]),
         ["miri"] => test(vec![&MIRI]),
-        ["threads"] => test(vec![&THREADS]),
         ["fuzz", arguments @ ..] => match fuzz::drive(arguments) {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
@@ -198,7 +194,7 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 
 fn usage(complaint: &str) -> ExitCode {
     eprintln!(
-        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask miri\n       cargo xtask threads\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask miri\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
     );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);

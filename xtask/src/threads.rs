@@ -50,7 +50,7 @@ pub fn check() -> Result<Tally> {
         }
         command
             .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
-            .env("CFLAGS", "-fsanitize=thread -g")
+            .env("CFLAGS", "-fsanitize=thread -g -fno-inline")
             .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
         command
     };
