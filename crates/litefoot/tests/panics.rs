@@ -140,3 +140,66 @@ fn a_panic_of_any_thread_of_ours_is_met_by_the_next_commit_and_by_no_endless_wai
         });
     }
 }
+
+/// Has the so-manyth call for a page's address panic.
+#[cfg(debug_assertions)]
+fn panic_in(vfs: &Vfs, calls: u64) {
+    let known = |database: &_| litefoot_vfs::vfs::database::Database::known_pages(database);
+    vfs.databases().iter().filter_map(|database| known(database)).for_each(|pages| pages.panic_in(calls));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_panic_in_a_call_for_a_page_is_an_error_and_nothing_is_written_after_it() {
+    // A page that is kept, one in memory, one that is given back: every call of some statements.
+    for calls in 1..8 {
+        within_patience(move || {
+            let sim = SimMedium::new();
+            let vfs = Vfs::builder("panics-pages").medium(Arc::new(sim.clone())).register().unwrap();
+            let (db, other) = (vfs.open("/app.db").unwrap(), vfs.open("/app.db").unwrap());
+            db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+            let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+                        INSERT INTO t SELECT i, randomblob(50) FROM n";
+            db.execute_batch(fill).unwrap();
+            let look = |id: i64| db.query_row("SELECT length(v) FROM t WHERE id = ?1", [id], |_| Ok(()));
+            // All of it comes into memory, and the root is kept.
+            (1..=2000).for_each(|id| look(id).unwrap());
+            panic_in(&vfs, calls);
+            let failed = (1..=2000).filter(|id| look(*id).is_err()).count();
+            // SQLite takes no answer when it gives a page back.
+            assert!(failed <= 1, "{failed} statements failed");
+            let write = |db: &Connection| db.execute_batch("INSERT INTO t(v) VALUES(1)");
+            let errors = [write(&other), write(&db)].map(|result| result.unwrap_err().to_string());
+            assert!(errors.iter().all(|text| text.contains("readonly")), "{errors:?}");
+            drop((db, other, vfs));
+            check_after_cut(&sim, 2000);
+        });
+    }
+}
+
+#[test]
+fn a_panic_while_a_connection_is_closed_is_an_error_and_nothing_is_written_after_it() {
+    within_patience(|| {
+        let (sim, armed) = (SimMedium::new(), Arc::new(AtomicBool::new(false)));
+        let arm = armed.clone();
+        let hook = move |kind: FileKind, _: bool| {
+            if kind == FileKind::Database && arm.swap(false, Ordering::AcqRel) {
+                panic!("on purpose");
+            }
+        };
+        let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+        let vfs = Vfs::builder("panics-close").medium(Arc::new(medium)).register().unwrap();
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1, 0)").unwrap();
+        // As a thread of litefoot's own, which still has it open.
+        let databases = vfs.databases();
+        assert_eq!(databases.len(), 1);
+        armed.store(true, Ordering::Release);
+        drop(db);
+        assert!(!armed.load(Ordering::Acquire), "nothing was written");
+        let next = vfs.open("/app.db").unwrap();
+        next.execute_batch("INSERT INTO t VALUES(2, 0)").unwrap_err();
+        drop((next, databases, vfs));
+        check_after_cut(&sim, 1);
+    });
+}

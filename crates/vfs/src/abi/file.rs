@@ -6,6 +6,7 @@
 
 use super::api::Api;
 use super::codes::*;
+use super::mapped::{fetch, unfetch};
 use super::statement::Db;
 use super::watched::Watched;
 use super::{IoMethods, Sqlite3, Sqlite3File};
@@ -32,7 +33,7 @@ pub(crate) struct FileObject {
     generation: u32,
     api: &'static Api,
     vfs: Arc<Vfs>,
-    handle: AnyHandle,
+    pub(super) handle: AnyHandle,
     /// Whether one of its methods runs, where that is asserted.
     is_called: bool,
     /// What the connection's hook is given, where this is its main file and it is watched.
@@ -259,7 +260,7 @@ fn answer_error(api: &Api, error: &Error) -> c_int {
 ///
 /// # Safety
 /// `file` is one of ours: SQLite calls these methods only through our tables.
-unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Result<c_int>) -> c_int {
+pub(super) unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Result<c_int>) -> c_int {
     // SAFETY: by contract; SQLite does not call two methods of one file at a time.
     let object = unsafe { &mut *file.cast::<FileObject>() };
     let api = object.api;
@@ -309,7 +310,7 @@ unsafe fn with_own(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) ->
     unsafe { if (*file.cast::<FileObject>()).is_inherited() { SQLITE_OK } else { with(file, call) } }
 }
 
-fn offset_of(offset: i64) -> u64 {
+pub(super) fn offset_of(offset: i64) -> u64 {
     u64::try_from(offset).unwrap_or(0)
 }
 
@@ -324,11 +325,21 @@ unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
         return SQLITE_OK;
     }
     let FileObject { api, vfs, handle, watched, .. } = object;
-    // Before what it looks at goes.
-    drop(watched);
-    let code = guard(api, || handle.close());
-    drop(vfs);
-    code
+    // Others may have it open, and it may be kept for the next who opens it.
+    let database = handle.database().cloned();
+    let result = caught(|| {
+        // Before what it looks at goes.
+        drop(watched);
+        handle.close().map(|()| SQLITE_OK)
+    });
+    if let (Err(Error::Panic(text)), Some(database)) = (&result, &database) {
+        database.latch_after_panic(text);
+    }
+    let gone = caught(|| {
+        drop((database, vfs));
+        Ok(SQLITE_OK)
+    });
+    answer(api, result.and(gone))
 }
 
 unsafe extern "C" fn read(file: *mut Sqlite3File, buf: *mut c_void, bytes: c_int, offset: i64) -> c_int {
@@ -543,79 +554,6 @@ unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
 unsafe extern "C" fn shm_unmap(file: *mut Sqlite3File, delete: c_int) -> c_int {
     // SAFETY: the file is ours.
     unsafe { with_own(file, |object| object.handle.shm_unmap(delete != 0).map(|()| SQLITE_OK)) }
-}
-
-unsafe extern "C" fn fetch(
-    file: *mut Sqlite3File,
-    offset: i64,
-    bytes: c_int,
-    page: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the file is ours, SQLite does not call two methods of it at a time; `page` can be written.
-    unsafe {
-        let main = (*file.cast::<FileObject>()).handle.main();
-        match main.and_then(|main| main.fetch_kept(offset as u64, bytes as u32)) {
-            Some(found) => {
-                *page = found.as_ptr().cast();
-                SQLITE_OK
-            }
-            None => fetch_in_memory(file, offset, bytes, page),
-        }
-    }
-}
-
-/// A page that the connection does not keep; apart, so that those that it does keep cost less.
-#[inline(never)]
-unsafe extern "C" fn fetch_in_memory(
-    file: *mut Sqlite3File,
-    offset: i64,
-    bytes: c_int,
-    page: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: as for `fetch`.
-    unsafe {
-        let main = (*file.cast::<FileObject>()).handle.main();
-        match main.and_then(|main| main.fetch_in_memory(offset as u64, bytes as u32)) {
-            Some(found) => {
-                *page = found.as_ptr().cast();
-                SQLITE_OK
-            }
-            None => fetch_other(file, offset, bytes, page),
-        }
-    }
-}
-
-/// A page that is not in memory, and whatever else is out of the ordinary.
-#[cold]
-unsafe extern "C" fn fetch_other(
-    file: *mut Sqlite3File,
-    offset: i64,
-    bytes: c_int,
-    page: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: as for `fetch`.
-    unsafe {
-        *page = std::ptr::null_mut();
-        with(file, |object| {
-            let bytes = usize::try_from(bytes).unwrap_or(0);
-            let main = object.handle.main();
-            if let Some(found) = main.and_then(|main| main.fetch(offset_of(offset), bytes)) {
-                *page = found.as_ptr().cast();
-            }
-            Ok(SQLITE_OK)
-        })
-    }
-}
-
-unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
-    // Without a page it is only said that the file is about to change: a hint to those who map all of it.
-    if !page.is_null()
-        // SAFETY: as for `fetch`.
-        && let Some(main) = unsafe { (*file.cast::<FileObject>()).handle.main() }
-    {
-        main.unfetch(offset as u64);
-    }
-    SQLITE_OK
 }
 
 static MAIN_METHODS: IoMethods = IoMethods {

@@ -8,6 +8,7 @@ pub mod codes;
 pub(crate) mod confined;
 pub(crate) mod file;
 pub(crate) mod filename;
+mod mapped;
 pub(crate) mod statement;
 pub(crate) mod table;
 pub(crate) mod vfs;

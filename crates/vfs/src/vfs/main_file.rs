@@ -335,13 +335,13 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
 /// Pages by address. SQLite asks for those so often that nothing may lie between.
 impl MainFile {
     /// The address of `bytes` at `offset`, where they are one page that the connection keeps; it stays until
-    /// [`MainFile::unfetch`]. Does not panic.
+    /// [`MainFile::unfetch`].
     #[inline]
     pub fn fetch_kept(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
         self.view.fetch_kept(&self.database, offset, bytes)
     }
 
-    /// The same where they are one that is in memory. Does not panic.
+    /// The same where they are one that is in memory.
     #[inline]
     pub fn fetch_in_memory(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
         self.view.fetch_in_memory(&self.database, offset, bytes)
@@ -355,7 +355,7 @@ impl MainFile {
         self.view.fetch(&self.database, offset, bytes)
     }
 
-    /// The page at `offset` that was fetched is not looked at any more. Does not panic.
+    /// The page at `offset` that was fetched is not looked at any more.
     #[inline]
     pub fn unfetch(&mut self, offset: u64) {
         self.view.unfetch(offset);

@@ -85,6 +85,8 @@ pub struct Pages {
     /// In how many requests one finds nothing, for tests; 0 for none.
     refuses_one_in: AtomicU64,
     requests: AtomicU64,
+    /// How many calls from now on one panics, for tests; 0 for none.
+    panics_in: AtomicU64,
 }
 
 impl Pages {
@@ -124,6 +126,7 @@ impl Pages {
             kept: AtomicU64::new(0),
             refuses_one_in: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            panics_in: AtomicU64::new(0),
         })
     }
 
@@ -147,6 +150,20 @@ impl Pages {
                 let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
                 request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff < 0x1_0000 / n
             }
+        }
+    }
+
+    /// The so-manyth call from now on that asks for an address, or gives one back, panics. Builds for release do not.
+    #[doc(hidden)]
+    pub fn panic_in(&self, calls: u64) {
+        self.panics_in.store(calls, Ordering::Relaxed);
+    }
+
+    /// Such a call.
+    #[inline]
+    pub fn count_towards_panic(&self) {
+        if cfg!(debug_assertions) && self.panics_in.load(Ordering::Relaxed) > 0 {
+            assert_ne!(self.panics_in.fetch_sub(1, Ordering::Relaxed), 1, "on purpose");
         }
     }
 

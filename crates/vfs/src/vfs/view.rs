@@ -121,7 +121,16 @@ impl View {
     /// Whether a request finds nothing, for tests.
     #[inline]
     fn refuses(&self) -> bool {
+        self.may_panic();
         cfg!(debug_assertions) && self.pages.as_ref().is_some_and(|pages| pages.refuses())
+    }
+
+    /// In tests.
+    #[inline]
+    fn may_panic(&self) {
+        if cfg!(debug_assertions) {
+            self.pages.iter().for_each(|pages| pages.count_towards_panic());
+        }
     }
 
     /// Reads a part of one page, if the pool can serve that.
@@ -286,6 +295,7 @@ impl View {
     /// SQLite does not look any more at a page that was fetched.
     #[inline]
     pub fn unfetch(&mut self, offset: u64) {
+        self.may_panic();
         let page = self.page_at(offset);
         self.mapped -= 1;
         if !self.kept.give_back(page) {
