@@ -260,7 +260,10 @@ fn answer_error(api: &Api, error: &Error) -> c_int {
 ///
 /// # Safety
 /// `file` is one of ours: SQLite calls these methods only through our tables.
-pub(super) unsafe fn with(file: *mut Sqlite3File, call: impl FnOnce(&mut FileObject) -> Result<c_int>) -> c_int {
+pub(super) unsafe fn with(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut FileObject) -> Result<c_int>,
+) -> c_int {
     // SAFETY: by contract; SQLite does not call two methods of one file at a time.
     let object = unsafe { &mut *file.cast::<FileObject>() };
     let api = object.api;
