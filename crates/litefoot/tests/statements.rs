@@ -802,3 +802,32 @@ fn a_connection_whose_main_database_is_replaced_lives_on() {
     db.close().unwrap();
     assert_eq!(after_cut("sla-replaced-2", &medium).len(), 1);
 }
+
+/// Such a statement needs no lock on SQLite alone, and what is done to log it must not take one: the change of the journal
+/// mode needs all others to have none.
+#[test]
+fn a_connection_that_has_read_nothing_stays_without_a_lock() {
+    for sql in ["COMMIT", "SAVEPOINT s", "BEGIN"] {
+        let (_medium, vfs, db) = prepared(&format!("unread-{sql}"));
+        let other = Connection::open_with_flags_and_vfs(
+            "/app.db",
+            litefoot::rusqlite::OpenFlags::default(),
+            vfs.name(),
+        )
+        .unwrap();
+        let _ = other.execute_batch(sql);
+        let mode: String = db.query_row("PRAGMA journal_mode=delete", [], |row| row.get(0)).unwrap();
+        assert_eq!(mode, "delete", "{sql}");
+    }
+}
+
+#[test]
+fn a_savepoint_that_comes_before_all_else_is_logged_with_what_follows() {
+    let (medium, vfs, db) = prepared("savepoint-first");
+    let other =
+        Connection::open_with_flags_and_vfs("/app.db", litefoot::rusqlite::OpenFlags::default(), vfs.name())
+            .unwrap();
+    other.execute_batch("SAVEPOINT s; INSERT INTO t VALUES(7, 1, 2); RELEASE s").unwrap();
+    assert_eq!(after_cut("savepoint-first-cut", &medium), ["7|1|2"]);
+    drop((vfs, db));
+}

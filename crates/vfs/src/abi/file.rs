@@ -173,7 +173,7 @@ impl FileObject {
         if !database.holds_back() || !database.options().logs_statements() {
             return Ok(());
         }
-        let capture = Arc::new(Capture::new(api, handle, database.clone(), session.id));
+        let capture = Arc::new(Capture::new(api, handle, database.clone(), session.id, session.seat.clone()));
         session.set_capture(capture.clone());
         // SAFETY: as above; the connection is new, and its hook nobody's.
         unsafe {

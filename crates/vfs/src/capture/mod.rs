@@ -40,6 +40,7 @@ use crate::abi::api::Api;
 use crate::abi::confined::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
 use crate::abi::statement::{Db, Running, Statement, TransactionState};
 use crate::vfs::database::Database;
+use crate::vfs::lock::Seat;
 use crate::vfs::writers::WriterId;
 use cause::Cause;
 use litefoot_engine::sync::{Mutex, MutexGuard};
@@ -119,6 +120,8 @@ pub(crate) struct Capture {
     db: Db,
     database: Arc<Database>,
     writer: WriterId,
+    /// How far the connection has locked the database.
+    seat: Arc<Seat>,
     state: Mutex<State>,
     /// Whether a callback is at work.
     busy: AtomicBool,
@@ -271,11 +274,18 @@ impl Capture {
     }
 
     /// Watches a connection whose main database is `database`.
-    pub fn new(api: &'static Api, db: Db, database: Arc<Database>, writer: WriterId) -> Capture {
+    pub fn new(
+        api: &'static Api,
+        db: Db,
+        database: Arc<Database>,
+        writer: WriterId,
+        seat: Arc<Seat>,
+    ) -> Capture {
         Capture {
             api,
             db,
             writer,
+            seat,
             state: Mutex::default(),
             busy: AtomicBool::new(false),
             shows_nothing: AtomicBool::new(false),
@@ -609,7 +619,8 @@ impl Capture {
             state.open.push(statement.id());
             return;
         };
-        if !state.told && self.is_authorized_by_us() {
+        // For a statement of ours a connection that has read nothing would have to lock the database.
+        if !state.told && self.seat.reads() && self.is_authorized_by_us() {
             state.told = true;
             self.take_over_checkpoints();
         }
@@ -768,7 +779,8 @@ impl Capture {
             return Err(Cause::Bindings);
         }
         // Should the application have an authorizer, that is asked for this, once.
-        let mut helper = self.prepare_helper(parameters)?;
+        let mut helper =
+            (parameters > 0 || self.seat.reads()).then(|| self.prepare_helper(parameters)).transpose()?;
         let examined = self.judge(state, sql)?;
         let program = examined.program.as_ref().map_err(|cause| *cause)?;
         for root in &program.makes_rows_in {
@@ -781,9 +793,9 @@ impl Capture {
         state.numbers_by_rows |= program.numbers_by_rows;
         state.captured_before = (state.captured.statements.len(), state.captured.values.len());
         state.captured.begin_statement(examined.text.clone(), parameters);
-        if parameters > 0 {
+        if let Some(helper) = helper.as_mut().filter(|_| parameters > 0) {
             let State { captured, has_large, .. } = state;
-            let read = statement.read_bindings(&mut helper, |row| {
+            let read = statement.read_bindings(helper, |row| {
                 for column in 0..row.columns() {
                     let value = row.value(column);
                     *has_large |= is_large(value);
