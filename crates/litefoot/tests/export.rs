@@ -68,7 +68,7 @@ fn an_export_gives_every_value_back_to_the_bit() {
     }
     // A minus before a negative value, a keyword before a value, and a setting that is told.
     let moved =
-        db.execute("UPDATE t SET id=id-?1 WHERE id<10 AND v IS NOT?2", params_from_iter([-100_000, 3]));
+        db.execute("UPDATE t SET v=id-?1 WHERE id<10 AND v IS NOT?2", params_from_iter([-100_000, 3]));
     assert_eq!(moved.unwrap(), 9);
     db.execute_batch("PRAGMA foreign_keys=ON").unwrap();
     db.execute("INSERT INTO child VALUES($a)", [2]).unwrap();

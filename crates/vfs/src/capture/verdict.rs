@@ -10,6 +10,7 @@ use super::plain::mentions_large;
 use crate::abi::codes::SQLITE_ROW;
 use crate::abi::confined::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
 use crate::abi::statement::Statement;
+use std::collections::BTreeSet;
 
 /// Instructions that depend on nothing but the database and the values, in the versions since 3.40.
 const SAFE: &[&str] = &[
@@ -281,13 +282,39 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause
     // SQLite makes an integer of each value that is to number a row. Only where it copies whole tables it does not.
     let numbers_rows = loops || has(&["MustBeInt"]);
     let copies_rows = loops && has(&["RowCell", "RowData"]);
+    let keys = keys_of_rows(&instructions);
     let mut numbers = instructions.iter().filter(|instruction| instruction.name == "MustBeInt");
-    let numbers_by_rows =
-        copies_rows || numbers.any(|number| is_from_rows(number.operands[0], &instructions));
+    let numbers_by_rows = copies_rows
+        || numbers.any(|number| {
+            keys.contains(&number.operands[0]) && is_from_rows(number.operands[0], &instructions)
+        });
     let constants = ["Int64", "Real", "String", "String8"];
     let mut constants = instructions.iter().filter(|constant| constants.contains(&constant.name.as_str()));
     let has_large = constants.any(|constant| mentions_large(constant.extra.as_bytes()));
     Some(Ok(Program { loops, makes_rows_in, numbers_rows, numbers_by_rows, has_large }))
+}
+
+/// The registers whose values number the rows that are written: those of `Insert`, and what is copied there. A foreign key
+/// makes integers of others, to look them up.
+fn keys_of_rows(instructions: &[Instruction]) -> BTreeSet<i64> {
+    let inserts = instructions.iter().filter(|instruction| instruction.name == "Insert");
+    let mut keys: BTreeSet<i64> = inserts.map(|insert| insert.operands[2]).collect();
+    loop {
+        let before = keys.len();
+        for Instruction { name, operands: [from, to, more], .. } in instructions {
+            let last = match name.as_str() {
+                "SCopy" | "IntCopy" => 0,
+                "Copy" | "Move" => *more,
+                _ => continue,
+            };
+            keys.extend(
+                (0..=last).filter(|at| keys.contains(&(to + at))).map(|at| from + at).collect::<Vec<_>>(),
+            );
+        }
+        if keys.len() == before {
+            return keys;
+        }
+    }
 }
 
 /// Whether a register gets a value that is not one of the statement's own. Those of triggers have the same numbers, so that
