@@ -14,8 +14,10 @@ const TESTS: [(&str, &[&str]); 2] = [
     (
         "litefoot-engine",
         &[
+            "device::resolve::",
             "device::sim::",
             "log::redo::tests::a_commit_into",
+            "pool::shown::",
             "pool::table::tests::a_word",
             "pool::table::tests::chunks",
             "store::metadata::",
