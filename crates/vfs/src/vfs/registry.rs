@@ -93,7 +93,7 @@ impl Registry {
             .any(|databases| databases.get(&id).is_some_and(|database| database.strong_count() > 0))
     }
 
-    /// What tells it from others: threads remember by it what [`beside::lacks`] answers.
+    /// What tells it from others: threads remember by it what `beside::lacks` answers.
     pub fn id(&self) -> u64 {
         self.id
     }
