@@ -471,6 +471,40 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// Which file a path names, and its length, without its times: a file system that keeps exact ones (Linux 6.13) notes that
+/// somebody has asked for them, and then writes the next change of the file to its journal. A commit that asked for those of
+/// its log took 1.4 times as long.
+#[cfg(target_os = "linux")]
+fn glance(path: &Path) -> io::Result<(FileId, u64)> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: zeros are a value of this structure of numbers.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let mask = libc::STATX_INO | libc::STATX_SIZE;
+    // SAFETY: the path ends with NUL, and the structure is as the call expects it.
+    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), 0, mask, &raw mut found) } == 0 {
+        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+        return Ok((FileId { device, inode: found.stx_ino }, found.stx_size));
+    }
+    let error = io::Error::last_os_error();
+    // Sandboxes know the older call only.
+    if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
+        glance_with_times(path)
+    } else {
+        Err(error)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn glance(path: &Path) -> io::Result<(FileId, u64)> {
+    glance_with_times(path)
+}
+
+fn glance_with_times(path: &Path) -> io::Result<(FileId, u64)> {
+    let metadata = fs::metadata(path)?;
+    Ok((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len()))
+}
+
 fn info_of(path: &Path, metadata: &fs::Metadata) -> PathInfo {
     PathInfo {
         id: FileId { device: metadata.dev(), inode: metadata.ino() },
@@ -548,10 +582,8 @@ impl Medium for OsMedium {
     }
 
     fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
-        match fs::metadata(path) {
-            Ok(metadata) => {
-                Ok(Some((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len())))
-            }
+        match glance(path) {
+            Ok(found) => Ok(Some(found)),
             Err(error) => {
                 let error = DeviceError::new(Operation::Info, path, error);
                 if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
