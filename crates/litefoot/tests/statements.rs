@@ -72,7 +72,7 @@ fn values_are_logged_and_replayed_bit_for_bit() {
     )
     .unwrap();
     db.execute_batch("ROLLBACK TO a; RELEASE a; DELETE FROM t WHERE id > 38; COMMIT").unwrap();
-    assert_eq!((stat(&db, "commits_statements"), stat(&db, "fallback.not_seen")), (41, 0));
+    assert_eq!((stat(&db, "commits_statements"), stat(&db, "fallback.untracked")), (41, 0));
     let sql = "SELECT value FROM litefoot_stats WHERE name = 'commits_statements'";
     assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0)), Ok(41));
     assert_eq!(after_cut("sla-values-2", &medium), rows(&db));
@@ -180,7 +180,7 @@ fn a_blob_handle_and_an_open_cursor_are_noticed() {
     db.execute_batch("BEGIN; INSERT INTO t(v) VALUES(3)").unwrap();
     write_blob(&db, b"hello");
     db.execute_batch("COMMIT").unwrap();
-    assert_eq!(stat(&db, "fallback.not_seen"), 1);
+    assert_eq!(stat(&db, "fallback.untracked"), 1);
     {
         let mut cursor = db.prepare("SELECT id FROM t").unwrap();
         let mut cursor = cursor.query([]).unwrap();
@@ -228,7 +228,7 @@ fn an_application_that_takes_the_trace_hook_closes_its_connection() {
     unsafe { ffi::sqlite3_trace_v2(db.handle(), 0, None, std::ptr::null_mut()) };
     db.execute_batch("COMMIT").unwrap();
     db.execute("INSERT INTO t(v) VALUES(?1)", [2]).unwrap();
-    assert_eq!(stat(&db, "fallback.not_seen"), 2);
+    assert_eq!(stat(&db, "fallback.untracked"), 2);
     assert_eq!(after_cut("sla-hook-2", &medium), rows(&db));
     db.close().unwrap();
     assert!(vfs.open_databases().is_empty());
@@ -420,7 +420,7 @@ fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
     drop(open);
     db.execute_batch("COMMIT").unwrap();
     assert_eq!(after_cut("sla-before-2", &medium), rows(&db));
-    assert_eq!(stat(&db, "fallback.not_seen"), 1);
+    assert_eq!(stat(&db, "fallback.untracked"), 1);
 }
 
 /// Other connections change the journal mode; whoever has rested notices, and every commit survives a power cut.

@@ -1,6 +1,6 @@
 //! Doors to the private parsers, for `fuzz/` only. Each answers what came of the bytes, in one number.
 
-use crate::capture::record::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
+use crate::capture::encoding::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
 use crate::readahead::node::{Node, among};
 use crate::stats::{PAGE_BYTES, Reading, image};
 

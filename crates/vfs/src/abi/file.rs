@@ -11,8 +11,8 @@ use super::statement::Db;
 use super::watched::Watched;
 use super::{IoMethods, Sqlite3, Sqlite3File};
 use crate::capture::Capture;
-use crate::capture::cause::Cause;
 use crate::error::{Error, Result, remember};
+use crate::stats::FallbackCause;
 use crate::vfs::Vfs;
 use crate::vfs::database::Database;
 use crate::vfs::handle::{AnyHandle, Control, Handled, MMAP_SIZE_OF_OURS, PragmaCall};
@@ -159,7 +159,7 @@ impl FileObject {
         if !is_first {
             // Whose statements made a transaction cannot be told any more.
             if let Some(capture) = session.capture() {
-                capture.bar(Cause::Interleaved);
+                capture.bar(FallbackCause::Interleaved);
             }
             return Ok(());
         }

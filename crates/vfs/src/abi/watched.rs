@@ -12,7 +12,7 @@
 use super::codes::{SQLITE_OK, SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
 use super::confined::text;
 use super::statement::Running;
-use crate::capture::{Capture, Hears};
+use crate::capture::{Capture, Subscription};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -45,7 +45,7 @@ impl Watched {
         let context = NonNull::from(Box::leak(context));
         // SAFETY: by contract.
         unsafe {
-            listen(&capture, context.as_ptr(), Hears::All);
+            listen(&capture, context.as_ptr(), Subscription::All);
             if let Some(set_authorizer) = capture.api().set_authorizer {
                 set_authorizer(capture.db().raw(), Some(authorized), context.as_ptr().cast());
             }
@@ -72,11 +72,11 @@ impl Drop for Watched {
 ///
 /// # Safety
 /// The connection is alive, and its hook is ours or nobody's.
-unsafe fn listen(capture: &Capture, context: *mut Context, hears: Hears) {
+unsafe fn listen(capture: &Capture, context: *mut Context, hears: Subscription) {
     let events = SQLITE_TRACE_CLOSE
         | match hears {
-            Hears::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
-            Hears::Starts => SQLITE_TRACE_STMT,
+            Subscription::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
+            Subscription::Starts => SQLITE_TRACE_STMT,
         };
     // SAFETY: by contract; the callback takes the context for what it is.
     unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };

@@ -8,51 +8,49 @@
 //! | file | holds |
 //! |---|---|
 //! | `mod` | one connection's open transaction |
-//! | `verdict` | whether a statement can be replayed |
-//! | `record` | the bytes of a captured transaction |
-//! | `cause` | why a transaction is written as pages |
-//! | `plain` | the connection on which statements are examined, and replayed |
-//! | `rest` | what SQLite is asked to tell of |
+//! | `replayable` | whether a statement can be replayed |
+//! | `encoding` | the bytes of a captured transaction |
+//! | `reference` | the connection on which statements are examined, and replayed |
+//! | `trace_filter` | what SQLite is asked to tell of |
 //!
 //! # What it promises
 //! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in
 //!    it: between them the connection has not asked its cache for a single page, and no other statement was
 //!    open.
-//! 2. What cannot be vouched for is a [`Cause`], never a guess. Each is counted by name.
+//! 2. What cannot be vouched for is a [`FallbackCause`], never a guess. Each is counted by name.
 //!
 //! # Invariants
 //! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
 //!    the connection (reading bindings) calls them again; those calls return at once.
 //! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
-//!    none is left open, so has every other (`rest`).
+//!    none is left open, so has every other (`trace_filter`).
 //! 3. No statement of ours outlives a callback: an application can close its connection at any moment that
 //!    it could without us. None looks at a database: no lock is taken, and no busy handler called.
 //! 4. Nothing of ours is compiled where the authorizer of the connection is the application's. Ours has been there since
 //!    the connection was opened; where it is not called any more, another is in its place, and nothing is captured again.
 
-pub(crate) mod cause;
-pub(crate) mod plain;
-pub(crate) mod record;
-mod rest;
-mod verdict;
+pub(crate) mod encoding;
+pub(crate) mod reference;
+mod replayable;
+mod trace_filter;
 
 use crate::abi::api::Api;
 use crate::abi::confined::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
 use crate::abi::statement::{Db, Running, Statement, TransactionState};
+use crate::stats::FallbackCause;
 use crate::vfs::database::Database;
 use crate::vfs::lock::Seat;
 use crate::vfs::writers::WriterId;
-use cause::Cause;
+use encoding::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
 use litefoot_engine::sync::{Mutex, MutexGuard};
-use plain::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
-use record::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
-pub(crate) use rest::Hears;
-use rest::Rest;
+use reference::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
+use replayable::Program;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use verdict::Program;
+use trace_filter::Rest;
+pub(crate) use trace_filter::Subscription;
 
 /// Verdicts that are kept.
 const VERDICTS: usize = 512;
@@ -133,7 +131,7 @@ pub(crate) struct Capture {
     /// Whether a lock or a failure was met below.
     disturbed: AtomicBool,
     /// Why the connection must not be captured any more.
-    barred: OnceLock<Cause>,
+    barred: OnceLock<FallbackCause>,
     /// Whether the authorizer of ours was called since that was asked last.
     authorized: AtomicBool,
     /// Whether triggers fire triggers, where the application has said so.
@@ -160,7 +158,7 @@ struct State {
     /// Whether the write lock was held when it started.
     writing: bool,
     captured: Captured,
-    cause: Option<Cause>,
+    cause: Option<FallbackCause>,
     /// Changes and rowid when the transaction began.
     changes_before: i32,
     rowid_before: i64,
@@ -234,7 +232,7 @@ struct Verdicts {
 /// A text, and what it does, or why that cannot be repeated.
 struct Examined {
     text: Arc<Text>,
-    program: Result<Program, Cause>,
+    program: Result<Program, FallbackCause>,
     has_large: bool,
 }
 
@@ -324,7 +322,7 @@ impl Capture {
     }
 
     /// The connection is such that no replay knows of it.
-    pub fn bar(&self, cause: Cause) {
+    pub fn bar(&self, cause: FallbackCause) {
         let _ = self.barred.set(cause);
     }
 
@@ -334,7 +332,7 @@ impl Capture {
         self.authorized.store(true, Ordering::Relaxed);
         match (action, value) {
             // What has a name there is found first.
-            (SQLITE_CREATE_TEMP_INDEX..=SQLITE_CREATE_TEMP_VIEW, _) => self.bar(Cause::OtherDatabase),
+            (SQLITE_CREATE_TEMP_INDEX..=SQLITE_CREATE_TEMP_VIEW, _) => self.bar(FallbackCause::OtherDatabase),
             (SQLITE_PRAGMA, Some(value)) if !self.is_busy() => self.note_pragma(name, value),
             _ => {}
         }
@@ -350,12 +348,12 @@ impl Capture {
             } else if is(&["0", "off", "no", "false"], value) {
                 0
             } else {
-                return self.bar(Cause::Settings);
+                return self.bar(FallbackCause::Settings);
             };
             self.recursive_triggers.store(says, Ordering::Relaxed);
         }
         if !is(&HARMLESS, name) && !name.starts_with(b"litefoot_") {
-            self.bar(Cause::Settings);
+            self.bar(FallbackCause::Settings);
         }
     }
 
@@ -462,7 +460,7 @@ impl Capture {
     }
 
     /// A statement starts. Answers what SQLite should tell of from now on, where that changes.
-    pub fn started(&self, statement: Running, sql: &[u8]) -> Option<Hears> {
+    pub fn started(&self, statement: Running, sql: &[u8]) -> Option<Subscription> {
         if !self.enter() {
             return None;
         }
@@ -499,37 +497,37 @@ impl Capture {
     }
 
     /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
-    pub fn take(&self, number: u64) -> Result<Captured, Cause> {
-        let Some(mut state) = self.state.try_lock() else { return Err(Cause::NotSeen) };
+    pub fn take(&self, number: u64) -> Result<Captured, FallbackCause> {
+        let Some(mut state) = self.state.try_lock() else { return Err(FallbackCause::Untracked) };
         self.note_quick(&mut state);
         let taken = self.take_from(&mut state, number);
         self.note_ready(&mut state);
         taken
     }
 
-    fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, Cause> {
+    fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, FallbackCause> {
         // The hook was taken by the application.
         if state.open.is_empty() && !self.rest.is_logless() {
-            state.cause = Some(Cause::NotSeen);
+            state.cause = Some(FallbackCause::Untracked);
         }
         if state.open.len() > 1 {
-            state.cause.get_or_insert(Cause::Interleaved);
+            state.cause.get_or_insert(FallbackCause::Interleaved);
         }
         // No query commits: what does was not told, as when the application has taken the hook.
         if state.kind == Kind::Read {
-            state.cause.get_or_insert(Cause::NotSeen);
+            state.cause.get_or_insert(FallbackCause::Untracked);
         }
         if self.disturbed.load(Ordering::Relaxed) {
-            state.cause.get_or_insert(Cause::Disturbed);
+            state.cause.get_or_insert(FallbackCause::Disturbed);
         }
         if state.captured.statements.is_empty() {
-            state.cause.get_or_insert(Cause::NotSeen);
+            state.cause.get_or_insert(FallbackCause::Untracked);
         }
         if let Some(cause) = self.barred.get() {
             state.cause.get_or_insert(*cause);
         }
         if state.cause.is_none() && self.database.wal().is_none_or(|wal| wal.schema() != state.schema) {
-            state.cause = Some(Cause::Schema);
+            state.cause = Some(FallbackCause::Schema);
         }
         // Nobody else can write until this has committed.
         if state.cause.is_none()
@@ -538,7 +536,7 @@ impl Capture {
                 || state.has_large && state.numbers_rows
                 || self.database.has_large_rowid(&state.makes_rows_in))
         {
-            state.cause = Some(Cause::RowOrder);
+            state.cause = Some(FallbackCause::RowOrder);
         }
         if let Some(cause) = state.cause {
             if self.rest.has_cost() {
@@ -610,12 +608,12 @@ impl Capture {
         }
         if self.rest.is_unsure() && sql.starts_with(b"--") {
             // Perhaps one of a statement whose end is not told.
-            state.cause.get_or_insert(Cause::NotSeen);
+            state.cause.get_or_insert(FallbackCause::Untracked);
             return;
         }
         let Some(wal) = self.database.wal() else {
             self.begin(state);
-            state.cause = Some(Cause::Opening);
+            state.cause = Some(FallbackCause::Opening);
             state.open.push(statement.id());
             return;
         };
@@ -630,13 +628,13 @@ impl Capture {
         if fresh {
             self.begin_fresh(state);
         } else if !autocommit && outermost && state.cause.is_none() && self.was_touched(state) {
-            state.cause = Some(Cause::NotSeen);
+            state.cause = Some(FallbackCause::Untracked);
         }
         if !outermost {
-            state.cause.get_or_insert(Cause::Interleaved);
+            state.cause.get_or_insert(FallbackCause::Interleaved);
         }
         if !autocommit && state.idle.take() == Some(statement.id()) {
-            state.cause.get_or_insert(Cause::NotSeen);
+            state.cause.get_or_insert(FallbackCause::Untracked);
         }
         if !state.open.contains(&statement.id()) {
             state.open.push(statement.id());
@@ -644,7 +642,7 @@ impl Capture {
         // SQLite skips the mark of a byte order.
         let Some(sql) = std::str::from_utf8(sql).ok().filter(|sql| !sql.contains('\u{feff}')) else {
             state.kind = Kind::Write;
-            state.cause.get_or_insert(Cause::Encoding);
+            state.cause.get_or_insert(FallbackCause::Encoding);
             return;
         };
         let read_only = statement.is_read_only();
@@ -665,7 +663,7 @@ impl Capture {
             self.settle();
         }
         if is_pragma(sql) && !autocommit {
-            state.cause.get_or_insert(Cause::Pragma);
+            state.cause.get_or_insert(FallbackCause::Pragma);
         }
         if !read_only && outermost {
             // Where a read has fixed what the transaction sees, waiting would only make it stale.
@@ -728,7 +726,7 @@ impl Capture {
     fn begin_fresh(&self, state: &mut State) {
         self.begin(state);
         if self.db.transaction() == TransactionState::Writing {
-            state.cause = Some(Cause::NotSeen);
+            state.cause = Some(FallbackCause::Untracked);
         }
     }
 
@@ -773,10 +771,10 @@ impl Capture {
         state.cause = added.err().or_else(|| self.barred.get().copied());
     }
 
-    fn try_add(&self, state: &mut State, statement: Running, sql: &str) -> Result<(), Cause> {
+    fn try_add(&self, state: &mut State, statement: Running, sql: &str) -> Result<(), FallbackCause> {
         let parameters = statement.parameters();
         if parameters > 0 && !self.db.can_lend_bindings() {
-            return Err(Cause::Bindings);
+            return Err(FallbackCause::Bindings);
         }
         // Should the application have an authorizer, that is asked for this, once.
         let mut helper =
@@ -803,28 +801,28 @@ impl Capture {
                 }
             });
             if !read {
-                return Err(Cause::Unavailable);
+                return Err(FallbackCause::Unavailable);
             }
         }
         if state.captured.values.len() > most_bytes(state.oversized) {
             state.oversized += 1;
-            return Err(Cause::Size);
+            return Err(FallbackCause::Size);
         }
         Ok(())
     }
 
     /// A statement on the application's connection that selects so many parameters, if that is ours to make.
-    fn prepare_helper(&self, parameters: usize) -> Result<Statement, Cause> {
+    fn prepare_helper(&self, parameters: usize) -> Result<Statement, FallbackCause> {
         if let Some(cause) = self.barred.get() {
             return Err(*cause);
         }
         self.authorized.store(false, Ordering::Relaxed);
         let helper = self.db.prepare_parameters(parameters.max(1));
         if !self.authorized.load(Ordering::Relaxed) {
-            self.bar(Cause::Settings);
-            return Err(Cause::Settings);
+            self.bar(FallbackCause::Settings);
+            return Err(FallbackCause::Settings);
         }
-        helper.map_err(|_| Cause::Unavailable)
+        helper.map_err(|_| FallbackCause::Unavailable)
     }
 
     /// Whether the connection has no authorizer but ours. If it has, that was asked, and never will be again.
@@ -833,17 +831,17 @@ impl Capture {
     }
 
     /// What a text does.
-    fn judge(&self, state: &mut State, sql: &str) -> Result<Arc<Examined>, Cause> {
+    fn judge(&self, state: &mut State, sql: &str) -> Result<Arc<Examined>, FallbackCause> {
         // Looked at each time: SQLite tells nobody that they have changed.
-        let settings = self.database.with_plain(|plain| {
+        let settings = self.database.with_reference(|reference| {
             let triggers = match self.recursive_triggers.load(Ordering::Relaxed) {
-                UNSAID => plain.recursive_triggers(),
+                UNSAID => reference.recursive_triggers(),
                 says => says == 1,
             };
             let settings = Settings { foreign_keys: has_foreign_keys(self.db), recursive_triggers: triggers };
-            plain.is_like(Surroundings::of(self.db)).then_some(settings)
+            reference.is_like(Surroundings::of(self.db)).then_some(settings)
         });
-        let settings = settings.ok_or(Cause::Unavailable)?.ok_or(Cause::Settings)?;
+        let settings = settings.ok_or(FallbackCause::Unavailable)?.ok_or(FallbackCause::Settings)?;
         if state.settings != Some(settings) {
             state.verdicts.clear();
             state.settings = Some(settings);
@@ -859,13 +857,13 @@ impl Capture {
         let program = if state.kind == Kind::Savepoint {
             Ok(Program::default())
         } else {
-            let examined = self.database.with_plain(|plain| plain.examine(sql, settings));
-            examined.flatten().unwrap_or(Err(Cause::Settings))
+            let examined = self.database.with_reference(|reference| reference.examine(sql, settings));
+            examined.flatten().unwrap_or(Err(FallbackCause::Settings))
         };
         let text = Arc::new(Text { sql: sql.to_owned(), settings });
         let has_large = mentions_large(sql.as_bytes());
         let examined = Arc::new(Examined { text, program, has_large });
-        if matches!(examined.program, Err(Cause::Settings)) {
+        if matches!(examined.program, Err(FallbackCause::Settings)) {
             // A schema that our connection has not loaded yet passes; anything else stays.
             state.differences += 1;
             if state.differences < DIFFERENCES {

@@ -4,6 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `mod` | the figures themselves |
+//! | `fallback` | the causes for which a commit writes pages |
 //! | `page` | the memory they lie in, which other processes can read |
 //! | `published` | reading that of another process |
 //! | `meter` | counting what is written to the files beside the database |
@@ -11,15 +12,16 @@
 //! Counters only grow, wrap never in practice, and are relaxed: each is exact, but two of them read
 //! together may belong to slightly different moments. Gauges are what they were when something last changed them.
 
+mod fallback;
 mod meter;
 mod page;
 mod published;
 
+pub(crate) use fallback::FallbackCause;
 pub(crate) use meter::{Meter, MeteredFile};
 pub(crate) use page::{PAGE_BYTES, Page, State as PageState, image};
 pub use published::{Published, Reading};
 
-use crate::capture::cause::Cause;
 use litefoot_engine::device::FileKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +45,7 @@ macro_rules! figures {
             /// What was written, by kind of file.
             files: [Written; FileKind::ALL.len()],
             /// Why commits wrote pages although statements are allowed.
-            fallbacks: [AtomicU64; Cause::ALL.len()],
+            fallbacks: [AtomicU64; FallbackCause::ALL.len()],
         }
 
         /// Name, kind and meaning of those that have a field of their own, in its order.
@@ -152,7 +154,7 @@ const FALLBACK: &str = "Commits that wrote pages although statements are allowed
 
 /// How many figures there are.
 const COUNT: usize = size_of::<Stats>() / size_of::<AtomicU64>();
-const _: () = assert!(COUNT == OWN.len() + FileKind::ALL.len() * WRITTEN.len() + Cause::ALL.len());
+const _: () = assert!(COUNT == OWN.len() + FileKind::ALL.len() * WRITTEN.len() + FallbackCause::ALL.len());
 
 /// Name, kind and meaning of each figure, in the order of their values.
 pub fn figures() -> impl Iterator<Item = (String, Kind, &'static str)> {
@@ -160,7 +162,8 @@ pub fn figures() -> impl Iterator<Item = (String, Kind, &'static str)> {
     let written = FileKind::ALL.iter().flat_map(|file| {
         WRITTEN.iter().map(|(name, help)| (format!("{}_{name}", file.name()), Kind::Counter, *help))
     });
-    let fallbacks = Cause::ALL.iter().map(|(_, name)| (format!("fallback.{name}"), Kind::Counter, FALLBACK));
+    let fallbacks =
+        FallbackCause::ALL.iter().map(|(_, name)| (format!("fallback.{name}"), Kind::Counter, FALLBACK));
     own.chain(written).chain(fallbacks)
 }
 
@@ -176,7 +179,7 @@ impl Stats {
     }
 
     /// Counts a commit that was written as pages.
-    pub fn add_fallback(&self, cause: Cause) {
+    pub fn add_fallback(&self, cause: FallbackCause) {
         Stats::add(&self.fallbacks[cause as usize], 1);
     }
 
@@ -228,14 +231,14 @@ mod tests {
         Stats::set(&stats.held_memory_bytes, 2);
         Stats::add(&stats.files[0].writes, 3);
         Stats::add(&stats.files[FileKind::Tier as usize].syncs, 4);
-        stats.add_fallback(Cause::NotSeen);
-        stats.add_fallback(Cause::Unavailable);
+        stats.add_fallback(FallbackCause::Untracked);
+        stats.add_fallback(FallbackCause::Unavailable);
         let expected = [
             ("commits_statements", 1),
             ("held_memory_bytes", 2),
             ("database_writes", 3),
             ("tier_syncs", 4),
-            ("fallback.not_seen", 1),
+            ("fallback.untracked", 1),
             ("fallback.unavailable", 1),
         ];
         assert_eq!(rows(&stats), expected.map(|(name, value)| (name.to_owned(), value)));

@@ -11,9 +11,9 @@
 
 use crate::abi::codes::*;
 use crate::abi::statement::{Db, Statement, Value};
+use crate::capture::encoding::{self, Checks, Logged, Settings, Text};
 use crate::capture::is_savepoint;
-use crate::capture::plain::Plain;
-use crate::capture::record::{self, Checks, Logged, Settings, Text};
+use crate::capture::reference::ReferenceConnection;
 use litefoot_engine::log::statement::Record;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -33,14 +33,14 @@ pub fn set_progress(progress: Progress) {
 /// Statements that are kept prepared.
 const MOST_PREPARED: usize = 256;
 /// Instructions of all statements of a log together: more than run in the time for which transactions are captured
-/// ([`crate::capture::record::MOST_TIME`]), and no more than seconds.
+/// ([`crate::capture::encoding::MOST_TIME`]), and no more than seconds.
 const MOST_INSTRUCTIONS: i64 = 200_000_000;
 
 type Outcome<T> = Result<T, String>;
 
 /// Transactions among the records.
 pub(crate) fn transactions(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.kind == record::TRANSACTION).count()
+    records.iter().filter(|record| record.kind == encoding::TRANSACTION).count()
 }
 
 pub(super) fn execute(db: Db, sql: &str) -> Outcome<()> {
@@ -48,19 +48,23 @@ pub(super) fn execute(db: Db, sql: &str) -> Outcome<()> {
 }
 
 /// Runs all transactions again, in order.
-pub(super) fn replay_records(plain: &mut Plain, records: &[Record], path: &Path) -> Outcome<()> {
+pub(super) fn replay_records(
+    reference: &mut ReferenceConnection,
+    records: &[Record],
+    path: &Path,
+) -> Outcome<()> {
     let all = transactions(records);
-    plain.own().set_budget(MOST_INSTRUCTIONS);
+    reference.own().set_budget(MOST_INSTRUCTIONS);
     let mut replay =
-        Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), plain };
+        Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), reference };
     let mut done = 0;
     for record in records {
         match record.kind {
-            record::TEXT => {
+            encoding::TEXT => {
                 let (id, text) = Text::decode(&record.payload).ok_or("a text is damaged")?;
                 replay.texts.insert(id, text);
             }
-            record::TRANSACTION => {
+            encoding::TRANSACTION => {
                 let logged = Logged::decode(&record.payload).ok_or("a transaction is damaged")?;
                 replay.run(&logged).map_err(|what| format!("transaction {} of {all}: {what}", done + 1))?;
                 done += 1;
@@ -80,51 +84,51 @@ struct Replay<'a> {
     texts: HashMap<u64, Text>,
     /// Rows changed by the transactions replayed, by number.
     changes: HashMap<u64, i32>,
-    plain: &'a mut Plain,
+    reference: &'a mut ReferenceConnection,
 }
 
 impl Replay<'_> {
     fn run(&mut self, logged: &Logged<'_>) -> Outcome<()> {
-        let db = self.plain.own().db();
+        let db = self.reference.own().db();
         let first = logged.statements.first().and_then(|(id, _)| self.texts.get(id));
         self.set(first.map(|text| text.settings).ok_or("its text is missing")?)?;
         let before = db.total_changes();
-        self.plain.own().freely(|db| execute(db, "BEGIN IMMEDIATE"))?;
+        self.reference.own().freely(|db| execute(db, "BEGIN IMMEDIATE"))?;
         for (id, values) in &logged.statements {
             self.run_statement(*id, values)?;
         }
         let changes = db.total_changes().wrapping_sub(before);
         self.check(&logged.checks, changes)?;
         self.changes.insert(logged.number, changes);
-        self.plain.own().freely(|db| execute(db, "COMMIT"))
+        self.reference.own().freely(|db| execute(db, "COMMIT"))
     }
 
     fn set(&mut self, settings: Settings) -> Outcome<()> {
-        if !self.plain.has(settings) {
+        if !self.reference.has(settings) {
             self.prepared.clear();
         }
-        self.plain.apply(settings).ok_or_else(|| self.plain.own().db().message())
+        self.reference.apply(settings).ok_or_else(|| self.reference.own().db().message())
     }
 
     /// Prepares a text that capturing would have vouched for.
-    fn prepare(plain: &mut Plain, text: &Text) -> Outcome<Statement> {
+    fn prepare(reference: &mut ReferenceConnection, text: &Text) -> Outcome<Statement> {
         let sql = &text.sql;
         if sql.contains('\u{feff}') {
             return Err(format!("{sql}: it is none that would have been logged"));
         }
-        if !plain.has(text.settings) {
+        if !reference.has(text.settings) {
             return Err(format!("{sql}: it is of another setting than its transaction"));
         }
         if !is_savepoint(sql) {
-            match plain.examine(sql, text.settings) {
+            match reference.examine(sql, text.settings) {
                 Some(Ok(_)) => {}
                 Some(Err(cause)) => {
                     return Err(format!("{sql}: it is none that would have been logged ({cause:?})"));
                 }
-                None => return Err(format!("{sql}: {}", plain.own().db().message())),
+                None => return Err(format!("{sql}: {}", reference.own().db().message())),
             }
         }
-        let db = plain.own().db();
+        let db = reference.own().db();
         db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))
     }
 
@@ -137,7 +141,7 @@ impl Replay<'_> {
         }
         let statement = match self.prepared.entry(id) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Replay::prepare(self.plain, text)?),
+            Entry::Vacant(entry) => entry.insert(Replay::prepare(self.reference, text)?),
         };
         if statement.parameters() != values.len() {
             return Err(format!("{}: it takes {} values", text.sql, statement.parameters()));
@@ -152,7 +156,7 @@ impl Replay<'_> {
                 code => break code,
             }
         };
-        let db = self.plain.own().db();
+        let db = self.reference.own().db();
         let outcome = match code {
             SQLITE_DONE | SQLITE_CONSTRAINT => Ok(()),
             // A savepoint that is not there was not there for the application either, and nothing was changed.
@@ -167,7 +171,7 @@ impl Replay<'_> {
         if checks.changes.is_some_and(|expected| expected != changes) {
             return Err(format!("it changed {changes} rows and not {}", checks.changes.unwrap_or_default()));
         }
-        let rowid = self.plain.own().db().last_insert_rowid();
+        let rowid = self.reference.own().db().last_insert_rowid();
         if checks.rowid.is_some_and(|expected| expected != rowid) {
             return Err(format!("it inserted row {rowid} and not {}", checks.rowid.unwrap_or_default()));
         }

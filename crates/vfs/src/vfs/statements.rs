@@ -19,8 +19,8 @@
 use super::database::Database;
 use super::registry::Companion;
 use super::replay::{execute, replay_records, transactions};
-use crate::capture::plain::Plain;
-use crate::capture::record;
+use crate::capture::encoding;
+use crate::capture::reference::ReferenceConnection;
 use crate::error::Result;
 use litefoot_engine::log::statement::{Record, Writer};
 use litefoot_engine::log::{RedoLog, StatementLog};
@@ -54,8 +54,8 @@ pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog, writer: Option<Wr
         return Ok(if is_ours { Worth::Replay } else { Worth::OtherBuild });
     }
     let records = statements.records()?;
-    let announced = records.iter().rev().find(|record| record.kind == record::FOLD);
-    let Some((frames, checksum)) = announced.and_then(|fold| record::decode_fold(&fold.payload)) else {
+    let announced = records.iter().rev().find(|record| record.kind == encoding::FOLD);
+    let Some((frames, checksum)) = announced.and_then(|fold| encoding::decode_fold(&fold.payload)) else {
         return Ok(Worth::Foreign);
     };
     let folded = redo.checksum_after(frames)? == Some(checksum);
@@ -100,14 +100,14 @@ impl Database {
     }
 
     fn replay(&self, records: &[Record]) -> Result<()> {
-        let mut plain = Plain::new(self.own_connection()?);
-        let result = plain
+        let mut reference = ReferenceConnection::new(self.own_connection()?);
+        let result = reference
             .as_mut()
             .ok_or_else(|| {
                 "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned()
             })
-            .and_then(|plain| self.replay_on(plain, records));
-        drop(plain);
+            .and_then(|reference| self.replay_on(reference, records));
+        drop(reference);
         let Err(what) = result else { return Ok(()) };
         // What was replayed so far is in memory only.
         self.forget_wal();
@@ -120,12 +120,16 @@ impl Database {
         ))
     }
 
-    fn replay_on(&self, plain: &mut Plain, records: &[Record]) -> std::result::Result<(), String> {
-        plain.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
+    fn replay_on(
+        &self,
+        reference: &mut ReferenceConnection,
+        records: &[Record],
+    ) -> std::result::Result<(), String> {
+        reference.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
         let wal = self.wal().ok_or("its -wal cannot be used")?;
         wal.set_replaying(self, true).map_err(|error| error.to_string())?;
-        plain.own().db().set_autocheckpoint(0);
-        replay_records(plain, records, self.path())?;
+        reference.own().db().set_autocheckpoint(0);
+        replay_records(reference, records, self.path())?;
         wal.set_replaying(self, false).map_err(|error| error.to_string())
     }
 

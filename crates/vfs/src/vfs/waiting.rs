@@ -5,7 +5,7 @@ use super::sql;
 use super::statements::{Worth, version_text, worth};
 use super::tier;
 use crate::abi::statement::Value;
-use crate::capture::record::{self, Logged, Text};
+use crate::capture::encoding::{self, Logged, Text};
 use crate::error::{Error, Result};
 use litefoot_engine::device::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
 use litefoot_engine::log::statement::Record;
@@ -103,8 +103,8 @@ fn transactions(records: &[Record], path: &Path) -> Result<Vec<Transaction>> {
     let mut all = Vec::new();
     for record in records {
         match record.kind {
-            record::TEXT => texts.extend(Text::decode(&record.payload)),
-            record::TRANSACTION => {
+            encoding::TEXT => texts.extend(Text::decode(&record.payload)),
+            encoding::TRANSACTION => {
                 let transaction = Logged::decode(&record.payload).and_then(|logged| tell(&logged, &texts));
                 all.push(transaction.ok_or_else(|| {
                     let number = all.len() + 1;

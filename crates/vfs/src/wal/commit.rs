@@ -21,10 +21,10 @@ use super::frames::{Frames, Transaction};
 use super::large::Leaving;
 use super::media::{Media, Pending};
 use super::store::Away;
-use crate::capture::cause::Cause;
-use crate::capture::record::{Captured, MOST_TIME};
+use crate::capture::encoding::{Captured, MOST_TIME};
 use crate::error::Result;
 use crate::journal::copy_in_place;
+use crate::stats::FallbackCause;
 use crate::vfs::database::Database;
 use litefoot_engine::device::SyncLatch;
 use litefoot_engine::log::redo::{Durability, Slots};
@@ -219,20 +219,20 @@ impl Commits {
         transaction: Transaction,
         page_bytes: usize,
         promise: bool,
-    ) -> std::result::Result<u64, Cause> {
+    ) -> std::result::Result<u64, FallbackCause> {
         let bytes = captured.bytes();
         if bytes > (transaction.end - transaction.first) * page_bytes {
-            return Err(Cause::Size);
+            return Err(FallbackCause::Size);
         }
         let mut queue = self.queue.lock();
         if transaction.first > queue.taken {
-            return Err(Cause::Mixed);
+            return Err(FallbackCause::Mixed);
         }
         if queue.took + captured.took > MOST_TIME {
-            return Err(Cause::Size);
+            return Err(FallbackCause::Size);
         }
         if queue.mixture.prefers_pages() {
-            return Err(Cause::Mixed);
+            return Err(FallbackCause::Mixed);
         }
         let needed = bytes as u64 + SPARE_BYTES;
         if !queue.ready || queue.used + needed > queue.room || transaction.end > queue.claimed {
@@ -258,18 +258,18 @@ impl Commits {
 
     /// Makes the statement log ready for `needed` more bytes, and sees to it that a full disk is met by a commit and
     /// not by the fold that comes after it: there is space for all frames up to `end`.
-    fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), Cause> {
+    fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), FallbackCause> {
         let mut media = self.media();
         let used = self.queue.lock().used.max(media.statements.bytes());
         if used + needed > self.statement_bytes {
-            return Err(Cause::LogFull);
+            return Err(FallbackCause::LogFull);
         }
         let room = (used + needed).max(media.statements.room());
         let needed_frames = end.saturating_sub(media.logged);
         let claimed = media
             .ready(page_bytes, room)
             .and_then(|()| media.claim(page_bytes, end, needed_frames))
-            .map_err(|_| Cause::Unavailable)?;
+            .map_err(|_| FallbackCause::Unavailable)?;
         let mut queue = self.queue.lock();
         queue.claimed = claimed;
         queue.ready = true;

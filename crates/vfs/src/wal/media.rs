@@ -24,7 +24,7 @@ use super::ahead::New;
 use super::frames::{Frames, Transaction};
 use super::large::Leaving;
 use super::store::Away;
-use crate::capture::record::{self, Captured, Text};
+use crate::capture::encoding::{self, Captured, Text};
 use crate::error::Result;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
@@ -128,11 +128,11 @@ impl Media {
             let payload = pending.captured.encode(pending.number, |text| {
                 let next = self.texts.len() as u64;
                 *self.texts.entry(text.clone()).or_insert_with(|| {
-                    records.push(Record { kind: record::TEXT, payload: text.encode(next) });
+                    records.push(Record { kind: encoding::TEXT, payload: text.encode(next) });
                     next
                 })
             });
-            records.push(Record { kind: record::TRANSACTION, payload });
+            records.push(Record { kind: encoding::TRANSACTION, payload });
         }
         Ok(records)
     }
@@ -259,8 +259,8 @@ impl Media {
         let durability = if has_records { Durability::Durable } else { durability };
         if has_records {
             let (frames, checksum) = self.redo.predict(&transaction, &mut copy)?;
-            let payload = record::encode_fold(frames, checksum);
-            self.statements.append(&[Record { kind: record::FOLD, payload }], Durability::Durable)?;
+            let payload = encoding::encode_fold(frames, checksum);
+            self.statements.append(&[Record { kind: encoding::FOLD, payload }], Durability::Durable)?;
         }
         self.redo.append(&transaction, &mut copy, durability)?;
         self.logged = frames.committed();

@@ -46,7 +46,6 @@ mod store;
 pub(crate) use file::WalFile;
 
 use crate::allowance::{Allowance, SpillingCache};
-use crate::capture::cause::Cause;
 use crate::cleaning::Running;
 use crate::cleaning::policy::{Policy, Step};
 use crate::error::{Error, Result};
@@ -54,6 +53,7 @@ use crate::journal::is_in_use;
 use crate::memory::position;
 use crate::notice;
 use crate::spill::MakeSpill;
+use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::vfs::database::Database;
 use crate::vfs::registry::Companion;
@@ -311,9 +311,9 @@ impl Wal {
         }
         let queued = match session.capture() {
             // Some of its pages are not to be had from memory.
-            _ if self.frames.read().has_pages_away(transaction) => Err(Cause::Large),
+            _ if self.frames.read().has_pages_away(transaction) => Err(FallbackCause::Large),
             Some(capture) => capture.take(self.commits.next()),
-            None => Err(Cause::NotSeen),
+            None => Err(FallbackCause::Untracked),
         };
         let page_bytes = self.frames.read().page_bytes();
         let queued =
@@ -328,7 +328,7 @@ impl Wal {
                 Some(number)
             }
             Err(cause) => {
-                if !matches!(cause, Cause::Mixed | Cause::LogFull) {
+                if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
                     self.commits.meet_pages();
                 }
                 database.counters().add_fallback(cause);
@@ -507,7 +507,7 @@ impl Wal {
     /// Removes the log: everything is in the database file.
     pub fn delete(&self, database: &Database) -> Result<()> {
         // It would keep the wal-index alive, which the next log must not find.
-        database.close_plain();
+        database.close_reference();
         self.end_transaction(database);
         database.sync_if_written()?;
         database.forget_there();

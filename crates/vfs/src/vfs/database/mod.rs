@@ -35,7 +35,7 @@ use super::tier::{Tier, redo_log_beside};
 use super::writers::Writers;
 use crate::abi::api::Api;
 use crate::abi::statement::OwnConnection;
-use crate::capture::plain::Plain;
+use crate::capture::reference::ReferenceConnection;
 use crate::error::{Error, Result};
 use crate::journal::AtomicLog;
 use crate::options::Options;
@@ -132,7 +132,7 @@ pub struct Database {
     /// Why it must not be replayed: then nobody may write.
     unreplayed: OnceLock<String>,
     /// A connection of our own that has nothing but defaults, and the schema that it knows.
-    plain: Mutex<Option<(u32, Plain)>>,
+    reference: Mutex<Option<(u32, ReferenceConnection)>>,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
     /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
@@ -232,7 +232,7 @@ impl Database {
             replay_waits: AtomicBool::new(false),
             replaying: Mutex::default(),
             unreplayed: OnceLock::new(),
-            plain: Mutex::default(),
+            reference: Mutex::default(),
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
             needed: AtomicU64::new(0),
@@ -567,30 +567,31 @@ impl Database {
     }
 
     /// Does something with the connection of our own that has nothing but defaults; `None` where none can be had.
-    pub(crate) fn with_plain<T>(&self, what: impl FnOnce(&mut Plain) -> T) -> Option<T> {
+    pub(crate) fn with_reference<T>(&self, what: impl FnOnce(&mut ReferenceConnection) -> T) -> Option<T> {
         let schema = self.wal()?.schema();
         if self.is_reserved() {
             return None;
         }
-        let mut plain = self.plain.lock();
-        if plain.as_ref().is_none_or(|(known, _)| *known != schema) {
-            *plain = None;
-            *plain = Some((schema, Plain::new(self.own_connection().ok()?)?));
+        let mut reference = self.reference.lock();
+        if reference.as_ref().is_none_or(|(known, _)| *known != schema) {
+            *reference = None;
+            *reference = Some((schema, ReferenceConnection::new(self.own_connection().ok()?)?));
         }
-        plain.as_mut().map(|(_, plain)| what(plain))
+        reference.as_mut().map(|(_, reference)| what(reference))
     }
 
     /// Whether one of these tables, by their root pages, has a row whose number is close to the largest, as far as
     /// transactions have committed; also where that cannot be told.
     pub(crate) fn has_large_rowid(&self, roots: &[i64]) -> bool {
-        self.with_plain(|plain| roots.iter().any(|root| plain.has_large_rowid(*root))).unwrap_or(true)
+        self.with_reference(|reference| roots.iter().any(|root| reference.has_large_rowid(*root)))
+            .unwrap_or(true)
     }
 
     /// Closes the connection of our own that statements are examined on.
-    pub(crate) fn close_plain(&self) {
+    pub(crate) fn close_reference(&self) {
         // Closing it comes back here, so the lock is given back first.
-        let plain = self.plain.lock().take();
-        drop(plain);
+        let reference = self.reference.lock().take();
+        drop(reference);
     }
 
     /// Forgets the log in memory; what is on the medium stays.
@@ -648,7 +649,7 @@ impl Database {
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.is_of_this_process() {
             self.background.wait();
-            self.close_plain();
+            self.close_reference();
             if let Some(wal) = self.wal() {
                 wal.finish();
             }

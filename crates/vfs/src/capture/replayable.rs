@@ -5,11 +5,11 @@
 //! [`SAFE`], and none calls a function or compares by a collation that an application could have put in the place of
 //! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
 
-use super::cause::Cause;
-use super::plain::mentions_large;
+use super::reference::mentions_large;
 use crate::abi::codes::SQLITE_ROW;
 use crate::abi::confined::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
 use crate::abi::statement::Statement;
+use crate::stats::FallbackCause;
 use std::collections::BTreeSet;
 
 /// Instructions that depend on nothing but the database and the values, in the versions since 3.40.
@@ -245,7 +245,7 @@ struct Instruction {
 }
 
 /// Reads the program of `sql`; `None` where it does not compile.
-pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause>> {
+pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, FallbackCause>> {
     let db = own.db();
     own.denied();
     let mut listing = match db.prepare(&format!("EXPLAIN {sql}")) {
@@ -272,10 +272,10 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Cause
     let makes_rowids = has(&["NewRowid"]);
     // Rows get their numbers in the order in which they are found.
     if loops && makes_rowids {
-        return Some(Err(Cause::RowOrder));
+        return Some(Err(FallbackCause::RowOrder));
     }
     if db.can_lend_bindings() && own.freely(|db| listing.is_shaped_by_values(db)) {
-        return Some(Err(Cause::Plan));
+        return Some(Err(FallbackCause::Plan));
     }
     let written = instructions.iter().filter(|instruction| makes_rowids && instruction.name == "OpenWrite");
     let makes_rows_in = written.map(|instruction| instruction.operands[1]).collect();
@@ -337,30 +337,34 @@ fn read(listing: &Statement) -> Instruction {
 }
 
 /// What is wrong with a statement that was not allowed to compile.
-fn denied_cause(denied: &Denied) -> Cause {
+fn denied_cause(denied: &Denied) -> FallbackCause {
     match denied.action {
         SQLITE_FUNCTION => function_cause(&denied.name),
-        SQLITE_PRAGMA => Cause::Pragma,
-        _ if !denied.name.is_empty() && denied.name != "main" => Cause::OtherDatabase,
-        _ => Cause::Schema,
+        SQLITE_PRAGMA => FallbackCause::Pragma,
+        _ if !denied.name.is_empty() && denied.name != "main" => FallbackCause::OtherDatabase,
+        _ => FallbackCause::Schema,
     }
 }
 
-fn function_cause(name: &str) -> Cause {
-    if CLOCK.contains(&name.to_ascii_lowercase().as_str()) { Cause::Clock } else { Cause::Function }
+fn function_cause(name: &str) -> FallbackCause {
+    if CLOCK.contains(&name.to_ascii_lowercase().as_str()) {
+        FallbackCause::Clock
+    } else {
+        FallbackCause::Function
+    }
 }
 
 /// Why the instruction cannot be replayed, if so.
-fn objection(instruction: &Instruction) -> Option<Cause> {
+fn objection(instruction: &Instruction) -> Option<FallbackCause> {
     let [first, second, third] = instruction.operands;
     match instruction.name.as_str() {
-        "Transaction" if first != 0 => return Some(Cause::OtherDatabase),
-        "OpenRead" | "OpenWrite" | "ReopenIdx" if third != 0 => return Some(Cause::OtherDatabase),
-        "Clear" if second != 0 => return Some(Cause::OtherDatabase),
+        "Transaction" if first != 0 => return Some(FallbackCause::OtherDatabase),
+        "OpenRead" | "OpenWrite" | "ReopenIdx" if third != 0 => return Some(FallbackCause::OtherDatabase),
+        "Clear" if second != 0 => return Some(FallbackCause::OtherDatabase),
         "CreateBtree" | "ParseSchema" | "ReadCookie" | "SetCookie" | "Destroy" | "DropTable"
-        | "DropIndex" | "DropTrigger" | "SqlExec" | "LoadAnalysis" => return Some(Cause::Schema),
+        | "DropIndex" | "DropTrigger" | "SqlExec" | "LoadAnalysis" => return Some(FallbackCause::Schema),
         "VOpen" | "VUpdate" | "VFilter" | "VBegin" | "VCreate" | "VDestroy" | "VRename" | "VNext"
-        | "VColumn" | "VInitIn" | "VCheck" => return Some(Cause::VirtualTable),
+        | "VColumn" | "VInitIn" | "VCheck" => return Some(FallbackCause::VirtualTable),
         // `extra` is `name(arguments)`.
         "Function" | "PureFunc" | "AggStep" | "AggStep1" | "AggFinal" | "AggValue" | "AggInverse" => {
             return Some(function_cause(instruction.extra.split('(').next().unwrap_or_default()));
@@ -375,12 +379,12 @@ fn objection(instruction: &Instruction) -> Option<Cause> {
     if compares.contains(&instruction.name.as_str()) && !instruction.extra.is_empty() {
         return collations_objection(&instruction.extra);
     }
-    (!SAFE.contains(&instruction.name.as_str())).then_some(Cause::Instruction)
+    (!SAFE.contains(&instruction.name.as_str())).then_some(FallbackCause::Instruction)
 }
 
 /// `extra` is `k(columns,name,…)` or `name-encoding`; an empty name, `B` or a sign stand for BINARY. All others an
 /// application may have put something else in the place of.
-fn collations_objection(extra: &str) -> Option<Cause> {
+fn collations_objection(extra: &str) -> Option<FallbackCause> {
     let inside = extra.strip_prefix("k(").and_then(|rest| rest.strip_suffix(')'));
     let names: Vec<&str> = match inside {
         Some(list) => list.split(',').skip(1).collect(),
@@ -390,5 +394,5 @@ fn collations_objection(extra: &str) -> Option<Cause> {
         let name = name.trim_start_matches(['-', '+']).trim_start_matches("N.");
         name.is_empty() || name == "B" || name.eq_ignore_ascii_case("BINARY")
     };
-    (!names.iter().all(known)).then_some(Cause::Collation)
+    (!names.iter().all(known)).then_some(FallbackCause::Collation)
 }

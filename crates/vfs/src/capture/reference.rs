@@ -11,12 +11,12 @@
 //! SQLite does not tell of functions and collations. A statement that needs one is not replayed, whoever has defined it;
 //! `BINARY` is taken for SQLite's own.
 
-use super::cause::Cause;
-use super::record::Settings;
-use super::verdict::{Program, examine};
+use super::encoding::Settings;
+use super::replayable::{Program, examine};
 use crate::abi::codes::SQLITE_ROW;
 use crate::abi::confined::Confined;
 use crate::abi::statement::{Db, OwnConnection, Value};
+use crate::stats::FallbackCause;
 use std::ffi::c_int;
 
 /// What changes what a statement does, of which SQLite tells without running SQL: triggers, planner stability, a writable
@@ -52,7 +52,7 @@ pub(super) fn has_foreign_keys(db: Db) -> bool {
 }
 
 /// A connection of ours that has nothing but defaults, for the schema that it was opened with.
-pub(crate) struct Plain {
+pub(crate) struct ReferenceConnection {
     own: Confined,
     surroundings: Surroundings,
     recursive_triggers: bool,
@@ -63,9 +63,9 @@ pub(crate) struct Plain {
     has_statistics: bool,
 }
 
-impl Plain {
+impl ReferenceConnection {
     /// Takes over a connection of ours; `None` where this SQLite cannot confine it, or it cannot be read.
-    pub fn new(connection: OwnConnection) -> Option<Plain> {
+    pub fn new(connection: OwnConnection) -> Option<ReferenceConnection> {
         let surroundings = Surroundings::of(connection.db());
         let own = Confined::new(connection)?;
         let (recursive_triggers, calls_inline, has_statistics) = own.freely(|db| {
@@ -82,7 +82,14 @@ impl Plain {
             }
             Some((recursive, calls_inline, has_statistics))
         })?;
-        Some(Plain { own, surroundings, recursive_triggers, settings: None, calls_inline, has_statistics })
+        Some(ReferenceConnection {
+            own,
+            surroundings,
+            recursive_triggers,
+            settings: None,
+            calls_inline,
+            has_statistics,
+        })
     }
 
     /// The connection, as far as it is confined.
@@ -120,14 +127,14 @@ impl Plain {
     }
 
     /// What a statement does under these settings, or why that cannot be repeated; `None` where it does not compile.
-    pub fn examine(&mut self, sql: &str, settings: Settings) -> Option<Result<Program, Cause>> {
+    pub fn examine(&mut self, sql: &str, settings: Settings) -> Option<Result<Program, FallbackCause>> {
         self.apply(settings)?;
         if self.calls_inline {
-            return Some(Err(Cause::Function));
+            return Some(Err(FallbackCause::Function));
         }
         let examined = examine(&self.own, sql)?;
         Some(examined.and_then(|program| {
-            if program.loops && self.has_statistics { Err(Cause::Plan) } else { Ok(program) }
+            if program.loops && self.has_statistics { Err(FallbackCause::Plan) } else { Ok(program) }
         }))
     }
 

@@ -15,9 +15,9 @@
 //! - Which statements were left open meanwhile is not known. Until SQLite was asked, and none was, no statement is alone.
 //! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
 
-use super::cause::Cause;
 use super::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
 use crate::abi::statement::{Running, TransactionState};
+use crate::stats::FallbackCause;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// What SQLite is to tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hears {
+pub(crate) enum Subscription {
     /// Statements that start and that end.
     All,
     /// Statements that start.
@@ -126,7 +126,7 @@ impl Capture {
         statement: Running,
         sql: &[u8],
         generation: u64,
-    ) -> Option<Option<Hears>> {
+    ) -> Option<Option<Subscription>> {
         let (quiet, has_log) = (self.rest.quiet.load(Ordering::Relaxed), generation & 1 == 1);
         if quiet == LOUD {
             let rests = if has_log {
@@ -136,7 +136,7 @@ impl Capture {
             };
             return rests.then(|| {
                 self.rest.quiet.store(generation, Ordering::Relaxed);
-                Some(Hears::Starts)
+                Some(Subscription::Starts)
             });
         }
         let sleeps_on = match quiet & 1 {
@@ -149,7 +149,7 @@ impl Capture {
             return Some(None);
         }
         self.wake(statement, sql, quiet & 1 == 1);
-        Some(Some(Hears::All))
+        Some(Some(Subscription::All))
     }
 
     /// A query starts, and it is one of so many that the connection rests.
@@ -163,7 +163,7 @@ impl Capture {
             && statement.is_read_only();
         if may {
             let mut state = self.state();
-            self.lose(&mut state, Cause::NotSeen);
+            self.lose(&mut state, FallbackCause::Untracked);
             self.note_ready(&mut state);
         }
         may
@@ -189,7 +189,7 @@ impl Capture {
         let few = self.database.queries_before_rest().saturating_sub(FEW);
         self.rest.queries.store(if read_only { few } else { 0 }, Ordering::Relaxed);
         let (mut state, fresh) = (self.state(), self.db.is_autocommit());
-        self.lose(&mut state, if had_log { Cause::NotSeen } else { Cause::Opening });
+        self.lose(&mut state, if had_log { FallbackCause::Untracked } else { FallbackCause::Opening });
         state.kind = std::str::from_utf8(sql).map_or(Kind::Write, |sql| kind_of(sql, read_only));
         if had_log && fresh && read_only && state.kind == Kind::Boundary {
             self.begin_fresh(&mut state);
@@ -205,7 +205,7 @@ impl Capture {
     }
 
     /// Nothing is known of the transaction from here on.
-    fn lose(&self, state: &mut State, cause: Cause) {
+    fn lose(&self, state: &mut State, cause: FallbackCause) {
         self.begin(state);
         state.cause = Some(cause);
         (state.accesses, state.idle, state.alone) = (None, None, None);
@@ -232,7 +232,7 @@ impl Capture {
             if !state.open.is_empty() {
                 return false;
             }
-            self.lose(&mut state, Cause::Opening);
+            self.lose(&mut state, FallbackCause::Opening);
             self.note_ready(&mut state);
         }
         self.rest.logless.fetch_add(1, Ordering::Relaxed);
