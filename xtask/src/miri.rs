@@ -23,7 +23,7 @@ const TESTS: [(&str, &[&str]); 2] = [
             "store::metadata::",
         ],
     ),
-    ("litefoot-vfs", &["spill::", "stats::published::tests::what_cannot"]),
+    ("litefoot-vfs", &["memory::spill_file::", "stats::published::tests::what_cannot"]),
 ];
 
 /// Runs the step.

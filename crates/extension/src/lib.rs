@@ -8,9 +8,9 @@
 
 mod preload;
 
-use litefoot_vfs::abi::Sqlite3;
-use litefoot_vfs::abi::api::Api;
-use litefoot_vfs::abi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
+use litefoot_vfs::ffi::Sqlite3;
+use litefoot_vfs::ffi::api::Api;
+use litefoot_vfs::ffi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::panic::catch_unwind;
@@ -64,13 +64,13 @@ unsafe fn load(
             return SQLITE_ERROR;
         }
     };
-    let result = catch_unwind(|| litefoot_vfs::install::install(api, make_default));
+    let result = catch_unwind(|| litefoot_vfs::shim::install::install(api, make_default));
     let text = match result {
         Ok(Ok(())) => {
             // Later connections get the functions from the hook; this one is open already. Without them it is
             // still a good connection.
             // SAFETY: the connection that loads the extension.
-            let _ = unsafe { litefoot_vfs::tables::register_all(&api, db) };
+            let _ = unsafe { litefoot_vfs::shim::tables::register_all(&api, db) };
             return SQLITE_OK_LOAD_PERMANENTLY;
         }
         Ok(Err(error)) => format!("litefoot: {error}"),

@@ -7,7 +7,7 @@
 //! Nothing of SQLite is configured, so that programs which call `sqlite3_config` first still can.
 
 use crate::tell;
-use litefoot_vfs::abi::api::Api;
+use litefoot_vfs::ffi::api::Api;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::catch_unwind;
@@ -64,7 +64,7 @@ fn install(library: &Library) -> Result<(), String> {
     // SAFETY: the symbols are those of the SQLite library that called.
     let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
     match api {
-        Ok(api) => litefoot_vfs::install::install(api, true).map_err(|error| error.to_string()),
+        Ok(api) => litefoot_vfs::shim::install::install(api, true).map_err(|error| error.to_string()),
         Err(missing) => Err(format!("{} has no function {missing}", library.name())),
     }
 }

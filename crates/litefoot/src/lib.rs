@@ -18,11 +18,11 @@ mod library;
 mod registered;
 
 pub use litefoot_engine::task;
+pub use litefoot_vfs::open::log_inspect;
+pub use litefoot_vfs::open::replay::{Progress, set_progress};
+pub use litefoot_vfs::open::tier;
 pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
-pub use litefoot_vfs::vfs::replay::{Progress, set_progress};
-pub use litefoot_vfs::vfs::tier;
-pub use litefoot_vfs::vfs::waiting;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};
 pub use registered::{Vfs, VfsBuilder};
 pub use rusqlite;
@@ -69,7 +69,7 @@ impl Connection {
         library::install(false)?;
         clear_last_error();
         let inner =
-            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::install::VFS_NAME)
+            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::shim::install::VFS_NAME)
                 .map_err(with_detail)?;
         Ok(Connection { inner })
     }

@@ -5,7 +5,7 @@
 
 use crate::Error;
 use litefoot_engine::sync::{AcrossFork, Global};
-use litefoot_vfs::abi::api::Api;
+use litefoot_vfs::ffi::api::Api;
 use rusqlite::ffi;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -58,7 +58,7 @@ pub(crate) fn api() -> Result<&'static Api, Error> {
 pub(crate) fn install(make_default: bool) -> Result<(), Error> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if make_default || !INSTALLED.load(Ordering::Acquire) {
-        litefoot_vfs::install::install(*api()?, make_default)?;
+        litefoot_vfs::shim::install::install(*api()?, make_default)?;
         INSTALLED.store(true, Ordering::Release);
     }
     Ok(())

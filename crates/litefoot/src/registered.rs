@@ -40,7 +40,7 @@ impl Vfs {
 
     /// The databases that are open through this VFS, for tests.
     #[doc(hidden)]
-    pub fn databases(&self) -> Vec<Arc<litefoot_vfs::vfs::database::Database>> {
+    pub fn databases(&self) -> Vec<Arc<litefoot_vfs::open::database::Database>> {
         self.registration.vfs().databases()
     }
 

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use litefoot::log_inspect::{Transaction, waiting};
 use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, params_from_iter};
-use litefoot::waiting::{Transaction, waiting};
 use litefoot_engine::device::{Medium, OsMedium};
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! its full text where callers can find it: in SQLite's error log, and per thread in [`last_error`].
 //! Errors of an *open* reach the application whole: see `connection.rs`.
 
-use crate::abi::codes::*;
+use crate::ffi::codes::*;
 use crate::notice;
 use litefoot_engine::device::{DeviceError, ErrorKind, Operation};
 use std::cell::RefCell;

@@ -1,48 +1,49 @@
 //! SQLite on the litefoot engine.
 //!
 //! This crate is everything between unmodified SQLite and the engine. It links no SQLite: every function
-//! is reached through [`abi::api::Api`], so that the loadable extension, the preload entry and the Rust
+//! is reached through [`ffi::api::Api`], so that the loadable extension, the preload entry and the Rust
 //! front share one code path.
 //!
 //! ```text
-//! abi       SQLite's structures, numbers and function table; the trampolines
-//! vfs       SQLite's file calls
+//! shim      the callbacks that SQLite calls
+//! files     what SQLite's file handles do
+//! open      one open database: recovery, checkpoints, turns, and what ties the rooms together
+//! commit    rollback transactions, the write-ahead log, group commit
+//! cache     pages in memory, for all connections and for one
+//! txn       dirty pages of a transaction, and their spilling
 //! capture   which statements made a transaction
-//! journal   rollback journals: transactions of pages, committed by one write and one sync
-//! wal       the write-ahead log: in memory for SQLite, a redo log on the medium
-//! cleaning  writing pages of a large transaction away
+//! db        the data file and the files beside it
 //! readahead which pages SQLite will want next
-//! options   URI parameters and their PRAGMAs
+//! sync      locks between processes, connections, readers and writers
+//! memory    budget, reservations, memory and spill files
 //! stats     figures of a database, for its process and for others
-//! tables    functions that answer with rows
+//! ffi       SQLite's structures, numbers and function table
 //! ```
 
-pub mod abi;
-mod allowance;
+pub mod cache;
 mod capture;
-mod cleaning;
-pub mod connection;
+mod commit;
+mod db;
 mod error;
+pub mod ffi;
+pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod install;
-mod journal;
 mod memory;
 mod notice;
+pub mod open;
 pub mod options;
-mod parameters;
-mod pragma;
 pub mod readahead;
-mod spill;
+pub mod shim;
 pub mod stats;
-pub mod tables;
-pub mod vfs;
-pub mod wal;
+mod sync;
+mod txn;
+mod uri_parameters;
 mod worker;
 
-pub use abi::vfs::Registration;
 pub use error::{Error, Result, clear_last_error, last_error};
+pub use files::vfs::{Vfs, VfsSetup};
 pub use litefoot_engine::reserve::Allocator;
 pub use notice::leave_errors_to_the_program;
 pub use options::Options;
-pub use vfs::{Vfs, VfsSetup};
+pub use shim::vfs_methods::Registration;

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::inspect;
 use crate::open::path_of;
 use crate::output::{Output, grouped, printable};
-use litefoot::waiting::{Fate, Transaction, Waiting, move_away, waiting};
+use litefoot::log_inspect::{Fate, Transaction, Waiting, move_away, waiting};
 use litefoot_engine::device::{Medium, OsMedium};
 use std::fs::File;
 use std::io::{BufWriter, Write};

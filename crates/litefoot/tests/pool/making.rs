@@ -5,7 +5,7 @@ use crate::model::{check_all, fill, put, put_total};
 use crate::support::{databases_agree, parse};
 use litefoot::Vfs;
 use litefoot_engine::device::{FileKind, SimMedium};
-use litefoot_vfs::vfs::database::Database;
+use litefoot_vfs::open::database::Database;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;

@@ -34,23 +34,23 @@ pub(crate) mod reference;
 mod replayable;
 mod trace_filter;
 
-use crate::abi::api::Api;
-use crate::abi::confined::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
-use crate::abi::statement::{Db, Running, Statement, TransactionState};
+use crate::capture::encoding::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
+use crate::capture::reference::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
+use crate::capture::replayable::Program;
+use crate::capture::trace_filter::Rest;
+pub(crate) use crate::capture::trace_filter::Subscription;
+use crate::ffi::api::Api;
+use crate::ffi::authorizer::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
+use crate::ffi::connection::{Db, Running, Statement, TransactionState};
+use crate::open::database::Database;
 use crate::stats::FallbackCause;
-use crate::vfs::database::Database;
-use crate::vfs::lock::Seat;
-use crate::vfs::writers::WriterId;
-use encoding::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
+use crate::sync::lock_table::Seat;
+use crate::sync::writer_queue::WriterId;
 use litefoot_engine::sync::{Mutex, MutexGuard};
-use reference::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
-use replayable::Program;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use trace_filter::Rest;
-pub(crate) use trace_filter::Subscription;
 
 /// Verdicts that are kept.
 const VERDICTS: usize = 512;

@@ -5,17 +5,17 @@
 //! `changes()` would be forgotten, an authorizer called. So it is compiled here, on a connection that has nothing but
 //! defaults. That the application's compiles it to the same is known otherwise: by what SQLite tells of the connection's
 //! settings ([`Surroundings`]), and by an authorizer of ours, which sees everything that the application compiles
-//! ([`super::Capture::compiles`]).
+//! ([`crate::capture::Capture::compiles`]).
 //!
 //! # Limits
 //! SQLite does not tell of functions and collations. A statement that needs one is not replayed, whoever has defined it;
 //! `BINARY` is taken for SQLite's own.
 
-use super::encoding::Settings;
-use super::replayable::{Program, examine};
-use crate::abi::codes::SQLITE_ROW;
-use crate::abi::confined::Confined;
-use crate::abi::statement::{Db, OwnConnection, Value};
+use crate::capture::encoding::Settings;
+use crate::capture::replayable::{Program, examine};
+use crate::ffi::authorizer::Confined;
+use crate::ffi::codes::SQLITE_ROW;
+use crate::ffi::connection::{Db, OwnConnection, Value};
 use crate::stats::FallbackCause;
 use std::ffi::c_int;
 

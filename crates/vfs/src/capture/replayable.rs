@@ -5,10 +5,10 @@
 //! [`SAFE`], and none calls a function or compares by a collation that an application could have put in the place of
 //! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
 
-use super::reference::mentions_large;
-use crate::abi::codes::SQLITE_ROW;
-use crate::abi::confined::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
-use crate::abi::statement::Statement;
+use crate::capture::reference::mentions_large;
+use crate::ffi::authorizer::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
+use crate::ffi::codes::SQLITE_ROW;
+use crate::ffi::connection::Statement;
 use crate::stats::FallbackCause;
 use std::collections::BTreeSet;
 

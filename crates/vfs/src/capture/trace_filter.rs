@@ -15,8 +15,8 @@
 //! - Which statements were left open meanwhile is not known. Until SQLite was asked, and none was, no statement is alone.
 //! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
 
-use super::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
-use crate::abi::statement::{Running, TransactionState};
+use crate::capture::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
+use crate::ffi::connection::{Running, TransactionState};
 use crate::stats::FallbackCause;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

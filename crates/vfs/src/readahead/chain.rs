@@ -4,9 +4,9 @@
 //! new file in order: the next is the page behind. How far that is guessed depends on how far chains have
 //! lately gone straight on (`runs.rs`), and on how many pages the payload still needs.
 
-use super::View;
-use super::expected::Expected;
-use super::record::be32;
+use crate::readahead::View;
+use crate::readahead::expected::Expected;
+use crate::readahead::record::be32;
 
 /// Pages in memory, and so not reported, that may lie between two that are.
 const MOST_HOPS: usize = 8;

@@ -4,10 +4,10 @@
 //! leaf. Where one is missing it has to be read first, and so have those that the following entries lack: they
 //! are asked for together.
 
-use super::View;
-use super::expected::Expected;
-use super::node::Node;
-use super::path::{Path, Step};
+use crate::readahead::View;
+use crate::readahead::expected::Expected;
+use crate::readahead::node::Node;
+use crate::readahead::path::{Path, Step};
 
 /// Entries looked at for one wanted page.
 const MOST_LOOKS: usize = 256;

@@ -4,7 +4,7 @@
 //! 1. No page is in it twice, and each lies inside the file.
 //! 2. None was in memory when it was added: a page in memory is not reported when it is used.
 
-use super::View;
+use crate::readahead::View;
 use std::collections::VecDeque;
 
 /// Pages that are passed over when a later one is wanted. If more lie before it, another cursor wanted it.

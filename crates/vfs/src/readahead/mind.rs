@@ -1,17 +1,17 @@
 //! What is done about a page that is wanted.
 
-use super::View;
-use super::chain::{Chain, next};
-use super::entries::{Entries, Table};
-use super::node::Node;
-use super::passed::{Parents, Passed, Place};
-use super::path::Path;
-use super::reads::{Read, Reads};
-use super::siblings::Siblings;
-use super::sights::Sights;
-use super::stream::{Kind, Source, Stream};
-use super::streams::Streams;
-use super::sweep::Sweep;
+use crate::readahead::View;
+use crate::readahead::chain::{Chain, next};
+use crate::readahead::entries::{Entries, Table};
+use crate::readahead::node::Node;
+use crate::readahead::passed::{Parents, Passed, Place};
+use crate::readahead::path::Path;
+use crate::readahead::reads::{Read, Reads};
+use crate::readahead::siblings::Siblings;
+use crate::readahead::sights::Sights;
+use crate::readahead::stream::{Kind, Source, Stream};
+use crate::readahead::streams::Streams;
+use crate::readahead::sweep::Sweep;
 
 /// Leaves remembered that may have overflow pages.
 const LEAVES: usize = 4;

@@ -54,11 +54,11 @@ mod stream;
 mod streams;
 mod sweep;
 
-pub(crate) use node::LEAF;
-pub use sweep::Sweeps;
+pub(crate) use crate::readahead::node::LEAF;
+pub use crate::readahead::sweep::Sweeps;
 
-use mind::Mind;
-use passed::Passed;
+use crate::readahead::mind::Mind;
+use crate::readahead::passed::Passed;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

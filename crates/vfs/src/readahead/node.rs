@@ -1,7 +1,7 @@
 //! One page of a b-tree, read without trust: every look is bounds-checked, so bytes of any kind give a wrong
 //! page number at worst. (SQLite's file format, section 1.6.)
 
-use super::record::{be16, be32, last_integer, local_bytes, varint};
+use crate::readahead::record::{be16, be32, last_integer, local_bytes, varint};
 
 /// The bit of a page's first byte that tells leaves.
 pub(crate) const LEAF: u8 = 0x08;

@@ -9,9 +9,9 @@
 //!    it looks again.
 //! 2. A look for a parent reads at most [`RING`] + [`KNOWN`] pages, and only pages in memory.
 
-use super::Memory;
-use super::node::Node;
-use super::path::Path;
+use crate::readahead::Memory;
+use crate::readahead::node::Node;
+use crate::readahead::path::Path;
 
 /// Interior pages that passed last.
 const RING: usize = 32;

@@ -1,7 +1,7 @@
 //! A way from a page of a b-tree up to its root, and the step to the page beside it.
 
-use super::Memory;
-use super::node::Node;
+use crate::readahead::Memory;
+use crate::readahead::node::Node;
 
 /// Levels that a path knows. With the fewest children that SQLite allows, this is a tree of 4000 pages; with the
 /// usual some hundred, no tree is as high.

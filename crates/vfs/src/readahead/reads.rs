@@ -4,11 +4,11 @@
 //! before both: a range over the index goes on there. Pages in memory are not reported, so a few entries may lie
 //! between, if their rows are in memory.
 
-use super::View;
-use super::entries::{Row, Table};
-use super::node::{Node, Rowids, among};
-use super::passed::Passed;
-use super::sights::GAP;
+use crate::readahead::View;
+use crate::readahead::entries::{Row, Table};
+use crate::readahead::node::{Node, Rowids, among};
+use crate::readahead::passed::Passed;
+use crate::readahead::sights::GAP;
 
 /// Reads remembered.
 const READS: usize = 4;

@@ -3,11 +3,11 @@
 //! Behind the last child of a page come those of the page beside it, which the page above knows. If that is
 //! not in memory it has to be read first; the children wait for it.
 
-use super::View;
-use super::expected::Expected;
-use super::node::Node;
-use super::passed::Place;
-use super::path::{Path, Step};
+use crate::readahead::View;
+use crate::readahead::expected::Expected;
+use crate::readahead::node::Node;
+use crate::readahead::passed::Place;
+use crate::readahead::path::{Path, Step};
 
 /// Children looked at in one piece.
 const BATCH: usize = 64;

@@ -3,9 +3,9 @@
 //! One place is remembered for each parent. Children that are in memory are not reported, so the second child
 //! may be a few places away, if those between are in memory.
 
-use super::Memory;
-use super::node::Node;
-use super::passed::Place;
+use crate::readahead::Memory;
+use crate::readahead::node::Node;
+use crate::readahead::passed::Place;
 
 /// Parents remembered.
 const SIGHTS: usize = 16;

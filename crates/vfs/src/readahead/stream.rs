@@ -6,12 +6,12 @@
 //!    goes on at its pace.
 //! 3. Pages are asked for when half of the last window is left, or when a page that was missing may have come.
 
-use super::View;
-use super::chain::{Chain, Turn};
-use super::entries::Entries;
-use super::expected::Expected;
-use super::runs::Runs;
-use super::siblings::Siblings;
+use crate::readahead::View;
+use crate::readahead::chain::{Chain, Turn};
+use crate::readahead::entries::Entries;
+use crate::readahead::expected::Expected;
+use crate::readahead::runs::Runs;
+use crate::readahead::siblings::Siblings;
 
 /// Pages of the first window, at most.
 pub(super) const FIRST_WINDOW: u32 = 4;

@@ -3,9 +3,9 @@
 //! A stream does not say that it ends. It is forgotten when there are too many of its kind; its length counts
 //! from then on. Until then a stream that others have overtaken is taken as one that may have ended.
 
-use super::View;
-use super::runs::Runs;
-use super::stream::{Kind, Source, Stream};
+use crate::readahead::View;
+use crate::readahead::runs::Runs;
+use crate::readahead::stream::{Kind, Source, Stream};
 
 /// Streams of each kind.
 fn most(kind: Kind) -> usize {

@@ -23,7 +23,7 @@
 //! # What it does not do
 //! Read: it says which pages the system should be asked for. Those pages get no place in the pool.
 
-use super::View;
+use crate::readahead::View;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -174,8 +174,8 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Memory;
     use super::*;
+    use crate::readahead::Memory;
     use proptest::prelude::*;
 
     struct Nothing;

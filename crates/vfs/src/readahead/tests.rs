@@ -1,8 +1,8 @@
 //! Pages built by hand, pages of random bytes, and pages with flipped bits.
 
-use super::node::{INDEX_INTERIOR, INDEX_LEAF, Node, TABLE_INTERIOR, TABLE_LEAF};
-use super::record::{last_integer, local_bytes, varint};
-use super::*;
+use crate::readahead::node::{INDEX_INTERIOR, INDEX_LEAF, Node, TABLE_INTERIOR, TABLE_LEAF};
+use crate::readahead::record::{last_integer, local_bytes, varint};
+use crate::readahead::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 

@@ -4,7 +4,7 @@
 //! and passes everything on as it is. The database file itself is not behind it: `vfs/database/content.rs` counts there, so
 //! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
 
-use super::{Page, Stats};
+use crate::stats::{Page, Stats};
 use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
 use litefoot_engine::pass_on;
 use std::io::IoSlice;

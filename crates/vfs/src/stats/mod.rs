@@ -17,10 +17,10 @@ mod meter;
 mod page;
 mod published;
 
-pub(crate) use fallback::FallbackCause;
-pub(crate) use meter::{Meter, MeteredFile};
-pub(crate) use page::{PAGE_BYTES, Page, State as PageState, image};
-pub use published::{Published, Reading};
+pub(crate) use crate::stats::fallback::FallbackCause;
+pub(crate) use crate::stats::meter::{Meter, MeteredFile};
+pub(crate) use crate::stats::page::{PAGE_BYTES, Page, State as PageState, image};
+pub use crate::stats::published::{Published, Reading};
 
 use litefoot_engine::device::FileKind;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -13,7 +13,7 @@
 //! /memfd:litefoot-stats:DEVICE:INODE (deleted)          of the database, hexadecimal
 //! ```
 //!
-//! and [`Published`](super::Published) looks for that. A file in `/dev/shm` would be found faster, but has to be
+//! and [`Published`](crate::stats::Published) looks for that. A file in `/dev/shm` would be found faster, but has to be
 //! told from one that a killed process has left, needs a directory that is there and writable, and ends its
 //! owner with SIGBUS when somebody cuts it. This one goes with its process, whichever way that ends; it cannot
 //! be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written by anybody else (mode 0400, and
@@ -47,7 +47,7 @@
 //!    mapped. A store cannot fault for want of either.
 //! 2. Nothing but atomics is ever accessed in it.
 
-use super::{COUNT, Kind, Stats, figures};
+use crate::stats::{COUNT, Kind, Stats, figures};
 use litefoot_engine::device::FileId;
 use std::fs::File;
 use std::io::{self, Write};
@@ -240,10 +240,10 @@ fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Published;
     use super::*;
-    use crate::vfs::database::{Database, DatabaseSetup};
-    use crate::vfs::lock::Level;
+    use crate::open::database::{Database, DatabaseSetup};
+    use crate::stats::Published;
+    use crate::sync::lock_table::Level;
     use litefoot_engine::device::{CountingMedium, Medium, OsMedium, SimMedium};
     use std::fs::OpenOptions;
     use std::path::Path;

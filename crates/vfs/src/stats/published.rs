@@ -4,8 +4,8 @@
 //! The system copies aligned words whole on machines of 64 bits; on smaller ones a figure beyond 4 GiB may be read
 //! while it is carried over, and be wrong until the next reading.
 
-use super::Kind;
-use super::page::{
+use crate::stats::Kind;
+use crate::stats::page::{
     FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, State, name_of,
 };
 use litefoot_engine::device::FileId;
@@ -143,8 +143,8 @@ fn memory_files(process: u32, name: &Path) -> Vec<Published> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Page, Stats};
     use super::*;
+    use crate::stats::{Page, Stats};
 
     fn page() -> [u8; PAGE_BYTES] {
         let mut bytes = [0; PAGE_BYTES];

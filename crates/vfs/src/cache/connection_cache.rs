@@ -1,0 +1,364 @@
+//! What one connection has of the pages in memory.
+//!
+//! # Invariants
+//! 1. While SQLite has the address of a page, the pool that it is from stays the connection's.
+//! 2. `near` is the generation of the connection's pool only while the connection has a lock on the database and no
+//!    transaction of its own held back. Both are changed by calls of this connection, and those that may change them
+//!    forget it ([`View::step_back`]); so one comparison answers what would be three questions.
+
+use crate::cache::cpu_prefetch;
+use crate::cache::pin_cache::{Kept, Page};
+use crate::cache::pool::{Ahead, Pages};
+use crate::open::database::Database;
+use crate::readahead::{LEAF, ReadAhead};
+use crate::sync::lock_table::Seat;
+use litefoot_engine::pool::Place;
+use litefoot_engine::pool::shown;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What this connection has of the pages in memory.
+pub(crate) struct View {
+    pages: Option<Arc<Pages>>,
+    /// Which of the database's pools that is.
+    generation: u64,
+    /// The same while pages may be looked at without further questions, or [`NOWHERE`].
+    near: u64,
+    /// Bytes of a page, and as a power of two; of no page while there is no pool.
+    page_bytes: u32,
+    shift: u32,
+    /// Pages that SQLite has the address of.
+    mapped: usize,
+    /// How many pages are counted as mapped.
+    counted: usize,
+    ahead: ReadAhead,
+    /// Whether the last page was a leaf.
+    at_leaf: bool,
+    /// The address that the processor was asked for in advance.
+    asked: usize,
+    /// The page that was held last, and where its state lies.
+    last: Option<(u64, Place)>,
+    /// What it holds although SQLite has done with it.
+    kept: Arc<Kept>,
+    /// What it has of the locks on the database.
+    seat: Arc<Seat>,
+}
+
+/// The generation of no pool.
+const NOWHERE: u64 = u64::MAX;
+
+/// The first bytes of interior pages (file format, section 1.6).
+const INTERIOR: [u8; 2] = [2, 5];
+
+impl View {
+    /// A view of a connection that has this seat.
+    pub fn new(database: &Database, seat: Arc<Seat>) -> View {
+        View {
+            pages: None,
+            generation: 0,
+            near: NOWHERE,
+            page_bytes: 0,
+            shift: 0,
+            mapped: 0,
+            counted: 0,
+            ahead: ReadAhead::default(),
+            at_leaf: false,
+            asked: 0,
+            last: None,
+            kept: database.views().join(),
+            seat,
+        }
+    }
+
+    /// Gets the pages of the database as they are now; `None` while pages are mapped that are another pool's.
+    #[inline]
+    fn follow(&mut self, database: &Database) -> Option<()> {
+        if self.pages.is_some() && self.generation == database.pages_generation() {
+            return Some(());
+        }
+        self.renew(database)
+    }
+
+    #[cold]
+    fn renew(&mut self, database: &Database) -> Option<()> {
+        if self.mapped > 0 {
+            return None;
+        }
+        self.count();
+        self.near = NOWHERE;
+        // The first who asks makes the pool, which changes the generation.
+        let _ = database.pages();
+        self.generation = database.pages_generation();
+        self.pages = database.pages().ok().flatten();
+        self.kept.renew(self.pages.clone());
+        self.last = None;
+        let pages = self.pages.as_deref();
+        (self.page_bytes, self.shift) =
+            pages.map_or((0, 0), |pages| (pages.page_bytes() as u32, pages.shift()));
+        self.ahead = pages.map_or_else(ReadAhead::default, Pages::read_ahead);
+        Some(())
+    }
+
+    /// The connection has no transaction held back: from now on it may look at pages, if it has a lock on the database.
+    #[inline]
+    pub fn step_near(&mut self) {
+        if self.pages.is_some() && self.seat.reads() {
+            self.near = self.generation;
+        }
+    }
+
+    /// The connection may lose its lock, or begin to hold a transaction back.
+    #[inline]
+    pub fn step_back(&mut self) {
+        self.near = NOWHERE;
+    }
+
+    /// Whether SQLite has the address of a page.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped > 0
+    }
+
+    /// Whether a request finds nothing, for tests.
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.may_panic();
+        cfg!(debug_assertions) && self.pages.as_ref().is_some_and(|pages| pages.refuses())
+    }
+
+    /// In tests.
+    #[inline]
+    fn may_panic(&self) {
+        if cfg!(debug_assertions) {
+            self.pages.iter().for_each(|pages| pages.count_towards_panic());
+        }
+    }
+
+    /// Reads a part of one page, if the pool can serve that.
+    pub fn read(&mut self, database: &Database, buf: &mut [u8], offset: u64) -> bool {
+        if self.follow(database).is_none() {
+            return false;
+        }
+        let Some(pages) = self.pages.as_deref() else { return false };
+        let Some(page) = pages.page_of(offset, buf.len()) else { return false };
+        if self.seat.reads()
+            // SAFETY: there is a lock, and the pool is the one that is set.
+            && let Some(address) = unsafe { self.kept.look(self.page(page)) }
+        {
+            // SAFETY: the page is held while the lock on the database is; the part lies inside of it.
+            unsafe { pages.copy(address, offset, buf) };
+            self.hit();
+            return true;
+        }
+        let Some(hit) = pages.read(buf, offset, &mut Ahead(&mut self.ahead)) else { return false };
+        if !hit {
+            pages.sweep(&mut self.ahead);
+        }
+        if let (Some(page), Some(first)) = (pages.whole_page(offset, buf.len()), buf.first()) {
+            self.ahead.passed(page as u32 + 1, *first);
+        }
+        let first = Page { offset: 0, number: 0 };
+        if page == 0 && self.kept.may_keep(&self.seat, pages, first) {
+            // SQLite looks at it whenever a transaction begins.
+            if let Some(at) = pages.try_map(page) {
+                self.kept.keep(pages, first, at, 0);
+            }
+        }
+        if hit {
+            self.hit();
+        }
+        true
+    }
+
+    /// A page of the file.
+    #[inline]
+    fn page(&self, number: u64) -> Page {
+        Page { offset: number << self.shift, number }
+    }
+
+    /// The page that begins at an offset, if one does.
+    #[inline]
+    fn page_at(&self, offset: u64) -> Page {
+        Page { offset, number: offset >> self.shift }
+    }
+
+    /// Whether pages of so many bytes may be looked at without further questions.
+    #[inline]
+    fn is_near(&self, database: &Database, bytes: u32) -> bool {
+        bytes == self.page_bytes && self.near == database.pages_generation() && !self.refuses()
+    }
+
+    /// The address of `bytes` at an offset, where they are a page that is kept: the way of most requests, since every search
+    /// begins with such pages.
+    #[inline]
+    pub fn fetch_kept(&mut self, database: &Database, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        if !self.is_near(database, bytes) {
+            return None;
+        }
+        let page = self.page_at(offset);
+        // SAFETY: by invariant 2 there is a lock, and the pool is the one that is set.
+        let address = unsafe { self.kept.lend(page) }?;
+        // No other pages are kept but the first, which SQLite never maps.
+        self.ahead.passed_interior(page.number as u32 + 1);
+        self.at_leaf = false;
+        self.mapped += 1;
+        Some(address)
+    }
+
+    /// The same where the page is in memory.
+    #[inline(always)]
+    pub fn fetch_in_memory(&mut self, database: &Database, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        let page = self.page_at(offset);
+        if !self.is_near(database, bytes) || page != self.page(page.number) {
+            return None;
+        }
+        let (address, place) = self.pages.as_deref()?.try_map(page.number)?;
+        self.hit();
+        self.last = Some((page.number, place));
+        self.pass(page, address);
+        Some(address)
+    }
+
+    /// The address of a page, if the pool can serve that. The connection has no transaction held back.
+    pub fn fetch(&mut self, database: &Database, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        if self.near != database.pages_generation() {
+            self.follow(database)?;
+            self.step_near();
+            let small = u32::try_from(bytes).ok()?;
+            let found = self.fetch_kept(database, offset, small);
+            if let Some(address) = found.or_else(|| self.fetch_in_memory(database, offset, small)) {
+                return Some(address);
+            }
+        }
+        let pages = self.pages.as_deref()?;
+        let number = pages.whole_page(offset, bytes)?;
+        let found = pages.try_map(number);
+        let address = match found {
+            Some((address, _)) => address,
+            None => {
+                let address = pages.map(number, &mut Ahead(&mut self.ahead))?;
+                pages.sweep(&mut self.ahead);
+                address
+            }
+        };
+        self.last = found.map(|(_, place)| (number, place));
+        self.pass(Page { offset, number }, address);
+        match found {
+            Some(_) => self.hit(),
+            None => self.count(),
+        }
+        Some(address)
+    }
+
+    /// SQLite gets the address of a page, which is held for it.
+    #[inline(always)]
+    fn pass(&mut self, page: Page, address: NonNull<u8>) {
+        self.mapped += 1;
+        // SAFETY: the page is held; SQLite is about to look at its first bytes, too.
+        let first = unsafe { shown::byte(address.as_ptr()) };
+        self.ahead.passed(page.number as u32 + 1, first);
+        if first & LEAF == 0 {
+            self.at_leaf = false;
+            self.keep(page, first, address);
+        } else if self.at_leaf {
+            self.scan(address);
+        } else {
+            self.at_leaf = true;
+            // SAFETY: as above; it has as many bytes. Interior pages are few, and mostly near the processor.
+            unsafe { cpu_prefetch::for_search(address, self.page_bytes as usize) };
+        }
+    }
+
+    /// From leaf to leaf. Where pages lie one behind the other, the next one is asked for, too.
+    #[inline(never)]
+    fn scan(&mut self, address: NonNull<u8>) {
+        let bytes = self.page_bytes as usize;
+        let behind = address.as_ptr().wrapping_add(bytes);
+        if self.asked != address.as_ptr().addr() {
+            cpu_prefetch::whole(address.as_ptr(), bytes);
+        }
+        cpu_prefetch::whole(behind, bytes);
+        self.asked = behind.addr();
+    }
+
+    /// Keeps a page that SQLite looks at, if it is one for that, and if it is known where its state lies.
+    #[inline(never)]
+    fn keep(&self, page: Page, first: u8, address: NonNull<u8>) {
+        if let Some(pages) = &self.pages
+            && let Some((_, place)) = self.last
+            && INTERIOR.contains(&first)
+            && self.kept.may_keep(&self.seat, pages, page)
+        {
+            self.kept.keep(pages, page, (address, place), 1);
+        }
+    }
+
+    /// SQLite does not look any more at a page that was fetched.
+    #[inline]
+    pub fn unfetch(&mut self, offset: u64) {
+        self.may_panic();
+        let page = self.page_at(offset);
+        self.mapped -= 1;
+        if !self.kept.give_back(page) {
+            self.let_go(page.number);
+        }
+    }
+
+    fn let_go(&self, page: u64) {
+        let Some(pages) = &self.pages else { return };
+        // SAFETY: SQLite has the page's address, from this pool: while it has one, the pool is not changed. No slot
+        // has lent it, so it is held for SQLite.
+        unsafe {
+            match self.last {
+                Some((last, place)) if last == page => pages.let_go_at(place),
+                _ => pages.let_go(page),
+            }
+        }
+    }
+
+    /// A request has found its page in memory.
+    #[inline]
+    fn hit(&self) {
+        self.kept.hit();
+    }
+
+    /// A transaction is over.
+    #[inline]
+    pub fn rest(&mut self, database: &Database) {
+        self.count();
+        if self.kept.wants_count() {
+            self.rest_longer(database);
+        }
+    }
+
+    #[cold]
+    fn rest_longer(&self, database: &Database) {
+        database.views().count(database.counters());
+        if self.pages.as_ref().is_some_and(|pages| pages.keeps_too_much()) && self.seat.reads() {
+            self.kept.renew(self.pages.clone());
+        }
+    }
+
+    /// Adds to the figures of the pool how many pages are looked at, where that has changed.
+    #[inline]
+    fn count(&mut self) {
+        if self.mapped != self.counted {
+            self.count_mapped();
+        }
+    }
+
+    #[cold]
+    fn count_mapped(&mut self) {
+        if let Some(pages) = &self.pages {
+            pages.count(self.mapped as i64 - self.counted as i64);
+            self.counted = self.mapped;
+        }
+    }
+
+    /// The connection is closed.
+    pub fn close(&mut self, database: &Database) {
+        self.count();
+        self.step_back();
+        database.views().leave(&self.kept, database.counters());
+        (self.pages, self.last) = (None, None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Whether a redo log belongs to the database that it lies beside.
+//!
+//! | database file | first sector | the log | verdict |
+//! |---|---|---|---|
+//! | any | any | no frame counts | nothing waits |
+//! | empty | | any | foreign: SQLite takes the file for a new database |
+//! | another file than then, and the log is the same file | any | any | foreign: another file has the name now |
+//! | any | as it was when the log began | any | ours: no checkpoint has written page 1 |
+//! | any | zeros, or less than a sector | begun upon an empty file | ours: the first commit, cut while it was completed |
+//! | any | as an image of page 1 in the log, but for the counters, with a counter of this log's time | any | ours: a checkpoint was under way, or recovery |
+//! | any | of the state that the first image follows, by one | begun by SQLite | ours: SQLite took the log over, and was killed |
+//! | any | anything else | any | foreign: a copy of another time, or another database |
+//!
+//! # Invariants
+//! 1. Whatever a power cut leaves of a database and its log is ours: while the log holds frames, the first sector is
+//!    written by checkpoints only, which sync the log first.
+//! 2. A counter of this log's time is one that a transaction of this log has given page 1: between that of an image and
+//!    as many more as transactions follow it, or the image's own. So a copy of an earlier or of a later time is foreign.
+//!
+//! In WAL mode SQLite writes versions of page 1 that the log need not have. There only another file whose first sector the log
+//! cannot explain is foreign; everything else is as with stock SQLite.
+
+use crate::commit::rollback_log::{COUNTER_JUMP, COUNTERS, without_counters};
+use crate::error::Result;
+use crate::open::database::content::page_bytes_in;
+use litefoot_engine::device::SECTOR_BYTES;
+use litefoot_engine::log::RedoLog;
+use litefoot_engine::log::redo::origin::content_of;
+
+/// What a redo log is to the database that it lies beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing waits in it.
+    Nothing,
+    /// Its pages are the database's.
+    Ours,
+    /// It is another database's, or of another time.
+    Foreign,
+}
+
+/// What `redo` is to its data file, whose first sector is `sector`.
+pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
+    if redo.is_empty() {
+        return Ok(if redo.is_understood() { Verdict::Nothing } else { Verdict::Foreign });
+    }
+    if sector.is_empty() {
+        return Ok(Verdict::Foreign);
+    }
+    let moved_in = redo.names_another_file()?;
+    let explained = explains(redo, sector)?;
+    let ours = if wal_mode { !moved_in || explained } else { !moved_in && explained };
+    Ok(if ours { Verdict::Ours } else { Verdict::Foreign })
+}
+
+/// Whether the log tells how the data file came to have this first sector.
+fn explains(redo: &RedoLog, sector: &[u8]) -> Result<bool> {
+    let Some(origin) = redo.origin() else { return Ok(false) };
+    if origin.content == content_of(sector) {
+        return Ok(true);
+    }
+    if origin.content == content_of(&[])
+        && (sector.len() < SECTOR_BYTES || sector.iter().all(|byte| *byte == 0))
+    {
+        return Ok(true);
+    }
+    if sector.len() < SECTOR_BYTES {
+        return Ok(false);
+    }
+    let counter = counter_of(sector);
+    let mut image = [0; SECTOR_BYTES];
+    for (number, found) in redo.page_one_images().iter().enumerate() {
+        redo.read_frame(found.frame, &mut image)?;
+        let logged = counter_of(&image);
+        let follow = redo.transactions() - found.transaction;
+        let of_its_time =
+            counter == logged || counter.wrapping_sub(logged.wrapping_sub(COUNTER_JUMP)) < follow;
+        if of_its_time && without_counters(sector) == without_counters(&image) {
+            return Ok(true);
+        }
+        // A log of SQLite's own has no jump.
+        let continues = number == 0 && logged == counter.wrapping_add(1);
+        if continues && page_bytes_in(sector) == redo.page_bytes() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn counter_of(sector: &[u8]) -> u32 {
+    let at = COUNTERS[0];
+    u32::from_be_bytes([sector[at], sector[at + 1], sector[at + 2], sector[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::content::MAGIC;
+    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use litefoot_engine::log::redo::origin::DataFile;
+    use litefoot_engine::log::redo::{Durability, Transaction};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    const PAGE: usize = 1024;
+
+    /// A page 1 with that change counter, and `filler` as everything that is no counter.
+    fn page_one(counter: u32, filler: u8) -> Vec<u8> {
+        let mut page = vec![filler; PAGE];
+        page[..16].copy_from_slice(MAGIC);
+        page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
+        for at in COUNTERS {
+            page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
+        }
+        page
+    }
+
+    /// A log begun upon a data file that begins with `data`, with a transaction for each page, which is page 1 where there
+    /// is one and another page where not.
+    fn log(medium: &SimMedium, data: &[u8], pages: &[Option<Vec<u8>>]) -> RedoLog {
+        let path = Path::new("/a");
+        let file = medium.open(path, FileKind::Database, OpenMode::CreateNew).unwrap();
+        file.write_at(data, 0).unwrap();
+        let data = DataFile { path: path.to_owned(), content: file.clone(), file };
+        let open = || {
+            let medium = Arc::new(medium.clone());
+            RedoLog::open_of(medium, Path::new("/a-wal"), Arc::default(), data.clone()).unwrap()
+        };
+        let mut redo = open();
+        for page in pages {
+            let number = if page.is_some() { 1 } else { 2 };
+            let transaction = Transaction {
+                slots: &[],
+                page_numbers: &[number],
+                page_bytes: PAGE as u32,
+                database_pages: 2,
+            };
+            let mut copy = |_: usize, out: &mut [u8]| {
+                out.copy_from_slice(page.as_deref().unwrap_or(&[0; PAGE]));
+                Ok(())
+            };
+            redo.append(&transaction, &mut copy, Durability::Durable).unwrap();
+        }
+        drop(redo);
+        open()
+    }
+
+    fn sector(page: &[u8]) -> &[u8] {
+        &page[..SECTOR_BYTES.min(page.len())]
+    }
+
+    #[test]
+    fn a_log_is_ours_exactly_where_it_tells_how_the_first_sector_came_to_be() {
+        use Verdict::{Foreign, Ours};
+        let logged = |counter: u32, filler: u8| Some(page_one(counter + COUNTER_JUMP, filler));
+        // Three transactions: counters 11 to 13; the last one changed page 1 in another way, too.
+        let redo = log(&SimMedium::new(), &page_one(10, 1), &[logged(11, 2), None, logged(13, 3)]);
+        let cases = [
+            (page_one(10, 1), Ours, "as it was"),
+            (page_one(9, 1), Foreign, "an earlier copy"),
+            (page_one(10, 2), Foreign, "an earlier copy with the same content"),
+            (page_one(11, 2), Ours, "the first transaction"),
+            (page_one(13, 2), Ours, "the third, with the image of the first"),
+            (page_one(14, 2), Foreign, "after the last"),
+            (page_one(13, 3), Ours, "the last"),
+            (page_one(12, 3), Foreign, "before the last image"),
+            (page_one(14, 3), Foreign, "a later copy"),
+            (page_one(13 + COUNTER_JUMP, 3), Ours, "recovered"),
+            (page_one(14 + COUNTER_JUMP, 3), Foreign, "recovered, and gone on"),
+            (vec![0; PAGE], Foreign, "zeros"),
+            (Vec::new(), Foreign, "empty"),
+        ];
+        for (page, expected, what) in cases {
+            assert_eq!(judge(&redo, sector(&page), false).unwrap(), expected, "{what}");
+        }
+        // In WAL mode only another file is foreign, or an empty one.
+        assert_eq!(judge(&redo, &page_one(9, 1), true).unwrap(), Ours);
+        assert_eq!(judge(&redo, &[], true).unwrap(), Foreign);
+    }
+
+    #[test]
+    fn the_first_commit_of_a_database_is_completed_where_something_of_it_is_there() {
+        let redo = log(&SimMedium::new(), &[], &[Some(page_one(1 + COUNTER_JUMP, 1))]);
+        for (page, expected) in [
+            (vec![0; PAGE], Verdict::Ours),
+            (vec![0; 100], Verdict::Ours),
+            (page_one(1, 1), Verdict::Ours),
+            (page_one(1, 2), Verdict::Foreign),
+            (Vec::new(), Verdict::Foreign),
+        ] {
+            assert_eq!(judge(&redo, sector(&page), false).unwrap(), expected, "{} bytes", page.len());
+        }
+    }
+
+    #[test]
+    fn a_log_that_sqlite_has_begun_anew_is_ours_where_it_goes_on_from_the_file() {
+        let redo = log(&SimMedium::new(), &page_one(77, 9), &[Some(page_one(31, 2)), None]);
+        for (counter, expected) in [(30, Verdict::Ours), (31, Verdict::Foreign), (29, Verdict::Foreign)] {
+            assert_eq!(judge(&redo, sector(&page_one(counter, 1)), false).unwrap(), expected, "{counter}");
+        }
+        assert_eq!(judge(&redo, sector(&page_one(31, 2)), false).unwrap(), Verdict::Ours);
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_is_foreign_and_an_empty_log_is_nothing() {
+        let medium = SimMedium::new();
+        let redo = log(&medium, &page_one(1, 1), &[]);
+        assert_eq!(judge(&redo, &page_one(1, 1), false).unwrap(), Verdict::Nothing);
+        drop(redo);
+        let file = medium.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::Create).unwrap();
+        file.write_at(b"somebody's notes", 0).unwrap();
+        let redo = RedoLog::look(Arc::new(medium), Path::new("/a-wal"), None).unwrap();
+        assert_eq!(judge(&redo, &page_one(1, 1), false).unwrap(), Verdict::Foreign);
+    }
+}

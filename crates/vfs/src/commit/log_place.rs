@@ -1,0 +1,259 @@
+//! The place of the redo log: the name beside the database, which may be lost, or be another's.
+//!
+//! SQLite and a crash find a log by its name. Before a commit counts on the log, two questions are asked of the medium: has
+//! the database file its name, and has the log its own? Where one is answered with no, the newest pages are brought into
+//! the database file, by its descriptor, and the log is given up. Nothing that has a name of ours and is not ours is
+//! written, replaced or removed.
+//!
+//! | database file | log | what a commit does |
+//! |---|---|---|
+//! | has its name | has its name | as ever |
+//! | has its name | renamed, removed or replaced | brings the pages home, begins another log |
+//! | has its name | a foreign one, not in use | sets that aside, begins another log |
+//! | has its name | a foreign one, in use: the old file of that name is open somewhere | does without: by a real journal |
+//! | renamed or removed | any | brings the pages home, writes in place |
+//!
+//! SQLite itself refuses to begin a transaction on a file that has lost its name, where the journal is one that is deleted.
+
+use crate::commit::log_identity::{Verdict, judge};
+use crate::commit::rollback_log::{AtomicLog, State, wal_mode};
+use crate::error::{Error, Result};
+use crate::files::journal::write_in_place;
+use crate::notice;
+use crate::open::database::Database;
+use crate::open::registry::Companion;
+use crate::stats::Stats;
+use crate::txn::dirty_pages::Held;
+use litefoot_engine::device::{DeviceError, Operation, SyncLatch};
+use litefoot_engine::log::redo::{Durability, Whereabouts};
+use litefoot_engine::log::{RedoLog, StatementLog, set_aside};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Most foreign logs that are set aside before one commit.
+const MOST_FOREIGN: u32 = 16;
+
+impl AtomicLog {
+    /// Takes over the log that recovery finds; `None` where nothing of it is the database's.
+    pub(crate) fn find(&self, database: &Database) -> Result<Option<RedoLog>> {
+        let path = database.companion_path(Companion::Wal);
+        match open(database, &path) {
+            Ok(redo) => {
+                if verdict(database, &redo)? != Verdict::Foreign {
+                    return Ok(Some(redo));
+                }
+                drop(redo);
+                database.set_log_aside(&path)?;
+                Ok(None)
+            }
+            Err(error) if is_in_use(&error) => {
+                let redo = RedoLog::look(database.medium().clone(), &path, Some(database.data_file()))?;
+                // Somebody looks at what waits for this database.
+                if verdict(database, &redo)? == Verdict::Ours {
+                    return Err(Error::Busy);
+                }
+                // SQLite must not see it either.
+                self.live.store(true, Ordering::Release);
+                self.state.write().bar(database, &path);
+                self.barred.store(true, Ordering::Release);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a transaction has to do without the log, because its name is in use. Asks again.
+    pub fn is_barred(&self, database: &Database) -> Result<bool> {
+        if !self.barred.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut state = self.state.write();
+        let free = state.redo.is_some() || state.claim(database)?;
+        self.barred.store(!free, Ordering::Release);
+        Ok(!free)
+    }
+
+    /// The database file has lost its name: brings everything home, and gives the log up. Not while a transaction has
+    /// pages in the log, whose commit does it.
+    pub fn leave_place(&self, database: &Database) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        if state.redo.as_ref().is_some_and(RedoLog::has_slots) { Ok(()) } else { state.leave_place(database) }
+    }
+
+    /// Commits without a log. Who cannot have one is not protected from a crash in the middle of it.
+    pub(crate) fn commit_in_place(
+        &self,
+        database: &Database,
+        held: &mut Held,
+        durability: Durability,
+    ) -> Result<()> {
+        if held.len() > held.base_len() {
+            database.reserve(held.len())?;
+        }
+        let written = write_in_place(database, held).and_then(|()| match durability {
+            Durability::Durable => database.sync(),
+            Durability::Buffered => Ok(()),
+        });
+        // Nobody knows what is in the file now.
+        written.inspect_err(|error| database.latch().close(&error.to_string()))?;
+        Stats::add(&database.counters().commits_pages, 1);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Sees to it that the log is one that a crash would find; `false` where none can be had.
+    pub(crate) fn keep_place(&mut self, database: &Database, held: Option<&mut Held>) -> Result<bool> {
+        let has_name = database.has_its_name_now();
+        if let Some(redo) = &mut self.redo {
+            let whereabouts = if has_name { redo.whereabouts()? } else { Whereabouts::Elsewhere };
+            match whereabouts {
+                Whereabouts::AtItsName => return Ok(true),
+                Whereabouts::Cut => return Err(cut(database, redo)),
+                Whereabouts::Elsewhere => {
+                    if let Some(held) = held {
+                        held.leave_slots(database)?;
+                        redo.discard_slots();
+                    }
+                    self.leave_place(database)?;
+                }
+            }
+        }
+        if has_name { self.claim(database) } else { Ok(false) }
+    }
+
+    /// Opens the log at its name; `false` where another owner has that.
+    fn claim(&mut self, database: &Database) -> Result<bool> {
+        let path = database.companion_path(Companion::Wal);
+        for _ in 0..MOST_FOREIGN {
+            match open(database, &path) {
+                Ok(redo) if verdict(database, &redo)? == Verdict::Foreign => {
+                    drop(redo);
+                    database.set_log_aside(&path)?;
+                }
+                Ok(redo) => {
+                    self.redo = Some(redo);
+                    return Ok(true);
+                }
+                Err(error) if is_in_use(&error) => {
+                    self.bar(database, &path);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Io(format!("{}: somebody puts other logs there again and again", path.display())))
+    }
+
+    fn bar(&mut self, database: &Database, log: &Path) {
+        self.redo = None;
+        let text = format!(
+            "{}: {} is in use by a program that has an older file of this name open; transactions go by a rollback \
+             journal until that closes it",
+            database.path().display(),
+            log.display()
+        );
+        notice::tell_once(database.path(), "log in use", &text);
+    }
+
+    fn leave_place(&mut self, database: &Database) -> Result<()> {
+        self.checkpoint(database)?;
+        if let Some(mut redo) = self.redo.take() {
+            redo.delete()?;
+        }
+        Ok(())
+    }
+}
+
+impl Database {
+    /// Gives a log that is not this database's another name, and tells of it.
+    fn set_log_aside(&self, log: &Path) -> Result<()> {
+        let aside = set_aside(&**self.medium(), log, self.latch())?;
+        let text = format!(
+            "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
+             {}; remove it where nobody needs it",
+            self.path().display(),
+            log.display(),
+            aside.display()
+        );
+        notice::tell_once(self.path(), "log set aside", &text);
+        self.set_statements_aside()
+    }
+
+    /// The same for a statement log beside it whose redo log is gone, or that lies beside a new file.
+    pub(crate) fn set_statements_aside(&self) -> Result<()> {
+        // The option names one place for any database.
+        if self.options().nvram.is_some() {
+            return Ok(());
+        }
+        let path = self.statement_path();
+        if self.medium().info(&path)?.is_none_or(|info| !info.is_file) {
+            return Ok(());
+        }
+        match StatementLog::open(self.medium().clone(), &path, self.latch().clone()) {
+            Ok(statements) if statements.is_understood() && statements.is_empty() => Ok(()),
+            // Its owner will remove it.
+            Err(error) if is_in_use(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(statements) => {
+                drop(statements);
+                let aside = set_aside(&**self.medium(), &path, self.latch())?;
+                let text = format!(
+                    "{}: the statement log {} is of another database, or of another time: nothing of it was \
+                     replayed, and it is kept as {}; remove it where nobody needs it",
+                    self.path().display(),
+                    path.display(),
+                    aside.display()
+                );
+                notice::tell_once(self.path(), "statement log set aside", &text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another database is opened by the path of this one, which has lost its name: leaves the names of its logs to that,
+    /// as far as it can.
+    pub(crate) fn give_up_names(&self) {
+        if !self.is_of_this_process() || self.has_its_name() {
+            return;
+        }
+        // What cannot be left is in use, and the other one finds it so.
+        let _ = self.atomic().leave_place(self);
+        if let Some(wal) = self.wal() {
+            let _ = wal.step_aside();
+        }
+    }
+}
+
+fn open(database: &Database, path: &Path) -> litefoot_engine::device::Result<RedoLog> {
+    RedoLog::open_of(database.medium().clone(), path, database.latch().clone(), database.data_file())
+}
+
+fn verdict(database: &Database, redo: &RedoLog) -> Result<Verdict> {
+    let sector = database.data_file().first_sector()?;
+    // What does not say may be in WAL mode, where the log need not have every version of page 1.
+    judge(redo, &sector, wal_mode(database, redo)? != Some(false))
+}
+
+/// Whether an error says that a log is in use.
+pub(crate) fn is_in_use(error: &DeviceError) -> bool {
+    error.operation == Operation::Lock && error.source.kind() == std::io::ErrorKind::ResourceBusy
+}
+
+/// Somebody has cut the log. What was in it cannot be had any more, and nothing may be built on the rest.
+fn cut(database: &Database, redo: &RedoLog) -> Error {
+    let reason = format!(
+        "{}: somebody has cut the log {}, which holds committed transactions; nothing is written any more. Copy what \
+         is still shown, close every connection, and restore the database",
+        database.path().display(),
+        redo.path().display()
+    );
+    let latch: &SyncLatch = database.latch();
+    latch.close(&reason);
+    notice::tell_once(database.path(), "log cut", &reason);
+    Error::Io(reason)
+}

@@ -1,0 +1,546 @@
+//! The write-ahead log of a database: in memory as SQLite sees it, on the medium as a redo log.
+//!
+//! # Why
+//! SQLite appends whole pages to its `-wal` file, checksums them for itself, and reads them back from
+//! there. Here that file is memory. What has to survive goes to the medium in the form that costs least:
+//! the newest version of each page of a transaction, once, in one write into space that was written
+//! before.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `store` | where the bytes of SQLite's log are |
+//! | `frames` | what they mean, and where transactions end |
+//! | `large` | a transaction that does not fit into memory |
+//! | `ahead` | its new pages, straight into the database file |
+//! | `commit` | the queue of commits: as statements, or as pages |
+//! | `media` | both logs on the medium: records, and folding into pages |
+//! | `flush` | the thread that makes commits durable soon |
+//! | `file` | the handle that SQLite has on it |
+//! | `mod` | what all of them share |
+//!
+//! # What it promises
+//! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before
+//!    anybody else sees what it changed.
+//! 2. A commit that SQLite does not sync survives the process: it is with the operating system when the
+//!    commit returns, and, as pages, before anybody sees it. At `synchronous=NORMAL` it is durable soon after.
+//! 3. The database file is written in place only with pages that are in the redo log for good; behind its end
+//!    also with pages that a commit in the redo log will make count.
+//! 4. A commit that fails for want of space has not happened, and the database can go on.
+//!
+//! # Invariants
+//! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
+//!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to
+//!    transactions in the statement log or in the queue.
+//! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
+//!    database file, and after that file is synced.
+
+use crate::commit::log_place::is_in_use;
+use crate::error::{Error, Result};
+use crate::files::session::Session;
+use crate::memory::memory_file::position;
+use crate::memory::reservation::{Allowance, SpillingCache};
+use crate::memory::spill_file::MakeSpill;
+use crate::notice;
+use crate::open::database::Database;
+use crate::open::registry::Companion;
+use crate::stats::FallbackCause;
+use crate::stats::Stats;
+use crate::txn::spill_policy::{Policy, Step};
+use crate::txn::spiller::Running;
+use crate::txn::wal_frames::Transaction;
+use crate::worker;
+
+use crate::commit::flusher::Flush;
+use crate::commit::group_commit::Commits;
+use crate::txn::wal_bytes::Store;
+use crate::txn::wal_frames::{Frames, Written};
+use crate::txn::wal_spill::{Cleaning, Leaving};
+use litefoot_engine::log::redo::Durability;
+use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_engine::sync::RwLock;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+/// Percent of a budget at which the log is written to the database file.
+const FILL_PERCENT: u64 = 75;
+/// Bytes of the log in memory below which it is left alone.
+const LEAST_LIMIT: usize = 64 << 10;
+
+/// The log of one database.
+pub struct Wal {
+    path: PathBuf,
+    frames: RwLock<Frames>,
+    commits: Commits,
+    /// The schema cookie of the newest page 1 that was committed.
+    schema: AtomicU32,
+    /// Whether commits must not reach the medium: they are being replayed from it.
+    replaying: AtomicBool,
+    /// Who makes durable soon what was committed at `synchronous=NORMAL`.
+    flush: Arc<Flush>,
+    /// Bytes at which the log is tried to be emptied again, after readers were in the way.
+    limit: AtomicUsize,
+    /// Whether a cleaning was begun in the transaction that is under way.
+    cleans: AtomicBool,
+}
+
+impl Wal {
+    /// The log of a database, with what is on the medium.
+    pub fn open(database: &Database, make_spill: MakeSpill) -> Result<Wal> {
+        let path = database.companion_path(Companion::Wal);
+        let latch = database.latch();
+        let (medium, data) = (database.medium().clone(), database.data_file());
+        let redo = RedoLog::open_of(medium, &path, latch.clone(), data).map_err(|error| {
+            if !is_in_use(&error) {
+                return Error::from(error);
+            }
+            let (name, log) = (database.path().display(), path.display());
+            let what = format!(
+                "{name}: its write-ahead log {log} is in use by a program that has an older file of this name open; \
+                 close it there"
+            );
+            notice::tell_once(database.path(), "log in use", &what);
+            Error::Refused(what)
+        })?;
+        let statements =
+            StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
+        let options = database.options();
+        let store = Store::new(Allowance::new(database), database.wal_bytes(), make_spill);
+        let cache = SpillingCache::new(database);
+        let policy = Policy::new(options.cleaner, options.clean_threshold);
+        let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**database.data())?;
+        database.note_needed(frames.database_bytes());
+        let (logged, budget) = (frames.committed(), options.sla_size);
+        let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
+        Ok(Wal {
+            path,
+            frames: RwLock::new(frames),
+            commits,
+            schema: AtomicU32::new(0),
+            replaying: AtomicBool::new(false),
+            flush: Arc::default(),
+            limit: AtomicUsize::new(0),
+            cleans: AtomicBool::new(false),
+        })
+    }
+
+    /// Where it lies on the medium.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length in bytes, as SQLite sees it.
+    pub fn bytes(&self) -> u64 {
+        self.frames.read().len() as u64
+    }
+
+    /// Reads what SQLite asks for; returns the bytes read.
+    pub fn read(&self, database: &Database, buf: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**database.data())?)
+    }
+
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let frames = self.frames.read().memory_bytes();
+        frames + self.commits.memory_bytes()
+    }
+
+    /// Shows how full it is, in memory and as a statement log.
+    pub(crate) fn note_fill(&self, stats: &Stats) {
+        Stats::set(&stats.statement_log_bytes, self.commits.log_bytes());
+        Stats::set(&stats.wal_bytes, self.bytes());
+    }
+
+    /// What changes whenever the schema does.
+    pub(crate) fn schema(&self) -> u32 {
+        self.schema.load(Ordering::Acquire)
+    }
+
+    /// Makes the log one that SQLite can read from its beginning; nobody uses it.
+    pub fn mend(&self, database: &Database) -> Result<()> {
+        self.frames.write().mend(&**database.data())
+    }
+
+    /// Takes what SQLite writes; answers the transaction that it completes.
+    pub(crate) fn write(&self, session: &Session, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
+        let database = &session.database;
+        if offset == 0 {
+            self.void(database)?;
+        }
+        let offset = position(offset, buf.len())?;
+        let mut frames = self.frames.write();
+        match frames.awaits(buf, offset) {
+            Some(true) => {
+                if self.cleans.load(Ordering::Acquire) {
+                    drop(frames);
+                    self.settle(database)?;
+                    self.write_rest(database)?;
+                    frames = self.frames.write();
+                }
+                frames.check_complete()?;
+            }
+            Some(false) if frames.next_step() != Step::GoOn => {
+                drop(frames);
+                self.make_room(database)?;
+                frames = self.frames.write();
+            }
+            _ => {}
+        }
+        frames.set_cache_size(&session.cache_size);
+        let written = frames.write(buf, offset, &**database.data())?;
+        if let Written::Commit(_) = written {
+            self.schema.store(frames.schema(), Ordering::Release);
+            database.note_needed(frames.database_bytes());
+        }
+        drop(frames);
+        match written {
+            Written::Commit(transaction) => {
+                self.claim(database, transaction)?;
+                Ok(Some(transaction))
+            }
+            Written::TakenBack => Err(self.taken_back(database)),
+            Written::Part | Written::Restart => Ok(None),
+        }
+    }
+
+    /// A large transaction needs memory for one page more.
+    fn make_room(&self, database: &Arc<Database>) -> Result<()> {
+        // What is replayed is on the medium already, and must stay in memory until its end.
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        loop {
+            let step = self.frames.read().next_step();
+            let Step::Clean { in_background, for_good } = step else {
+                if step == Step::GoOn {
+                    return Ok(());
+                }
+                self.settle(database)?;
+                continue;
+            };
+            if !self.frames.read().knows_new() {
+                let file_bytes = database.file_len()?;
+                self.frames.write().find_new(file_bytes);
+            }
+            let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
+            self.cleans.store(true, Ordering::Release);
+            let (homeless, first) = self.frames.read().homeless(&leaving);
+            if !homeless.is_empty() {
+                let slots = self.commits.reserve_slots(&self.frames, database, first, homeless.len())?;
+                self.frames.write().give_slots(&homeless, slots);
+            }
+            self.begin_cleaning(database, leaving, in_background, for_good);
+        }
+    }
+
+    fn begin_cleaning(
+        &self,
+        database: &Arc<Database>,
+        leaving: Vec<Leaving>,
+        in_background: bool,
+        for_good: bool,
+    ) {
+        let (job, until) = {
+            let mut frames = self.frames.write();
+            (frames.job(&leaving, for_good), frames.writes)
+        };
+        // Others read the log meanwhile.
+        let running = Running::begin(job, database, in_background);
+        self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
+    }
+
+    /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
+    /// full disk is met while SQLite can still take it back.
+    fn write_rest(&self, database: &Arc<Database>) -> Result<()> {
+        let rest = self.frames.read().rest();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.begin_cleaning(database, rest, false, false);
+        self.settle(database)
+    }
+
+    /// Waits for the cleaning that is under way, if one is.
+    fn settle(&self, database: &Database) -> Result<()> {
+        let Some(cleaning) = self.frames.write().take_cleaning() else { return Ok(()) };
+        let result = cleaning.running.wait(database);
+        self.frames.write().end_cleaning(cleaning, result)
+    }
+
+    /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
+    /// gone.
+    pub fn end_transaction(&self, database: &Database) {
+        if !self.cleans.load(Ordering::Acquire) && !database.is_behind_end() {
+            return;
+        }
+        // Whether it has failed is of no interest any more.
+        let _ = self.settle(database);
+        if self.frames.read().has_idle_slots() {
+            self.commits.discard_slots();
+        }
+        self.frames.write().end_large();
+        self.cleans.store(false, Ordering::Release);
+        database.end_behind_end(0);
+    }
+
+    /// Brings everything committed into the redo log.
+    pub fn log(&self, database: &Database, durability: Durability) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.commits.fold(&self.frames, database, durability, false, (None, None))
+    }
+
+    /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
+    /// be waited for; else it must be written as pages. `promise` says that it will be durable.
+    pub(crate) fn queue(&self, session: &Session, transaction: Transaction, promise: bool) -> Option<u64> {
+        let database = &session.database;
+        if self.replaying.load(Ordering::Acquire) || !database.options().logs_statements() {
+            return None;
+        }
+        let queued = match session.capture() {
+            // Some of its pages are not to be had from memory.
+            _ if self.frames.read().has_pages_away(transaction) => Err(FallbackCause::Large),
+            Some(capture) => capture.take(self.commits.next()),
+            None => Err(FallbackCause::Untracked),
+        };
+        let page_bytes = self.frames.read().page_bytes();
+        let queued =
+            queued.and_then(|captured| self.commits.enqueue(captured, transaction, page_bytes, promise));
+        match queued {
+            Ok(number) => {
+                if promise {
+                    // Behind what `owed` looks at, and before SQLite publishes the commit.
+                    database.note_promise();
+                }
+                Stats::add(&database.counters().commits_statements, 1);
+                Some(number)
+            }
+            Err(cause) => {
+                if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
+                    self.commits.meet_pages();
+                }
+                database.counters().add_fallback(cause);
+                None
+            }
+        }
+    }
+
+    /// Writes a commit as pages, durably; if that fails, it has not happened.
+    pub fn log_commit(&self, database: &Database, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&database.counters().commits_pages, 1);
+        let commit = Some(transaction);
+        let folded = self.commits.fold(&self.frames, database, Durability::Durable, true, (commit, commit));
+        folded.inspect_err(|_| self.note_taken_back(database))
+    }
+
+    /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, nobody sees it, and nothing
+    /// is built on top of it until the database is opened again.
+    pub(crate) fn log_completed(&self, session: &Session, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let database = &session.database;
+        Stats::add(&database.counters().commits_pages, 1);
+        let commit = (None, Some(transaction));
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, commit);
+        folded.inspect_err(|error| {
+            database.latch().close(&error.to_string());
+            self.note_taken_back(database);
+        })
+    }
+
+    /// A commit that was written as soon as it was complete is published: makes it durable soon.
+    pub(crate) fn flush_logged(self: &Arc<Self>, session: &Session) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) || !session.is_promised() {
+            return Ok(());
+        }
+        self.flush_soon(&session.database, self.commits.next() - 1)
+    }
+
+    /// A commit was taken back: what was committed before it counts.
+    fn note_taken_back(&self, database: &Database) {
+        database.note_needed(self.frames.read().database_bytes());
+    }
+
+    /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
+    fn claim(&self, database: &Database, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (page_bytes, needed) = {
+            let frames = self.frames.read();
+            (frames.page_bytes(), frames.frames_needed(transaction))
+        };
+        let claimed = self.commits.claim(&self.frames, page_bytes, transaction, needed);
+        claimed.inspect_err(|_| self.note_taken_back(database))
+    }
+
+    /// Waits until a queued transaction is durable.
+    pub fn wait(&self, number: u64) -> Result<()> {
+        self.commits.wait(number)
+    }
+
+    /// Sees to it that a queued transaction survives the process, and is durable soon after.
+    pub fn write_out(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
+        self.commits.write_out(number)?;
+        self.flush_soon(database, number)
+    }
+
+    /// Whether pages of a transaction that was completed were written ahead, and count only once it is logged: before
+    /// anybody else writes.
+    pub(crate) fn must_log_now(&self, transaction: Transaction) -> bool {
+        self.frames.read().has_pages_away(transaction)
+    }
+
+    /// Writes a commit that SQLite has published, and not synced, as pages, so that it survives the process; where it is to be
+    /// durable soon, that is seen to. Only the first commit of a connection goes this way that has not said by a PRAGMA that
+    /// SQLite is to sync none; the others were written by [`Wal::log_completed`].
+    pub(crate) fn log_unsynced(self: &Arc<Self>, session: &Session) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let database = &session.database;
+        Stats::add(&database.counters().commits_pages, 1);
+        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, (None, None));
+        folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
+        self.flush_logged(session)
+    }
+
+    /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
+    fn flush_soon(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
+        if !self.flush.begin() {
+            return Ok(());
+        }
+        let (wal, flush, window) = (self.clone(), self.flush.clone(), database.options().normal_window);
+        let work = move || {
+            wal.flush.wait(window);
+            // A failure has latched the database, and is met there.
+            let _ = wal.wait_for_all();
+        };
+        if !worker::start("litefoot-flush", database.latch(), work, move |_| flush.end()) {
+            self.flush.not_begun();
+            return self.commits.wait(number);
+        }
+        Ok(())
+    }
+
+    /// The last connection goes: makes durable now what was to be so soon. Nobody uses the log afterwards.
+    pub fn finish(&self) {
+        self.flush.finish();
+    }
+
+    /// Another process may have the log on the medium from now on; everything is in there, for good.
+    pub(crate) fn let_go(&self) {
+        self.commits.let_go();
+    }
+
+    /// The commit that a reader who starts now must wait for.
+    pub fn owed(&self) -> Option<u64> {
+        self.commits.owed()
+    }
+
+    /// Whether it should be folded or written to the database file.
+    pub fn wants_checkpoint(&self, database: &Database) -> bool {
+        self.commits.fill() > FILL_PERCENT || self.is_large(database)
+    }
+
+    /// Whether it should be written to the database file.
+    pub fn is_large(&self, database: &Database) -> bool {
+        let limit = (database.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+        self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
+    }
+
+    /// It was written to the database file, as far as readers let it.
+    pub fn checkpoint_done(&self, database: &Database) {
+        let len = self.frames.read().len();
+        let next = if len < LEAST_LIMIT { 0 } else { len + database.wal_bytes() / 4 };
+        self.limit.store(next, Ordering::Relaxed);
+        self.note_fill(database.counters());
+    }
+
+    /// Waits until everything queued so far is durable.
+    pub fn wait_for_all(&self) -> Result<()> {
+        self.commits.wait(self.commits.next() - 1)
+    }
+
+    /// The database file is about to be written in place: what is committed must be in the redo log first, for
+    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the database.
+    pub fn before_in_place(&self, database: &Database) -> Result<()> {
+        let unlogged = self.commits.logged() < self.frames.read().committed();
+        if unlogged || !self.commits.is_synced() { self.log(database, Durability::Durable) } else { Ok(()) }
+    }
+
+    /// Begins to replay, or ends it: then everything replayed is written to the redo log at once.
+    pub(crate) fn set_replaying(&self, database: &Database, replaying: bool) -> Result<()> {
+        self.replaying.store(replaying, Ordering::Release);
+        if replaying {
+            return Ok(());
+        }
+        self.commits.make_spare_room()?;
+        self.log(database, Durability::Durable)
+    }
+
+    /// Cuts the log, as SQLite asks.
+    pub fn set_len(&self, database: &Database, len: u64) -> Result<()> {
+        if len == 0 {
+            self.void(database)?;
+        }
+        self.frames.write().set_len(position(len, 0)?);
+        Ok(())
+    }
+
+    /// Removes the log: everything is in the database file.
+    pub fn delete(&self, database: &Database) -> Result<()> {
+        // It would keep the wal-index alive, which the next log must not find.
+        database.close_reference();
+        self.end_transaction(database);
+        database.sync_if_written()?;
+        database.forget_there();
+        self.commits.delete(&self.frames)?;
+        self.frames.write().set_len(0);
+        Ok(())
+    }
+
+    /// Another database has taken the name of this one: the logs on the medium get names of their own.
+    pub fn step_aside(&self) -> Result<()> {
+        self.commits.step_aside()
+    }
+
+    /// The last connection is closed, and SQLite has made no checkpoint: writes everything into the database file, and
+    /// removes the log.
+    pub fn bring_home(&self, database: &Database) -> Result<()> {
+        self.end_transaction(database);
+        self.before_in_place(database)?;
+        database.forget_there();
+        self.commits.bring_home(&self.frames, database)
+    }
+
+    /// SQLite begins its log anew: what the redo log holds is in the database file.
+    fn void(&self, database: &Database) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            // The redo log was void already, and what waits for the end of the replay must stay.
+            return Ok(());
+        }
+        self.end_transaction(database);
+        self.before_in_place(database)?;
+        database.sync_if_written()?;
+        database.forget_there();
+        self.commits.void(&self.frames, database)
+    }
+
+    /// A transaction that could not be published, for want of memory, is in a log already. Nothing may
+    /// be built on top of it until the database is opened again, and then it is there.
+    fn taken_back(&self, database: &Database) -> Error {
+        let reason = format!(
+            "{}: SQLite took back a transaction that is in the log already; close every connection and open \
+             the database again",
+            database.path().display()
+        );
+        database.latch().close(&reason);
+        Error::Io(reason)
+    }
+}

@@ -1,0 +1,180 @@
+//! What is known of the files beside a database, without asking the medium, and which thread asked for them last.
+//!
+//! SQLite asks for the journal and the log by their paths, whenever a connection outside of WAL mode begins to read.
+//! So that this takes no lock and touches nothing that other threads write, each thread remembers what it asked for
+//! last.
+//!
+//! # Invariants
+//! 1. A note is believed only while no database was opened since it was made, anywhere in the process.
+//! 2. Of a database that is closed nothing is known: others may change what lies beside it.
+
+use crate::open::registry::Companion;
+use litefoot_engine::fork;
+use std::cell::RefCell;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What is known of the files beside one database.
+#[derive(Default)]
+pub struct Beside {
+    /// Whether it is known that no log and no journal lie there, which nobody but the owner could put there.
+    alone: [AtomicBool; 2],
+    /// Changes whenever the log in memory does, and is odd while there is one.
+    wal_generation: AtomicU64,
+    /// Whether the redo log of rollback-journal transactions lies there, which SQLite must not see.
+    redo_log: Arc<AtomicBool>,
+    /// Whether the database is closed.
+    closed: AtomicBool,
+}
+
+impl Beside {
+    /// Nothing is known; `redo_log` says whether that log lies there.
+    pub fn new(redo_log: Arc<AtomicBool>) -> Beside {
+        Beside { redo_log, ..Beside::default() }
+    }
+
+    /// Whether it is known that a companion is not there.
+    pub fn is_alone(&self, companion: Companion) -> bool {
+        self.alone[companion as usize].load(Ordering::Acquire)
+    }
+
+    /// Notes whether a companion is known not to be there.
+    pub fn set_alone(&self, companion: Companion, alone: bool) {
+        self.alone[companion as usize].store(alone, Ordering::Release);
+    }
+
+    /// Changes whenever another log, or none, has to be asked for.
+    #[inline]
+    pub fn wal_generation(&self) -> u64 {
+        self.wal_generation.load(Ordering::Acquire)
+    }
+
+    /// There is another log in memory, or none any more.
+    pub fn change_wal(&self) {
+        self.wal_generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether there is a log in memory.
+    #[inline]
+    pub fn has_wal(&self) -> bool {
+        self.wal_generation() & 1 == 1
+    }
+
+    /// From now on nothing is known.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether SQLite may be told at once that a companion is not there.
+    pub fn lacks(&self, companion: Companion) -> bool {
+        let lacks = match companion {
+            Companion::Wal => {
+                !self.has_wal() && (self.redo_log.load(Ordering::Acquire) || self.is_alone(companion))
+            }
+            _ => self.is_alone(companion),
+        };
+        lacks && !self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// How many databases were opened in this process.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// Paths that a thread remembers: two for each of a few databases.
+const NOTES: usize = 4;
+
+struct Note {
+    opened: u64,
+    /// Which registry knows the database.
+    registry: u64,
+    path: Box<[u8]>,
+    companion: Companion,
+    beside: Arc<Beside>,
+}
+
+#[derive(Default)]
+struct Notes {
+    notes: [Option<Note>; NOTES],
+    next: usize,
+}
+
+thread_local! {
+    static MINE: RefCell<Notes> = RefCell::default();
+}
+
+/// How many databases were opened so far: to be asked for before a database is looked for. A forked child has opened
+/// none of its parent's.
+pub fn opened() -> u64 {
+    OPENED.load(Ordering::Acquire) ^ u64::from(fork::generation()) << 40
+}
+
+/// A database was opened, and can be found.
+pub fn note_opened() -> u64 {
+    OPENED.fetch_add(1, Ordering::AcqRel)
+}
+
+/// Whether this thread knows that there is nothing at a path.
+pub fn lacks(registry: u64, path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    let opened = opened();
+    let is_it = |note: &&Note| note.registry == registry && note.opened == opened && *note.path == *path;
+    let known = |mine: &RefCell<Notes>| {
+        let mine = mine.borrow();
+        mine.notes.iter().flatten().find(is_it).is_some_and(|note| note.beside.lacks(note.companion))
+    };
+    MINE.try_with(known).unwrap_or(false)
+}
+
+/// The thread has found the database that a path belongs to, when so many were opened.
+pub fn remember(registry: u64, opened: u64, path: &Path, companion: Companion, beside: &Arc<Beside>) {
+    let path = path.as_os_str().as_bytes();
+    let note = Note { opened, registry, path: path.into(), companion, beside: beside.clone() };
+    let put = |mine: &RefCell<Notes>| {
+        let mut mine = mine.borrow_mut();
+        let next = mine.next;
+        let same = mine.notes.iter().position(|note| note.as_ref().is_some_and(|note| *note.path == *path));
+        mine.notes[same.unwrap_or(next)] = Some(note);
+        mine.next = if same.is_none() { (next + 1) % NOTES } else { next };
+    };
+    // A thread that ends remembers nothing.
+    let _ = MINE.try_with(put);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_believed_while_nothing_has_changed() {
+        let beside = Arc::new(Beside::default());
+        let (wal, journal) = (Path::new("/a.db-wal"), Path::new("/a.db-journal"));
+        // Other tests open databases meanwhile, and make notes void.
+        let note = || {
+            remember(7, opened(), wal, Companion::Wal, &beside);
+            remember(7, opened(), journal, Companion::Journal, &beside);
+        };
+        let is_known = |path| {
+            (0..1000).any(|_| {
+                note();
+                lacks(7, path)
+            })
+        };
+        assert!(!is_known(wal) && !is_known(journal));
+        beside.set_alone(Companion::Wal, true);
+        assert!(is_known(wal) && !is_known(journal) && !lacks(8, wal) && !lacks(7, Path::new("/b.db-wal")));
+        beside.change_wal();
+        assert!(!is_known(wal));
+        beside.change_wal();
+        beside.set_alone(Companion::Wal, false);
+        assert!(!is_known(wal));
+        beside.redo_log.store(true, Ordering::Release);
+        beside.set_alone(Companion::Journal, true);
+        assert!(is_known(wal) && is_known(journal));
+        note_opened();
+        assert!(!lacks(7, wal) && !lacks(7, journal));
+        beside.close();
+        assert!(!is_known(wal) && !is_known(journal));
+    }
+}

@@ -1,0 +1,3 @@
+//! The data file of a database and the files beside it.
+
+pub mod companions;

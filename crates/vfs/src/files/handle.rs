@@ -1,0 +1,201 @@
+//! What SQLite can do with an open file.
+//!
+//! One implementor per kind of file, one file each. The trampolines in `abi/file.rs` translate SQLite's
+//! calls into these methods and errors into result codes.
+
+use crate::error::{Error, Result};
+use crate::files::main_db::MainFile;
+use crate::files::session::Session;
+use crate::open::database::Database;
+use crate::sync::lock_table::Level;
+use std::ffi::c_int;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The size of a mapping by which litefoot has SQLite ask for pages by address; no application would ask for it.
+pub const MMAP_SIZE_OF_OURS: i64 = 1;
+
+/// What SQLite cuts every wish for a mapping down to, unless it was built otherwise.
+pub const MOST_MAPPED: i64 = 0x7fff_0000;
+
+/// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
+pub enum Control<'a> {
+    /// LOCKSTATE.
+    LockState(&'a mut c_int),
+    /// LAST_ERRNO.
+    LastErrno(&'a mut c_int),
+    /// PERSIST_WAL: negative asks, else sets; the answer is stored back.
+    PersistWal(&'a mut c_int),
+    /// POWERSAFE_OVERWRITE: as above.
+    PowersafeOverwrite(&'a mut c_int),
+    /// HAS_MOVED.
+    HasMoved(&'a mut c_int),
+    /// MMAP_SIZE: negative asks, else sets; what was set before is stored back.
+    MmapSize(&'a mut i64),
+    /// EXTERNAL_READER: whether another process reads the log.
+    ExternalReader(&'a mut c_int),
+    /// SIZE_HINT and CHUNK_SIZE: how the file may grow, which is for the log and the checkpoint to say.
+    Growth,
+    /// PDB: the first that SQLite sends. Whoever hears it will hear of commits.
+    Connected,
+    /// SYNC with a super-journal: the transaction spans several databases.
+    SeveralFiles,
+    /// COMMIT_PHASETWO: a transaction is committed and published, and the commit is about to return.
+    CommitDone,
+    /// PRAGMA: the name, its argument, and room for the answer.
+    Pragma(PragmaCall<'a>),
+}
+
+/// A PRAGMA on its way through the VFS.
+pub struct PragmaCall<'a> {
+    /// Its name, in lower case.
+    pub name: &'a str,
+    /// Its argument.
+    pub value: Option<&'a str>,
+    /// What the statement returns as its one row, or the error message.
+    pub answer: &'a mut Option<String>,
+}
+
+/// Whether a control was known here.
+pub enum Handled {
+    /// It was, and is done.
+    Yes,
+    /// It was not: SQLite goes on as if the VFS did not know it.
+    No,
+}
+
+/// An open file.
+pub trait Handle: Send {
+    /// Reads exactly `buf`; past the end of the file the rest is zeros and the answer `ShortRead`.
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()>;
+    /// Writes all of `buf`.
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()>;
+    /// Cuts the file.
+    fn truncate(&mut self, len: u64) -> Result<()>;
+    /// Makes what was written durable.
+    fn sync(&mut self) -> Result<()>;
+    /// Length in bytes.
+    fn size(&mut self) -> Result<u64>;
+    /// Closes the file; it is gone even when this fails.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+    /// Raises the lock.
+    fn lock(&mut self, _to: Level) -> Result<()> {
+        Ok(())
+    }
+    /// Lowers the lock.
+    fn unlock(&mut self, _to: Level) -> Result<()> {
+        Ok(())
+    }
+    /// Whether some connection is about to write.
+    fn is_reserved(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+    /// A file control.
+    fn control(&mut self, _control: Control<'_>) -> Result<Handled> {
+        Ok(Handled::No)
+    }
+    /// `SQLITE_IOCAP_*`.
+    fn characteristics(&self) -> c_int {
+        crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE
+    }
+    /// The connection behind a main database handle.
+    fn session(&self) -> Option<&Arc<Session>> {
+        None
+    }
+    /// A method has panicked: nothing of the database is written any more.
+    fn latch_after_panic(&self, _text: &str) {}
+    /// The database that the file belongs to, where it is one, or lies beside one.
+    fn database(&self) -> Option<&Arc<Database>> {
+        None
+    }
+    /// In a forked child: a handle of this process's own in its place, once the main file of the connection has one.
+    fn in_this_process(&self) -> Option<Box<dyn Handle>> {
+        None
+    }
+    /// Why the open was refused, where it was.
+    fn refusal(&self) -> Option<&Error> {
+        None
+    }
+    /// A region of the wal-index.
+    fn shm_map(&mut self, _region: usize, _bytes: usize, _extend: bool) -> Result<Option<NonNull<u8>>> {
+        Err(Error::NoMemory)
+    }
+    /// Takes slots of the wal-index.
+    fn shm_lock(&mut self, _first: usize, _count: usize, _exclusive: bool) -> Result<()> {
+        Err(Error::Busy)
+    }
+    /// Gives slots back.
+    fn shm_unlock(&mut self, _first: usize, _count: usize) -> Result<()> {
+        Ok(())
+    }
+    /// Memory barrier.
+    fn shm_barrier(&mut self) {}
+    /// Stops using the wal-index.
+    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Any of them. One on a main database file is known for what it is: SQLite asks it for pages all the time.
+pub(crate) enum AnyHandle {
+    /// On a main database file.
+    Main(Box<MainFile>),
+    /// On anything else.
+    Other(Box<dyn Handle>),
+}
+
+impl AnyHandle {
+    /// Closes the file.
+    pub fn close(self) -> Result<()> {
+        match self {
+            AnyHandle::Main(main) => main.close(),
+            AnyHandle::Other(other) => other.close(),
+        }
+    }
+
+    /// The handle on a main database file, where it is one.
+    #[inline]
+    pub fn main(&mut self) -> Option<&mut MainFile> {
+        match self {
+            AnyHandle::Main(main) => Some(main),
+            AnyHandle::Other(_) => None,
+        }
+    }
+}
+
+impl Deref for AnyHandle {
+    type Target = dyn Handle;
+
+    fn deref(&self) -> &(dyn Handle + 'static) {
+        match self {
+            AnyHandle::Main(main) => &**main,
+            AnyHandle::Other(other) => &**other,
+        }
+    }
+}
+
+impl DerefMut for AnyHandle {
+    fn deref_mut(&mut self) -> &mut (dyn Handle + 'static) {
+        match self {
+            AnyHandle::Main(main) => &mut **main,
+            AnyHandle::Other(other) => &mut **other,
+        }
+    }
+}
+
+/// Reads exactly `buf` from a device file, as SQLite wants it.
+pub(crate) fn read_exactly(
+    file: &dyn litefoot_engine::device::File,
+    buf: &mut [u8],
+    offset: u64,
+) -> Result<()> {
+    let count = file.read_at(buf, offset)?;
+    if count < buf.len() {
+        buf[count..].fill(0);
+        return Err(Error::ShortRead);
+    }
+    Ok(())
+}

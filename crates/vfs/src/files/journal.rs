@@ -1,0 +1,212 @@
+//! The rollback journal that SQLite sees: memory, until a transaction needs a real one.
+
+use crate::error::{Error, Result};
+use crate::files::handle::{Handle, read_exactly};
+use crate::files::session::Session;
+use crate::memory::memory_file::{MemoryFile, position};
+use crate::open::database::Database;
+use crate::open::registry::Companion;
+use crate::txn::dirty_pages::{Held, before};
+use litefoot_engine::device::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
+use litefoot_engine::sync::Mutex;
+use std::sync::Arc;
+
+/// Bytes copied at a time when the journal becomes a real file.
+const COPY_BYTES: usize = 64 << 10;
+
+/// What a journal begins with, and ends with where it names a super-journal (file format, section 3).
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// The content of a journal.
+pub struct Journal {
+    memory: MemoryFile,
+    real: Option<Arc<dyn File>>,
+    /// Whether the real file was changed since its last sync.
+    unsynced: bool,
+    /// Whether it has a header, so that a transaction is in it. A connection that keeps the file open can go on
+    /// without a journal.
+    has_header: bool,
+    /// How many transactions were in it.
+    transactions: u64,
+}
+
+impl Journal {
+    /// An empty journal in memory.
+    pub fn new(memory: MemoryFile) -> Journal {
+        Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
+    }
+
+    /// Whether it has become a real file, and a transaction is in it.
+    pub fn is_in_use(&self) -> bool {
+        self.real.is_some() && self.has_header
+    }
+
+    /// The number of the transaction that is in it, where one is.
+    pub fn transaction(&self) -> Option<u64> {
+        self.has_header.then_some(self.transactions)
+    }
+
+    /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
+    /// next, and must not be rolled back over.
+    fn settle(&mut self, database: &Database) -> Result<()> {
+        match &self.real {
+            Some(real) if self.unsynced => {
+                database.latch().check(real.path())?;
+                database.latch().watch(real.sync())?;
+                self.unsynced = false;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
+    /// journal with a header and without its records would roll back to garbage.
+    pub fn make_real(&mut self, database: &Database) -> Result<()> {
+        if self.real.is_some() {
+            return Ok(());
+        }
+        let path = database.companion_path(Companion::Journal);
+        let latch = database.latch();
+        latch.check(&path)?;
+        database.set_alone(Companion::Journal, false);
+        let file = database.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
+        file.set_len(0)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = SECTOR_BYTES;
+        while at < self.memory.len() {
+            let read = self.memory.read(&mut buffer, at)?;
+            file.write_at(&buffer[..read], at as u64)?;
+            at += read;
+        }
+        latch.watch(file.sync())?;
+        let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
+        file.write_at(&buffer[..read], 0)?;
+        latch.watch(file.sync())?;
+        latch.watch(database.medium().sync_directory(parent_directory(&path)))?;
+        self.memory.set_len(0)?;
+        self.real = Some(file);
+        self.has_header = true;
+        self.unsynced = false;
+        Ok(())
+    }
+}
+
+/// A connection's handle on its journal.
+pub struct JournalFile {
+    session: Arc<Session>,
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl JournalFile {
+    /// A handle on a new journal of the connection.
+    pub fn new(session: Arc<Session>, memory: MemoryFile) -> JournalFile {
+        let journal = Arc::new(Mutex::new(Journal::new(memory)));
+        *session.journal.lock() = Some(journal.clone());
+        JournalFile { session, journal }
+    }
+
+    fn check(&self) -> Result<()> {
+        let database = &self.session.database;
+        database.check_process()?;
+        if database.latch().reason().is_none() {
+            return Ok(());
+        }
+        Ok(database.latch().check(&database.companion_path(Companion::Journal))?)
+    }
+}
+
+impl Handle for JournalFile {
+    fn latch_after_panic(&self, text: &str) {
+        self.session.database.latch_after_panic(text);
+    }
+
+    fn database(&self) -> Option<&Arc<Database>> {
+        Some(&self.session.database)
+    }
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let journal = self.journal.lock();
+        if let Some(real) = &journal.real {
+            return read_exactly(&**real, buf, offset);
+        }
+        let count = journal.memory.read(buf, position(offset, buf.len())?)?;
+        if count < buf.len() {
+            buf[count..].fill(0);
+            return Err(Error::ShortRead);
+        }
+        // SQLite looks whether the super-journal is there, and if not, takes the transaction for committed. But another
+        // database of the transaction, which is rolled back first, has deleted it: that finds no journal here which
+        // names it. A journal in memory is only ever read to roll back.
+        if *buf == MAGIC && offset + MAGIC.len() as u64 == journal.memory.len() as u64 {
+            buf.fill(0);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check()?;
+        let mut journal = self.journal.lock();
+        journal.unsynced = true;
+        if let (0, Some(first)) = (offset, buf.first()) {
+            let has_header = *first != 0;
+            journal.transactions += u64::from(has_header && !journal.has_header);
+            journal.has_header = has_header;
+        }
+        match &journal.real {
+            Some(real) => Ok(real.write_at(buf, offset)?),
+            None => Ok(journal.memory.write(buf, position(offset, buf.len())?)?),
+        }
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        let mut journal = self.journal.lock();
+        journal.unsynced = true;
+        journal.has_header &= len > 0;
+        match &journal.real {
+            Some(real) => Ok(real.set_len(len)?),
+            None => Ok(journal.memory.set_len(position(len, 0)?)?),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.journal.lock().settle(&self.session.database)
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        let journal = self.journal.lock();
+        match &journal.real {
+            Some(real) => Ok(real.len()?),
+            None => Ok(journal.memory.len() as u64),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.session.journal.lock().take();
+        self.journal.lock().settle(&self.session.database)
+    }
+}
+
+/// Takes a transaction back to SQLite's own protocol: the journal becomes real. What is held is to be written in
+/// place next.
+pub(crate) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
+    let database = &session.database;
+    database.atomic().clear_for_journal(database)?;
+    journal.lock().make_real(database)
+}
+
+/// Writes what is held in place.
+pub(crate) fn write_in_place(database: &Database, held: &Held) -> Result<()> {
+    let mut page = vec![0; held.page_bytes()];
+    for number in held.page_numbers() {
+        let offset = u64::from(number - 1) * held.page_bytes() as u64;
+        held.read(&mut page, offset, &|buf, offset| before(database, buf, offset))?;
+        database.write(&page, offset)?;
+    }
+    if held.len() != database.file_len()? {
+        database.set_len(held.len())?;
+    }
+    Ok(())
+}

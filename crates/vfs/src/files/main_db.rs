@@ -1,0 +1,588 @@
+//! A handle on a main database file.
+
+use crate::cache::connection_cache::View;
+use crate::commit::wal::Wal;
+use crate::error::{Error, Result, check_memory, last_errno};
+use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
+use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
+use crate::files::rollback_txn::Batcher;
+use crate::files::session::Session;
+use crate::files::vfs::Vfs;
+use crate::open::checkpointer;
+use crate::open::database::Database;
+use crate::open::registry::Companion;
+use crate::sync::forks::outside;
+use crate::sync::lock_table::{HandleId, Level};
+use crate::sync::wal_index::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// One connection's handle on a database.
+pub struct MainFile {
+    database: Arc<Database>,
+    session: Arc<Session>,
+    id: HandleId,
+    read_only: bool,
+    batcher: Batcher,
+    slots: HeldSlots,
+    uses_shm: bool,
+    persist_wal: bool,
+    powersafe_overwrite: bool,
+    /// How much of the file is to be mapped, by what the application says.
+    mmap_size: i64,
+    /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
+    unlogged: bool,
+    checkpoint: Checkpoint,
+    view: View,
+    /// How many commits had been promised to be durable when the last look found all of them so.
+    settled: u64,
+    /// Whether it was looked what a crash has left, by one that takes no locks.
+    looked: bool,
+    /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
+    wal: (u64, Weak<Wal>),
+}
+
+/// How far a checkpoint of this connection is.
+///
+/// SQLite settles which frames a checkpoint takes once it holds the checkpointer's lock, and before it writes the
+/// first page. What is committed by then must be in the redo log before that page; what is committed later is
+/// not written, and need not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checkpoint {
+    /// The lock is not held. In exclusive mode SQLite checkpoints like that.
+    None,
+    /// It is, and nothing was written.
+    Begun,
+    /// Everything it takes is in the redo log, durably.
+    Logged,
+}
+
+impl MainFile {
+    /// A handle on `database`.
+    pub fn new(
+        database: Arc<Database>,
+        read_only: bool,
+        powersafe_overwrite: bool,
+        unlocked: bool,
+    ) -> MainFile {
+        let internal = crate::ffi::connection::is_internal();
+        let id = database.new_handle(internal);
+        let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
+        MainFile {
+            view: View::new(&database, session.seat.clone()),
+            slots: database.shm().sit(),
+            session,
+            database,
+            id,
+            read_only,
+            batcher: Batcher::default(),
+            uses_shm: false,
+            persist_wal: false,
+            powersafe_overwrite,
+            mmap_size: 0,
+            unlogged: false,
+            checkpoint: Checkpoint::None,
+            settled: 0,
+            wal: (0, Weak::new()),
+            looked: !unlocked,
+        }
+    }
+
+    /// A connection that takes no locks finishes what a crash has left before it reads, where that can be done: the
+    /// newest transactions are in a log that it would not look at. As SQLite has it, it is told of nothing that is in
+    /// the way.
+    #[cold]
+    fn look(&mut self) {
+        self.looked = true;
+        let log = self.database.companion_path(Companion::Wal);
+        if self.database.holds_back() && matches!(self.database.medium().info(&log), Ok(Some(_))) {
+            let _ = self.database.own();
+        }
+    }
+
+    /// In a forked child: a handle of this process's own in place of this inherited one, whose connection is in no
+    /// transaction. SQLite goes on as if another process had written meanwhile.
+    pub fn in_this_process(&self, vfs: &Vfs) -> Result<MainFile> {
+        if !self.is_idle() {
+            return Err(Error::Forked { path: self.database.path().to_owned() });
+        }
+        let database = vfs.open_again(&self.database)?;
+        if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
+            return Err(Error::Forked { path: self.database.path().to_owned() });
+        }
+        let unlocked = self.session.unlocked;
+        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
+        let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
+        new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
+        new.persist_wal = self.persist_wal;
+        new.session.inherit(&self.session);
+        if self.uses_shm {
+            new.database.shm().join_again();
+            new.uses_shm = true;
+            if let Err(error) = new.read_by_slots(vfs) {
+                Box::new(new).close()?;
+                return Err(error);
+            }
+        }
+        let _ = self.session.successor.set(new.session.clone());
+        Ok(new)
+    }
+
+    /// Whether its connection is in no transaction, and SQLite has no page.
+    pub fn is_idle(&self) -> bool {
+        !self.session.internal
+            && !self.batcher.holds()
+            && !self.view.is_mapped()
+            && self.session.seat.is_idle()
+            && self.slots.is_empty()
+    }
+
+    /// Has what a connection in WAL mode has between its transactions.
+    fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
+        let spill = vfs.provide_spill(&self.database);
+        self.database.lock(&self.session.seat, Level::Shared)?;
+        self.session.seat.set_by_slots(true);
+        self.database.wal_or_open(spill).map(drop)
+    }
+
+    /// The log, if a connection has used it.
+    #[inline]
+    fn wal(&mut self) -> Option<Arc<Wal>> {
+        let generation = self.database.wal_generation();
+        if self.wal.0 != generation {
+            let wal = self.database.wal();
+            self.wal = (generation, wal.as_ref().map(Arc::downgrade).unwrap_or_default());
+        }
+        self.wal.1.upgrade()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.database.check_process()?;
+        if self.read_only { Err(Error::ReadOnly { path: self.database.path().to_owned() }) } else { Ok(()) }
+    }
+
+    /// Refuses a transaction that would write what a failed sync has closed. SQLite has nothing to roll back yet, so it
+    /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
+    /// up.
+    fn may_begin(&self) -> Result<()> {
+        self.database.check_replayed()?;
+        self.database.latch().check(self.database.path()).map_err(Error::Closed)
+    }
+
+    /// Does what waits for the medium. A fork need not wait for a thread of ours in it.
+    fn at_leisure<T>(&mut self, work: impl FnOnce(&mut MainFile) -> T) -> T {
+        if self.session.internal { outside(|| work(self)) } else { work(self) }
+    }
+
+    /// The database file is about to be written in place: what was committed must be in the redo log.
+    fn before_in_place(&mut self) -> Result<()> {
+        let Some(wal) = self.wal() else { return Ok(()) };
+        if self.checkpoint != Checkpoint::Logged {
+            wal.before_in_place(&self.database)?;
+        }
+        if self.checkpoint == Checkpoint::Begun {
+            self.checkpoint = Checkpoint::Logged;
+        }
+        Ok(())
+    }
+
+    fn pragma(&mut self, call: PragmaCall<'_>) -> Result<Handled> {
+        let Some(name) = call.name.strip_prefix("litefoot_") else {
+            self.note_pragma(call.name, call.value);
+            return Ok(Handled::No);
+        };
+        *call.answer = Some(crate::files::pragma::answer(&self.database, name, call.value)?);
+        Ok(Handled::Yes)
+    }
+
+    /// Notes settings of SQLite's that matter here.
+    fn note_pragma(&self, name: &str, value: Option<&str>) {
+        let Some(value) = value else { return };
+        if name == "synchronous" {
+            self.session.note_synchronous(value);
+        }
+        self.session.cache_size.note(name, value);
+    }
+
+    /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
+    fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
+        // Where a VFS above keeps it to itself, nobody will say that the commit is done.
+        let hears = self.session.hears_controls.load(Ordering::Relaxed);
+        if !hears && self.session.logged.swap(false, Ordering::Relaxed) {
+            // Where that fails, the database is closed.
+            let _ = wal.flush_logged(&self.session);
+        }
+        let Some(transaction) = self.session.completed.lock().take() else { return };
+        // The next one is in the log before it is published.
+        self.session.unsynced_commits.store(true, Ordering::Relaxed);
+        let queued =
+            if self.session.is_promised() { wal.queue(&self.session, transaction, false) } else { None };
+        match queued {
+            Some(number) => self.session.wait_for(number, false),
+            None if !hears || wal.must_log_now(transaction) => {
+                // Where that fails, the commit hears of it.
+                self.unlogged = wal.log_unsynced(&self.session).is_err();
+            }
+            None => self.unlogged = true,
+        }
+    }
+
+    /// A commit is published, and about to return.
+    fn commit_done(&mut self) -> Result<()> {
+        self.batcher.commit(&self.session)?;
+        let Some(wal) = self.wal() else { return Ok(()) };
+        // In exclusive mode there are no locks to be dropped.
+        self.queue_unsynced(&wal);
+        match self.session.take_waiting() {
+            Some((number, true)) => wal.wait(number)?,
+            Some((number, false)) => wal.write_out(&self.database, number)?,
+            None if std::mem::take(&mut self.unlogged) => wal.log_unsynced(&self.session)?,
+            None if self.session.logged.swap(false, Ordering::Relaxed) => wal.flush_logged(&self.session)?,
+            None => {}
+        }
+        wal.note_fill(self.database.counters());
+        if !self.session.internal && wal.wants_checkpoint(&self.database) {
+            checkpointer::checkpoint(&self.database);
+        }
+        Ok(())
+    }
+
+    /// The slots that are really taken. When our checkpoint begins the log anew, SQLite locks out the readers of the
+    /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
+    /// for no reason of the application's making. We lock them out as well.
+    fn widen(&self, first: usize, count: usize) -> (usize, usize) {
+        let begins_anew =
+            self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
+        if begins_anew { (READ_SLOTS, count + 1) } else { (first, count) }
+    }
+
+    /// Takes slots while this process owns the database; `false` where somebody is in the way.
+    #[inline]
+    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
+        loop {
+            self.database.own()?;
+            if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
+                return Ok(false);
+            }
+            if self.database.is_owned() {
+                return Ok(true);
+            }
+            // It was given to another process meanwhile.
+            self.database.shm().unlock(&mut self.slots, first, count);
+        }
+    }
+
+    /// Whether a slot of the wal-index may be taken now.
+    fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
+        if self.session.internal {
+            return Ok(());
+        }
+        match (first, exclusive) {
+            (WRITE_SLOT, true) if !self.database.writers().may_write(self.id) => {
+                // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
+                // be what is in its way.
+                self.database.await_background();
+                if self.database.writers().may_write(self.id) {
+                    return Ok(());
+                }
+                self.session.disturb();
+                Err(Error::Busy)
+            }
+            (CHECKPOINT_SLOT, true) => {
+                self.database.await_background();
+                Ok(())
+            }
+            (READ_SLOTS.., false) => self.await_durable(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
+    /// shows nothing of them before its own commit.
+    #[inline]
+    fn await_durable(&mut self) -> Result<()> {
+        // First of all: what is promised later is looked at the next time.
+        let promises = self.database.promises();
+        if self.settled == promises { Ok(()) } else { self.await_promises(promises) }
+    }
+
+    fn await_promises(&mut self, promises: u64) -> Result<()> {
+        let Some(wal) = self.wal() else { return Ok(()) };
+        match wal.owed() {
+            None => {
+                self.settled = promises;
+                Ok(())
+            }
+            Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
+                wal.wait(number)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn get_or_set(flag: &mut bool, value: &mut c_int) {
+    match *value {
+        0 => *flag = false,
+        set if set > 0 => *flag = true,
+        _ => {}
+    }
+    *value = c_int::from(*flag);
+}
+
+/// Pages by address. SQLite asks for those so often that nothing may lie between.
+impl MainFile {
+    /// The address of `bytes` at `offset`, where they are one page that the connection keeps; it stays until
+    /// [`MainFile::unfetch`].
+    #[inline]
+    pub fn fetch_kept(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        self.view.fetch_kept(&self.database, offset, bytes)
+    }
+
+    /// The same where they are one that is in memory.
+    #[inline]
+    pub fn fetch_in_memory(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        self.view.fetch_in_memory(&self.database, offset, bytes)
+    }
+
+    /// The address of `bytes` at `offset`, where they are one page that can be had.
+    pub fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        if self.batcher.holds() {
+            return None;
+        }
+        self.view.fetch(&self.database, offset, bytes)
+    }
+
+    /// The page at `offset` that was fetched is not looked at any more.
+    #[inline]
+    pub fn unfetch(&mut self, offset: u64) {
+        self.view.unfetch(offset);
+    }
+}
+
+impl Handle for MainFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if !self.looked {
+            self.look();
+        }
+        if !self.batcher.holds() && self.view.read(&self.database, buf, offset) {
+            return Ok(());
+        }
+        self.batcher.read(&self.session, buf, offset, &mut ())
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check_writable()?;
+        self.view.step_back();
+        self.at_leisure(|this| {
+            this.before_in_place()?;
+            this.batcher.write(&this.session, buf, offset)
+        })
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.view.step_back();
+        self.before_in_place()?;
+        self.batcher.set_len(&self.session, len)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.at_leisure(|this| this.batcher.sync(&this.session))
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        if !self.looked {
+            self.look();
+        }
+        match self.batcher.len() {
+            Some(len) => Ok(len),
+            None => self.database.file_len(),
+        }
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.shm_unmap(false)?;
+        self.batcher.close(&self.session);
+        self.database.writers().leave(self.id);
+        self.database.shm().give_up(&mut self.slots);
+        self.view.close(&self.database);
+        self.database.give_up_seat(&self.session.seat);
+        self.database.leave(self.session.internal)
+    }
+
+    fn lock(&mut self, to: Level) -> Result<()> {
+        // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
+        if self.session.internal {
+            return if to > Level::Shared { Err(Error::Busy) } else { Ok(()) };
+        }
+        if to <= Level::Reserved {
+            check_memory()?;
+        }
+        if to > Level::Shared {
+            self.check_writable()?;
+            self.database.check_replayed()?;
+        }
+        if to == Level::Reserved {
+            self.may_begin()?;
+        }
+        self.database.lock(&self.session.seat, to)?;
+        match to {
+            Level::Shared if !self.batcher.holds() => self.view.step_near(),
+            Level::Reserved => self.session.begin_writing(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn unlock(&mut self, to: Level) -> Result<()> {
+        if to < Level::Reserved {
+            self.batcher.end(&self.session);
+        }
+        self.view.step_back();
+        self.view.rest(&self.database);
+        self.database.unlock(&self.session.seat, to);
+        Ok(())
+    }
+
+    fn is_reserved(&mut self) -> Result<bool> {
+        Ok(self.database.is_reserved())
+    }
+
+    fn control(&mut self, control: Control<'_>) -> Result<Handled> {
+        match control {
+            Control::LockState(state) => *state = self.session.seat.level() as c_int,
+            Control::LastErrno(errno) => *errno = last_errno(),
+            Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
+            Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
+            Control::HasMoved(moved) => {
+                let has_moved = !self.database.has_its_name();
+                if has_moved && self.database.is_of_this_process() && !self.batcher.holds() {
+                    self.database.atomic().leave_place(&self.database)?;
+                }
+                *moved = c_int::from(has_moved);
+            }
+            Control::MmapSize(size) => {
+                let wanted = std::mem::replace(size, self.mmap_size);
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                    self.mmap_size = wanted.min(MOST_MAPPED);
+                }
+            }
+            // A database has one owner.
+            Control::ExternalReader(is_there) => *is_there = 0,
+            Control::Growth => {}
+            Control::Connected => self.session.hears_controls.store(true, Ordering::Relaxed),
+            Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
+            Control::CommitDone => self.commit_done()?,
+            Control::Pragma(call) => return self.pragma(call),
+        }
+        Ok(Handled::Yes)
+    }
+
+    fn characteristics(&self) -> c_int {
+        // SQLite asks when it has opened its log. It would fill sectors there with frames that count for nothing, and ask
+        // for a sync in the middle of one: but what it writes is memory, and the log on the medium is not made like that.
+        let powersafe = self.powersafe_overwrite || self.database.wal().is_some();
+        if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
+    }
+
+    fn session(&self) -> Option<&Arc<Session>> {
+        Some(&self.session)
+    }
+
+    fn latch_after_panic(&self, text: &str) {
+        self.database.latch_after_panic(text);
+    }
+
+    fn database(&self) -> Option<&Arc<Database>> {
+        Some(&self.database)
+    }
+
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
+        if !self.database.writable() {
+            return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
+        }
+        if !self.uses_shm {
+            // SQLite is about to make its index from the log.
+            let wal = self.wal();
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(&self.database)))?;
+            self.uses_shm = true;
+            self.session.seat.set_by_slots(true);
+        }
+        self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+    }
+
+    fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        if !exclusive || first == WRITE_SLOT {
+            check_memory().inspect_err(|_| self.session.disturb())?;
+        }
+        // Who reads begins to write; all others only look after the log.
+        if first == WRITE_SLOT && exclusive && self.slots.reads() {
+            self.may_begin()?;
+        }
+        // What a log builds upon stays as it is. To make the index takes more slots than this one.
+        if first == CHECKPOINT_SLOT && exclusive && count == 1 && self.database.check_replayed().is_err() {
+            return Err(Error::Busy);
+        }
+        self.admit(first, exclusive)?;
+        let (first, count) = self.widen(first, count);
+        let mut is_locked = self.take_slots(first, count, exclusive)?;
+        if !is_locked && first == WRITE_SLOT && exclusive && !self.session.internal {
+            // Our own checkpoint may have been faster: since the writer was admitted.
+            self.database.await_background();
+            is_locked = self.take_slots(first, count, exclusive)?;
+        }
+        if !is_locked {
+            // That a mark of readers cannot be moved is common, and SQLite uses another.
+            if first == WRITE_SLOT || !exclusive {
+                self.session.disturb();
+            }
+            return Err(Error::Busy);
+        }
+        if first == WRITE_SLOT && exclusive && !self.session.internal {
+            self.database.writers().writes(self.id);
+        }
+        if first == CHECKPOINT_SLOT && exclusive {
+            self.checkpoint = Checkpoint::Begun;
+        }
+        Ok(())
+    }
+
+    fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
+        self.database.shm().index_made(&self.slots);
+        if first == WRITE_SLOT && !self.session.internal {
+            // In a forked child the transaction is the parent's, and so is what it has written ahead.
+            if let Some(wal) = self.wal().filter(|_| self.database.is_of_this_process()) {
+                self.queue_unsynced(&wal);
+                wal.end_transaction(&self.database);
+            }
+            self.database.shm().unlock(&mut self.slots, first, count);
+            self.database.writers().leave(self.id);
+            self.database.may_give_turn();
+            return Ok(());
+        }
+        if first == CHECKPOINT_SLOT {
+            self.checkpoint = Checkpoint::None;
+        }
+        self.view.rest(&self.database);
+        let (first, count) = self.widen(first, count);
+        self.database.shm().unlock(&mut self.slots, first, count);
+        self.database.may_give_turn();
+        Ok(())
+    }
+
+    fn shm_barrier(&mut self) {
+        self.database.shm().barrier(&self.slots);
+    }
+
+    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
+        if self.uses_shm {
+            self.database.shm().leave(&mut self.slots);
+            self.uses_shm = false;
+            self.session.seat.set_by_slots(false);
+        }
+        Ok(())
+    }
+}

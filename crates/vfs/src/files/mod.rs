@@ -1,0 +1,15 @@
+//! What SQLite's file handles do.
+
+pub(crate) mod handle;
+pub(crate) mod journal;
+pub(crate) mod main_db;
+mod passthrough;
+pub(crate) mod pragma;
+mod rejected;
+pub(crate) mod rollback_txn;
+pub(crate) mod session;
+mod temporary;
+#[cfg(test)]
+mod tests;
+pub mod vfs;
+pub(crate) mod wal;

@@ -1,0 +1,145 @@
+//! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
+
+use crate::error::Result;
+use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, read_exactly};
+use crate::open::database::Database;
+use crate::sync::lock_table::Level;
+use litefoot_engine::device::{File, Medium, parent_directory};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// A file that is passed through to the device as SQLite uses it.
+pub struct PlainFile {
+    medium: Arc<dyn Medium>,
+    file: Arc<dyn File>,
+    /// The database whose soundness depends on this file.
+    database: Option<Arc<Database>>,
+    /// Whether the first sync must make the file's name durable.
+    name_unsynced: bool,
+    /// Whether the file was changed since its last sync.
+    unsynced: bool,
+    /// Whether it is synced before it is closed, also where SQLite does not ask for that.
+    settles: bool,
+    delete_on_close: bool,
+    /// How much of it is to be mapped, by what the application says; nothing is.
+    mmap_size: i64,
+}
+
+impl PlainFile {
+    /// A temporary file that nobody needs after a crash.
+    pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PlainFile {
+        PlainFile {
+            medium,
+            file,
+            database: None,
+            name_unsynced: false,
+            unsynced: false,
+            settles: false,
+            delete_on_close,
+            mmap_size: 0,
+        }
+    }
+
+    /// A journal or log that a database depends on. One that `settles` may be of a database with a redo log: a journal
+    /// that was finished must be dead for good before that is used again.
+    pub fn companion(
+        medium: Arc<dyn Medium>,
+        file: Arc<dyn File>,
+        database: Option<Arc<Database>>,
+        name_unsynced: bool,
+        settles: bool,
+    ) -> PlainFile {
+        PlainFile {
+            medium,
+            file,
+            database,
+            name_unsynced,
+            unsynced: false,
+            settles,
+            delete_on_close: false,
+            mmap_size: 0,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.database {
+            Some(database) => Ok(database.latch().check(self.file.path())?),
+            None => Ok(()),
+        }
+    }
+
+    fn watch<T>(&self, result: litefoot_engine::device::Result<T>) -> Result<T> {
+        match &self.database {
+            Some(database) => Ok(database.latch().watch(result)?),
+            None => Ok(result?),
+        }
+    }
+}
+
+impl Handle for PlainFile {
+    fn control(&mut self, control: Control<'_>) -> Result<Handled> {
+        match control {
+            // A database in a temporary file has no locks.
+            Control::LockState(state) => *state = Level::None as c_int,
+            Control::MmapSize(size) => {
+                let wanted = std::mem::replace(size, self.mmap_size);
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                    self.mmap_size = wanted.min(MOST_MAPPED);
+                }
+            }
+            _ => return Ok(Handled::No),
+        }
+        Ok(Handled::Yes)
+    }
+
+    fn latch_after_panic(&self, text: &str) {
+        if let Some(database) = &self.database {
+            database.latch_after_panic(text);
+        }
+    }
+
+    fn database(&self) -> Option<&Arc<Database>> {
+        self.database.as_ref()
+    }
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        read_exactly(&*self.file, buf, offset)
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check()?;
+        self.unsynced = true;
+        Ok(self.file.write_at(buf, offset)?)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        self.unsynced = true;
+        Ok(self.file.set_len(len)?)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.watch(self.file.sync())?;
+        self.unsynced = false;
+        if self.name_unsynced {
+            self.watch(self.medium.sync_directory(parent_directory(self.file.path())))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        Ok(self.file.len()?)
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        if self.unsynced && self.settles {
+            self.sync()?;
+        }
+        if self.delete_on_close {
+            self.medium.delete(self.file.path())?;
+        }
+        Ok(())
+    }
+}

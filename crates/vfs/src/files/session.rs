@@ -1,0 +1,164 @@
+//! What the handles of one connection share: its main database file and its log.
+//!
+//! SQLite uses a connection by one thread at a time, so nothing here is contended.
+
+use crate::capture::Capture;
+use crate::files::journal::Journal;
+use crate::memory::reservation::CacheSize;
+use crate::open::database::Database;
+use crate::sync::lock_table::{HandleId, Seat};
+use crate::txn::wal_frames::Transaction;
+use litefoot_engine::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// One connection to a database.
+pub struct Session {
+    /// What all connections to it share.
+    pub database: Arc<Database>,
+    /// The transaction that was completed in the log and that SQLite has not published yet.
+    pub completed: Mutex<Option<Transaction>>,
+    /// The rollback journal that is open, where it is ours.
+    pub journal: Mutex<Option<Arc<Mutex<Journal>>>>,
+    /// Whether a transaction of pages has begun.
+    pub writing: AtomicBool,
+    /// The handle on the main database file.
+    pub id: HandleId,
+    /// What that holds of the locks on the database.
+    pub seat: Arc<Seat>,
+    /// Whether the connection is one of ours.
+    pub internal: bool,
+    /// Whether SQLite tells of its commits: a VFS above may not pass file controls on.
+    pub hears_controls: AtomicBool,
+    /// Whether it takes no locks (`nolock=1`, `immutable=1`).
+    pub unlocked: bool,
+    /// Whether commits need not be durable at all (`synchronous=OFF`).
+    pub unsafe_commits: AtomicBool,
+    /// Whether SQLite syncs none of its commits in WAL mode (`synchronous` below FULL), as far as is known: a guess that
+    /// costs time where it is wrong, and nothing else.
+    pub unsynced_commits: AtomicBool,
+    /// Whether the transaction that was completed last is in the redo log, and is to be durable soon.
+    pub logged: AtomicBool,
+    /// How large its cache is.
+    pub cache_size: CacheSize,
+    /// What has taken its place in a forked child.
+    pub successor: OnceLock<Arc<Session>>,
+    /// What the connection's statements are watched with.
+    capture: OnceLock<Arc<Capture>>,
+    /// The transaction that was queued and that the commit waits for: its number, and whether until it is
+    /// durable.
+    waiting: Mutex<Option<(u64, bool)>>,
+}
+
+impl Session {
+    /// A new connection.
+    pub fn new(database: Arc<Database>, id: HandleId, internal: bool, unlocked: bool) -> Session {
+        Session {
+            seat: database.sit(),
+            database,
+            id,
+            internal,
+            hears_controls: AtomicBool::new(false),
+            unlocked,
+            unsafe_commits: AtomicBool::new(false),
+            unsynced_commits: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
+            cache_size: CacheSize::default(),
+            successor: OnceLock::new(),
+            capture: OnceLock::new(),
+            waiting: Mutex::new(None),
+            completed: Mutex::new(None),
+            journal: Mutex::new(None),
+            writing: AtomicBool::new(false),
+        }
+    }
+
+    /// `PRAGMA synchronous` has this value, as SQLite reads it.
+    pub fn note_synchronous(&self, value: &str) {
+        let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));
+        let level = match value.parse::<u8>() {
+            Ok(level) => level,
+            Err(_) if is(&["off", "no", "false"]) => 0,
+            Err(_) if is(&["full", "extra"]) => 2,
+            Err(_) => 1,
+        };
+        self.unsafe_commits.store(level == 0, Ordering::Relaxed);
+        self.unsynced_commits.store(level < 2, Ordering::Relaxed);
+    }
+
+    /// Takes over what the connection has set, from the one that it was before a fork.
+    pub fn inherit(&self, other: &Session) {
+        for (new, old) in
+            [(&self.unsafe_commits, &other.unsafe_commits), (&self.unsynced_commits, &other.unsynced_commits)]
+        {
+            new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.cache_size.inherit(&other.cache_size);
+    }
+
+    /// Whether its commits are to be durable, soon at least.
+    pub fn is_promised(&self) -> bool {
+        !self.unsafe_commits.load(Ordering::Relaxed)
+    }
+
+    /// Whether a transaction in WAL mode is written as soon as it is complete: no sync is expected, before which it would be.
+    pub fn logs_at_once(&self) -> bool {
+        self.unsynced_commits.load(Ordering::Relaxed) && !self.database.options().logs_statements()
+    }
+
+    /// Watches the connection's statements from now on.
+    pub fn set_capture(&self, capture: Arc<Capture>) {
+        let _ = self.capture.set(capture);
+    }
+
+    /// What the connection's statements are watched with.
+    pub fn capture(&self) -> Option<&Arc<Capture>> {
+        self.capture.get()
+    }
+
+    /// A lock or a failure was met.
+    pub fn disturb(&self) {
+        if let Some(capture) = self.capture() {
+            capture.disturb();
+        }
+    }
+
+    /// The commit will have to wait for a transaction.
+    pub fn wait_for(&self, number: u64, durable: bool) {
+        *self.waiting.lock() = Some((number, durable));
+    }
+
+    /// What the commit has to wait for.
+    pub fn take_waiting(&self) -> Option<(u64, bool)> {
+        self.waiting.lock().take()
+    }
+
+    /// Notes that a transaction of pages begins, where they are held back.
+    pub fn begin_writing(&self) {
+        if self.database.holds_back() {
+            self.writing.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether transactions may be held back, with a journal or a log in memory.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        let heard = self.hears_controls.load(Ordering::Relaxed) && !self.unlocked;
+        heard && self.database.holds_back() && !self.database.is_native()
+    }
+
+    /// Whether the transaction is in a real journal, which a connection in exclusive mode keeps open.
+    pub fn has_real_journal(&self) -> bool {
+        self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_in_use())
+    }
+
+    /// The transaction that is in the journal, where that is ours, and one is.
+    pub fn journal_transaction(&self) -> Option<u64> {
+        self.journal.lock().as_ref().and_then(|journal| journal.lock().transaction())
+    }
+
+    /// Whether a transaction of pages has begun.
+    pub fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+}

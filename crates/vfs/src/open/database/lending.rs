@@ -1,0 +1,212 @@
+//! Giving a database to a related process, and having it again: connections stay open meanwhile.
+//!
+//! # Invariants
+//! 1. The ownership is given up only while no connection of this process is in a transaction: no seat is above NONE, but for
+//!    those whose transactions take slots of the wal-index, and no slot is taken. Nor is a thread of ours at work.
+//! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good: what is left is
+//!    what a crash at this moment would leave. The next owner begins as after a crash.
+//! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
+//! 4. Who begins a transaction has its seat, or its slot, and then looks whether this process still is the owner.
+//! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
+//!    no index that is made is equal to an earlier one ([`SharedMemory::renew`](crate::sync::wal_index::SharedMemory)).
+//!
+//! A database with a tier, with a statement log, or whose calls are only passed on, is not given up.
+
+use crate::commit::rollback_log::is_wal_mode;
+use crate::error::{Error, Result};
+use crate::memory::spill_file::MakeSpill;
+use crate::open::database::{Database, UNKNOWN};
+use crate::open::registry::Companion;
+use crate::stats::PageState;
+use crate::sync::owner_lock;
+use crate::sync::relatives;
+use crate::sync::relatives::Answer;
+use litefoot_engine::log::RedoLog;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a process that has just given a database up waits at most before it takes it again: whoever asked for it is
+/// being woken. And how often it looks whether that has happened.
+const COURTESY: Duration = Duration::from_millis(2);
+const GLANCE: Duration = Duration::from_micros(100);
+
+/// How often relatives are asked before it is clear that the owner is none.
+const QUESTIONS: u32 = 2;
+
+/// Makes what makes the file for what does not fit into the memory of a log.
+pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
+
+/// What is known of relatives that want the database.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// How often it was asked for when that was seen to last.
+    seen: AtomicU32,
+    /// Whether somebody waits for the transactions of this process to end.
+    owed: AtomicBool,
+    /// Whether it was given up, and not taken since.
+    given: AtomicBool,
+    /// How often it was asked for in a row and nobody has answered.
+    unanswered: AtomicU32,
+    spill: OnceLock<SpillSource>,
+}
+
+impl Database {
+    /// Where a log that is opened again has its spill from.
+    pub(crate) fn set_spill_source(&self, source: SpillSource) {
+        let _ = self.turns.spill.set(source);
+    }
+
+    /// Whether this process owns the database now.
+    #[inline]
+    pub fn is_owned(&self) -> bool {
+        self.owned.load(Ordering::SeqCst)
+    }
+
+    /// Whether it may be given to another process while it is open.
+    fn may_be_given(&self) -> bool {
+        let options = &self.options;
+        self.host.is_some()
+            && (self.holds_back || !self.writable)
+            && options.tier.is_none()
+            && self.tier.get().is_none()
+            && options.nvram.is_none()
+            && !options.logs_statements()
+            && self.file.raw_descriptor().is_some()
+            // Its logs lie where another process would not find them.
+            && self.has_its_name()
+    }
+
+    /// Whether relatives have asked for it since that was seen to.
+    pub(crate) fn is_wanted(&self, wanted: u32) -> bool {
+        self.turns.seen.load(Ordering::Relaxed) != wanted
+    }
+
+    /// A transaction has ended, or a connection was closed.
+    #[inline]
+    pub(crate) fn may_give_turn(&self) {
+        if self.turns.owed.load(Ordering::Relaxed) {
+            relatives::look_again();
+        }
+    }
+
+    /// Takes the lock on the file, or asks a relative for it.
+    pub(crate) fn acquire(&self) -> Result<()> {
+        let place = relatives::place_of(self.file.id());
+        if self.turns.given.swap(false, Ordering::Relaxed) {
+            let end = Instant::now() + COURTESY;
+            while relatives::is_awaited(place) && Instant::now() < end {
+                std::thread::sleep(GLANCE);
+            }
+        }
+        if owner_lock::try_acquire(&*self.file, self.writable)? {
+            return Ok(());
+        }
+        let unanswered = self.turns.unanswered.load(Ordering::Relaxed);
+        let again =
+            || owner_lock::try_acquire(&*self.file, self.writable).is_ok_and(|free| free).then_some(());
+        match relatives::ask(place, unanswered < QUESTIONS, again) {
+            Some(Answer::Given(())) => Ok(()),
+            Some(Answer::Busy) => Err(Error::Busy),
+            None if unanswered < QUESTIONS && relatives::has_relatives() => {
+                // A relative may be slow to hear: somebody else is told of when the application tries again.
+                self.turns.unanswered.store(unanswered + 1, Ordering::Relaxed);
+                Err(Error::Busy)
+            }
+            None => owner_lock::acquire(&*self.file, self.writable),
+        }
+    }
+
+    /// This process has become the owner, and may have connections from before.
+    pub(crate) fn begin_turn(&self) -> Result<()> {
+        let Some(spill) = self.turns.spill.get().filter(|_| self.shm.is_used()) else { return Ok(()) };
+        let path = self.companion_path(Companion::Wal);
+        let redo = RedoLog::open_of(self.medium.clone(), &path, self.latch.clone(), self.data_file())?;
+        if !self.has_its_name() || !is_wal_mode(self, &redo)? {
+            return Err(Error::Refused(format!(
+                "{}: another process has renamed the database, or taken it out of WAL mode; close this connection and open it \
+                 again",
+                self.path.display()
+            )));
+        }
+        drop(redo);
+        self.wal_or_open(spill())?.mend(self)
+    }
+
+    /// As above, once nothing can fail any more.
+    pub(crate) fn note_turn(&self) {
+        self.turns.unanswered.store(0, Ordering::Relaxed);
+        if self.may_be_given()
+            && let Some(me) = self.me.get().and_then(Weak::upgrade)
+        {
+            let place = relatives::place_of(self.file.id());
+            // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
+            let wanted = relatives::wanted(place);
+            let seen = if relatives::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
+            self.turns.seen.store(seen, Ordering::Relaxed);
+            self.turns.owed.store(false, Ordering::Relaxed);
+            relatives::note_owned(&me);
+        }
+    }
+
+    /// Gives the database up where nobody is in a transaction. Else it is given up when they have ended.
+    pub(crate) fn give_turn(&self, wanted: u32) {
+        if !self.may_be_given() {
+            return self.turns.seen.store(wanted, Ordering::Relaxed);
+        }
+        // First of all: who ends a transaction from now on says so.
+        self.turns.owed.store(true, Ordering::SeqCst);
+        let given = self.give_up();
+        if given {
+            self.turns.given.store(true, Ordering::Relaxed);
+            self.turns.owed.store(false, Ordering::Relaxed);
+            self.turns.seen.store(wanted, Ordering::Relaxed);
+        }
+    }
+
+    fn give_up(&self) -> bool {
+        self.background.wait();
+        let _one = self.owning.lock();
+        if !self.is_owned() {
+            return true;
+        }
+        let given = self.locks.while_idle(|| {
+            self.shm.while_idle(|| {
+                // One that began meanwhile: it needs the slots.
+                !self.background.is_running() && self.bring_home().is_ok() && self.let_file_go()
+            })
+        });
+        given.flatten().unwrap_or(false)
+    }
+
+    /// Everything is on the medium, as the next owner expects it.
+    fn bring_home(&self) -> Result<()> {
+        self.latch.check(&self.path)?;
+        if let Some(wal) = self.wal() {
+            wal.finish();
+            wal.before_in_place(self)?;
+        }
+        self.atomic.retire(self)
+    }
+
+    /// Nothing counts any more; then the file is anybody's.
+    fn let_file_go(&self) -> bool {
+        if let Some(wal) = self.wal() {
+            // Handles that are idle still have it.
+            wal.let_go();
+        }
+        self.forget_wal();
+        self.forget_there();
+        self.shm.renew();
+        self.drop_pages(|| ());
+        self.len.store(UNKNOWN, Ordering::Release);
+        self.page_bytes.store(0, Ordering::Relaxed);
+        for companion in [Companion::Wal, Companion::Journal] {
+            self.set_alone(companion, false);
+        }
+        self.owned.store(false, Ordering::SeqCst);
+        self.stats.set_state(PageState::Open);
+        // Should this fail, nobody else gets the file before it is closed; this process takes it again.
+        owner_lock::release(&*self.file).is_ok()
+    }
+}

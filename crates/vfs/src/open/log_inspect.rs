@@ -1,0 +1,132 @@
+//! Looking at a statement log that waits beside a database, without opening the database.
+
+use crate::capture::encoding;
+use crate::capture::encoding::{Logged, Text};
+use crate::error::{Error, Result};
+use crate::ffi::connection::Value;
+use crate::open::export_sql;
+use crate::open::recovery::{Worth, version_text, worth};
+use crate::open::tier;
+use crate::sync::owner_lock;
+use litefoot_engine::device::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
+use litefoot_engine::log::statement::Record;
+use litefoot_engine::log::{RedoLog, StatementLog};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What becomes of a statement log when the database is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing waits in it: it is removed.
+    Removed,
+    /// Its transactions are replayed, by the build of SQLite that wrote them.
+    Replayed,
+    /// It is refused, and kept: somebody else has changed the database since.
+    Refused,
+    /// It is none that this version understands: it is refused, and kept.
+    Unknown,
+}
+
+/// A statement log beside a database.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// The version of the SQLite that wrote it, and that alone replays it.
+    pub written_by: String,
+    /// Its transactions, oldest first.
+    pub transactions: Vec<Transaction>,
+}
+
+/// A transaction that waits.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Whether `PRAGMA foreign_keys` was on.
+    pub foreign_keys: bool,
+    /// Whether `PRAGMA recursive_triggers` was on.
+    pub recursive_triggers: bool,
+    /// Its statements, with their values in place; none ends with a semicolon or a comment.
+    pub statements: Vec<String>,
+}
+
+/// The statement log of the database at `database`, if there is one; `log` names it where it does not lie
+/// beside the database. Changes nothing.
+///
+/// # Errors
+/// Those of reading, and of a transaction that cannot be understood.
+pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) -> Result<Option<Waiting>> {
+    let [redo, beside] = tier::logs_of(medium, database)?;
+    let path = log.map_or(beside, Path::to_owned);
+    if medium.info(&path)?.is_none() {
+        return Ok(None);
+    }
+    let latch = Arc::new(SyncLatch::new());
+    let redo = RedoLog::look(medium.clone(), &redo, None)?;
+    let statements = StatementLog::open(medium.clone(), &path, latch)?;
+    let (fate, records) = match worth(&redo, &statements, None)? {
+        Worth::Nothing => (Fate::Removed, Vec::new()),
+        Worth::Replay | Worth::OtherBuild => (Fate::Replayed, statements.records()?),
+        Worth::Foreign => (Fate::Refused, statements.records()?),
+        Worth::Unknown => (Fate::Unknown, Vec::new()),
+    };
+    let transactions = transactions(&records, &path)?;
+    let written_by = version_text(statements.base().map_or(0, |base| base.writer.version));
+    Ok(Some(Waiting { path, fate, written_by, transactions }))
+}
+
+/// Renames a statement log to a name that is free, and returns that, while nobody has the database open.
+///
+/// # Errors
+/// Those of renaming; [`Error::Owned`] where a process has the database open.
+pub fn move_away(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Result<PathBuf> {
+    let file = medium.open(database, FileKind::Database, OpenMode::ReadWrite)?;
+    owner_lock::acquire(&*file, true)?;
+    // Closing the file gives the database back.
+    let mut number = 1;
+    loop {
+        let away = beside(&waiting.path, &format!(".{number}"));
+        if medium.info(&away)?.is_none() {
+            medium.rename(&waiting.path, &away)?;
+            medium.sync_directory(parent_directory(&away))?;
+            return Ok(away);
+        }
+        number += 1;
+    }
+}
+
+/// The transactions in records, as SQL. One that cannot be told whole is an error: nobody shall take what is left
+/// for everything.
+fn transactions(records: &[Record], path: &Path) -> Result<Vec<Transaction>> {
+    let mut texts = HashMap::new();
+    let mut all = Vec::new();
+    for record in records {
+        match record.kind {
+            encoding::TEXT => texts.extend(Text::decode(&record.payload)),
+            encoding::TRANSACTION => {
+                let transaction = Logged::decode(&record.payload).and_then(|logged| tell(&logged, &texts));
+                all.push(transaction.ok_or_else(|| {
+                    let number = all.len() + 1;
+                    Error::Refused(format!(
+                        "{}: transaction {number} cannot be read; was it written by a newer litefoot?",
+                        path.display()
+                    ))
+                })?);
+            }
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+fn tell(logged: &Logged<'_>, texts: &HashMap<u64, Text>) -> Option<Transaction> {
+    let settings = texts.get(&logged.statements.first()?.0)?.settings;
+    let expand = |(id, values): &(u64, Vec<Value<'_>>)| Some(export_sql::expand(&texts.get(id)?.sql, values));
+    Some(Transaction {
+        foreign_keys: settings.foreign_keys,
+        recursive_triggers: settings.recursive_triggers,
+        statements: logged.statements.iter().map(expand).collect::<Option<_>>()?,
+    })
+}

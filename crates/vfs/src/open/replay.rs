@@ -1,0 +1,187 @@
+//! Replaying statements.
+//!
+//! # Why
+//! What is in a log was captured by us, or by somebody who wants it to look like that. It is examined once more as it was
+//! when it was captured, on a connection that can do no more than change rows.
+//!
+//! # What it promises
+//! 1. A statement runs only if capturing would have vouched for it.
+//! 2. A transaction that does not do what it did is not committed, and nothing after it is run.
+//! 3. It ends.
+
+use crate::capture::encoding;
+use crate::capture::encoding::{Checks, Logged, Settings, Text};
+use crate::capture::is_savepoint;
+use crate::capture::reference::ReferenceConnection;
+use crate::ffi::codes::*;
+use crate::ffi::connection::{Db, Statement, Value};
+use litefoot_engine::log::statement::Record;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Told how far replaying is: the database, transactions replayed, and transactions in all.
+pub type Progress = fn(&Path, usize, usize);
+
+static PROGRESS: OnceLock<Progress> = OnceLock::new();
+
+/// Who is told of replaying in this process; the first to ask.
+pub fn set_progress(progress: Progress) {
+    let _ = PROGRESS.set(progress);
+}
+
+/// Statements that are kept prepared.
+const MOST_PREPARED: usize = 256;
+/// Instructions of all statements of a log together: more than run in the time for which transactions are captured
+/// ([`crate::capture::encoding::MOST_TIME`]), and no more than seconds.
+const MOST_INSTRUCTIONS: i64 = 200_000_000;
+
+type Outcome<T> = Result<T, String>;
+
+/// Transactions among the records.
+pub(crate) fn transactions(records: &[Record]) -> usize {
+    records.iter().filter(|record| record.kind == encoding::TRANSACTION).count()
+}
+
+pub(crate) fn execute(db: Db, sql: &str) -> Outcome<()> {
+    db.execute(sql).map_err(|code| format!("{sql}: {} ({code})", db.message()))
+}
+
+/// Runs all transactions again, in order.
+pub(crate) fn replay_records(
+    reference: &mut ReferenceConnection,
+    records: &[Record],
+    path: &Path,
+) -> Outcome<()> {
+    let all = transactions(records);
+    reference.own().set_budget(MOST_INSTRUCTIONS);
+    let mut replay =
+        Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), reference };
+    let mut done = 0;
+    for record in records {
+        match record.kind {
+            encoding::TEXT => {
+                let (id, text) = Text::decode(&record.payload).ok_or("a text is damaged")?;
+                replay.texts.insert(id, text);
+            }
+            encoding::TRANSACTION => {
+                let logged = Logged::decode(&record.payload).ok_or("a transaction is damaged")?;
+                replay.run(&logged).map_err(|what| format!("transaction {} of {all}: {what}", done + 1))?;
+                done += 1;
+                if let Some(progress) = PROGRESS.get() {
+                    progress(path, done, all);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+struct Replay<'a> {
+    /// Statements that were prepared, by the number of their text; they go before the connection.
+    prepared: HashMap<u64, Statement>,
+    texts: HashMap<u64, Text>,
+    /// Rows changed by the transactions replayed, by number.
+    changes: HashMap<u64, i32>,
+    reference: &'a mut ReferenceConnection,
+}
+
+impl Replay<'_> {
+    fn run(&mut self, logged: &Logged<'_>) -> Outcome<()> {
+        let db = self.reference.own().db();
+        let first = logged.statements.first().and_then(|(id, _)| self.texts.get(id));
+        self.set(first.map(|text| text.settings).ok_or("its text is missing")?)?;
+        let before = db.total_changes();
+        self.reference.own().freely(|db| execute(db, "BEGIN IMMEDIATE"))?;
+        for (id, values) in &logged.statements {
+            self.run_statement(*id, values)?;
+        }
+        let changes = db.total_changes().wrapping_sub(before);
+        self.check(&logged.checks, changes)?;
+        self.changes.insert(logged.number, changes);
+        self.reference.own().freely(|db| execute(db, "COMMIT"))
+    }
+
+    fn set(&mut self, settings: Settings) -> Outcome<()> {
+        if !self.reference.has(settings) {
+            self.prepared.clear();
+        }
+        self.reference.apply(settings).ok_or_else(|| self.reference.own().db().message())
+    }
+
+    /// Prepares a text that capturing would have vouched for.
+    fn prepare(reference: &mut ReferenceConnection, text: &Text) -> Outcome<Statement> {
+        let sql = &text.sql;
+        if sql.contains('\u{feff}') {
+            return Err(format!("{sql}: it is none that would have been logged"));
+        }
+        if !reference.has(text.settings) {
+            return Err(format!("{sql}: it is of another setting than its transaction"));
+        }
+        if !is_savepoint(sql) {
+            match reference.examine(sql, text.settings) {
+                Some(Ok(_)) => {}
+                Some(Err(cause)) => {
+                    return Err(format!("{sql}: it is none that would have been logged ({cause:?})"));
+                }
+                None => return Err(format!("{sql}: {}", reference.own().db().message())),
+            }
+        }
+        let db = reference.own().db();
+        db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))
+    }
+
+    /// Runs one statement to its end. That it fails by a constraint, after it has changed some rows, or names a savepoint that
+    /// is not there, is part of what is replayed.
+    fn run_statement(&mut self, id: u64, values: &[Value<'_>]) -> Outcome<()> {
+        let text = self.texts.get(&id).ok_or("its text is missing")?;
+        if self.prepared.len() >= MOST_PREPARED {
+            self.prepared.clear();
+        }
+        let statement = match self.prepared.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Replay::prepare(self.reference, text)?),
+        };
+        if statement.parameters() != values.len() {
+            return Err(format!("{}: it takes {} values", text.sql, statement.parameters()));
+        }
+        for (number, value) in (1..).zip(values) {
+            // SAFETY: the values stay where they are until the statement is run with others, or dropped.
+            unsafe { statement.bind(number, *value) };
+        }
+        let code = loop {
+            match statement.step() & 0xff {
+                SQLITE_ROW => {}
+                code => break code,
+            }
+        };
+        let db = self.reference.own().db();
+        let outcome = match code {
+            SQLITE_DONE | SQLITE_CONSTRAINT => Ok(()),
+            // A savepoint that is not there was not there for the application either, and nothing was changed.
+            SQLITE_ERROR if is_savepoint(&text.sql) => Ok(()),
+            code => Err(format!("{}: {} ({code})", text.sql, db.message())),
+        };
+        statement.reset();
+        outcome
+    }
+
+    fn check(&self, checks: &Checks, changes: i32) -> Outcome<()> {
+        if checks.changes.is_some_and(|expected| expected != changes) {
+            return Err(format!("it changed {changes} rows and not {}", checks.changes.unwrap_or_default()));
+        }
+        let rowid = self.reference.own().db().last_insert_rowid();
+        if checks.rowid.is_some_and(|expected| expected != rowid) {
+            return Err(format!("it inserted row {rowid} and not {}", checks.rowid.unwrap_or_default()));
+        }
+        if let Some((number, expected)) = checks.earlier
+            && let Some(found) = self.changes.get(&number)
+            && *found != expected
+        {
+            return Err(format!("an earlier one changed {found} rows and not {expected}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! A database whose hot chunks live on a fast device (options `tier`, `tier_size`, `tier_policy`).
+//!
+//! # How it fits together
+//! From the moment this process owns the database, a [`TieredFile`] takes the place of the database file for all that
+//! is read and written; the lock and the identity stay those of the flash file. The file is *marked* while chunks are
+//! away, and stock SQLite refuses it. SQLite plays back what lies beside a database before it looks at the database's
+//! first bytes, so the logs must not lie there then.
+//!
+//! # Invariants
+//! 1. The redo log and the statement log lie beside the device exactly while the file is marked, and beside the
+//!    database exactly while it is not (option `nvram` names one place of the statement log for both).
+//! 2. They change places only while neither is there: before the first log is written the file is marked, durably,
+//!    and before the mark goes they are removed, durably.
+//! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
+//!    brings everything home first.
+//!
+//! # Opening
+//!
+//! | option | file | beside the database | beside the device | what opening does |
+//! |---|---|---|---|---|
+//! | no | plain | any | not looked at | as ever |
+//! | no | marked | any | not looked at | refuses, names the device |
+//! | yes | plain | nothing | nothing | takes the device; the first commit marks the file |
+//! | yes | plain | logs of a rollback-journal database | nothing | recovers from them, removes them, goes on as above |
+//! | yes | plain | logs of a WAL database | nothing | recovers from them, uses them where they are until SQLite begins its log anew, and then marks the file |
+//! | yes | plain | hot journal | nothing | lets SQLite roll back; then as above |
+//! | yes | plain | any | a log | refuses: it is of another time |
+//! | yes | marked | nothing | any | finds the chunks, recovers from the logs there |
+//! | yes | marked | a log or a hot journal | any | refuses: it is of another time |
+//!
+//! The device itself may be refused, too: see the table of [`litefoot_engine::tier`]. Nothing is changed where
+//! opening is refused.
+//!
+//! # Closing
+//! The last connection that closes removes the logs and brings everything home. Where a log stays (a checkpoint
+//! failed, or SQLite was told to make none), the file stays marked, and the next one who opens it goes on.
+//!
+//! # Failure
+//! The device is under the latch of the database: once it has failed, the database is read-only, and what lives only
+//! there cannot be read.
+
+use crate::error::{Error, Result};
+use crate::open::database::Database;
+use crate::open::registry::Companion;
+use crate::stats::Stats;
+use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
+use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_engine::tier::{self, CHUNK_BYTES, Config, TieredFile, Whereabouts};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Slots whose writes are sorted with every sync; those of a larger device are told by itself (`litefoot tier stat`).
+const MOST_SORTED: u32 = 16 << 10;
+
+/// The tiered file of a database.
+pub(crate) struct Tier {
+    tiered: Arc<TieredFile>,
+    file: Arc<dyn File>,
+    /// Whether the file is marked, and the logs lie beside the device.
+    marked: AtomicBool,
+}
+
+impl Tier {
+    /// The file that all reads and writes go to.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Gives the device back, although a read ahead may still hold the file.
+    pub fn close(&self) {
+        self.tiered.close();
+    }
+
+    /// Whether the logs lie beside the device.
+    pub fn is_marked(&self) -> bool {
+        self.marked.load(Ordering::Acquire)
+    }
+}
+
+/// Where the logs of a tiered database lie: the redo log and the statement log.
+pub fn logs_beside(device: &Path) -> [PathBuf; 2] {
+    [redo_log_beside(device), Companion::StatementLog.of(device)]
+}
+
+/// Where the redo log lies. SQLite knows no such name.
+pub(crate) fn redo_log_beside(device: &Path) -> PathBuf {
+    beside(device, "-redo")
+}
+
+impl Database {
+    /// Takes over the tier, or finds that there must be one. The caller owns the file.
+    pub(crate) fn open_tier(&self) -> Result<()> {
+        if self.tier().is_some() {
+            return Ok(());
+        }
+        let marked = tier::tier_of(self.file()).map_err(refused)?;
+        let path = match (&self.options().tier, &marked) {
+            (None, None) => return Ok(()),
+            (Some(path), _) => path,
+            (None, Some(recorded)) => return Err(self.needs_tier(recorded)),
+        };
+        self.check_surroundings(path, marked.is_some())?;
+        let options = self.options();
+        let config =
+            Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
+        let flash = self.metered(self.flash(), FileKind::Database);
+        let tiered = TieredFile::open_guarded(flash, self.medium(), path, &config, self.latch().clone());
+        let tiered = tiered.map_err(refused)?;
+        if marked.is_none() {
+            tiered.stay();
+        }
+        let tier = Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
+        self.set_tier(tier);
+        self.note_tier();
+        Ok(())
+    }
+
+    /// A file that cannot be written has no tier.
+    pub(crate) fn refuse_marked(&self) -> Result<()> {
+        match tier::tier_of(self.file()).map_err(refused)? {
+            Some(_) if self.host_is_there() => Err(Error::Refused(format!(
+                "{}: parts of it live on a tier device; it cannot be read without write permission",
+                self.path().display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn needs_tier(&self, recorded: &Path) -> Error {
+        let (name, recorded) = (self.path().display(), recorded.display());
+        Error::Refused(format!(
+            "{name}: parts of it live on the tier device {recorded}: open it with tier={recorded}, or bring them \
+             home with `litefoot tier drain {name}`; nothing was changed"
+        ))
+    }
+
+    /// Refuses what can only be of another time than the file.
+    fn check_surroundings(&self, device: &Path, marked: bool) -> Result<()> {
+        let medium = self.medium();
+        if medium.info(device)?.is_some_and(|info| !info.is_file) {
+            return Err(Error::Refused(format!(
+                "{}: the tier must be a file; name one on a file system of the fast device",
+                device.display()
+            )));
+        }
+        let in_the_way = if marked {
+            let mut ours = vec![Companion::Wal.of(self.path())];
+            if self.options().nvram.is_none() {
+                ours.push(Companion::StatementLog.of(self.path()));
+            }
+            if self.has_real_journal()? {
+                ours.push(Companion::Journal.of(self.path()));
+            }
+            ours
+        } else {
+            logs_beside(device).to_vec()
+        };
+        let others = || {
+            let device = tier::look(medium, device).ok().flatten();
+            device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(self.path()))
+        };
+        // The logs of another database: its device says so better.
+        if !marked && others() {
+            return Ok(());
+        }
+        for path in in_the_way {
+            if medium.info(&path)?.is_some_and(|info| info.len > 0) {
+                return Err(Error::Refused(format!(
+                    "{}: the log {} is of another time than the file: one of them was copied or restored without \
+                     the other; nothing was changed. Restore what belongs together, or move the log away",
+                    self.path().display(),
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the logs should move to the tier as soon as they can.
+    pub(crate) fn awaits_tier(&self) -> bool {
+        self.tier().is_some_and(|tier| !tier.is_marked())
+    }
+
+    /// Marks the file, so that logs may lie beside the device from now on; answers whether they do. The caller has
+    /// none open, and everything that was committed is in the file.
+    pub(crate) fn move_to_tier(&self) -> Result<bool> {
+        let Some(tier) = self.tier() else { return Ok(false) };
+        if tier.is_marked() {
+            return Ok(true);
+        }
+        self.latch().check(self.path())?;
+        if tier.file.len()? < CHUNK_BYTES as u64 || self.has_real_journal()? || !self.remove_void_logs()? {
+            return Ok(false);
+        }
+        // A journal that is finished, and a log that is gone, must not come back beside a marked file.
+        let (medium, journal) = (self.medium(), self.companion_path(Companion::Journal));
+        if medium.info(&journal)?.is_some() {
+            let journal = medium.open(&journal, FileKind::Journal, OpenMode::ReadWrite)?;
+            self.latch().watch(journal.sync())?;
+        }
+        self.latch().watch(medium.sync_directory(parent_directory(self.path())))?;
+        let marked = tier.tiered.leave()?;
+        tier.marked.store(marked, Ordering::Release);
+        self.note_tier();
+        Ok(marked)
+    }
+
+    /// Removes logs beside the database in which nothing waits; answers whether there are none now.
+    fn remove_void_logs(&self) -> Result<bool> {
+        let (medium, latch) = (self.medium(), self.latch());
+        let redo = self.companion_path(Companion::Wal);
+        if medium.info(&redo)?.is_some() {
+            let mut redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
+            if !redo.is_empty() || !redo.is_understood() {
+                return Ok(false);
+            }
+            redo.delete()?;
+        }
+        if self.options().nvram.is_some() {
+            return Ok(!self.statements_wait()?);
+        }
+        let statements = self.statement_path();
+        if medium.info(&statements)?.is_some() {
+            let mut statements = StatementLog::open(medium.clone(), &statements, latch.clone())?;
+            if !statements.is_understood() || !statements.is_empty() {
+                return Ok(false);
+            }
+            statements.delete()?;
+        }
+        Ok(true)
+    }
+
+    /// Brings everything home: the file is plain, and journals may lie beside it. The caller has removed the redo
+    /// log, and nobody writes.
+    pub(crate) fn come_home(&self) -> Result<()> {
+        let Some(tier) = self.tier().filter(|tier| tier.is_marked()) else { return Ok(()) };
+        if self.has_logs()? {
+            return Err(Error::Io(format!(
+                "{}: the logs beside its tier device are still in use",
+                self.path().display()
+            )));
+        }
+        // Chunks that leave of themselves afterwards would mark the file.
+        tier.tiered.stay();
+        tier.tiered.drain()?;
+        tier.marked.store(false, Ordering::Release);
+        // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
+        // SQLite bears with. What a transaction has written behind the end is cut off, or kept, by its own end.
+        let len = self.file_len()?;
+        if len < tier.file.len()? && len < CHUNK_BYTES as u64 && !self.is_behind_end() {
+            tier.file.set_len(len)?;
+        }
+        self.note_tier();
+        Ok(())
+    }
+
+    /// Whether a log is there that would have to move.
+    fn has_logs(&self) -> Result<bool> {
+        let there = |path: &Path| Ok(self.medium().info(path)?.is_some());
+        if there(&self.companion_path(Companion::Wal))? {
+            return Ok(true);
+        }
+        if self.options().nvram.is_some() { self.statements_wait() } else { there(&self.statement_path()) }
+    }
+
+    /// Whether transactions wait in the statement log that the option `nvram` names, which may be another database's.
+    fn statements_wait(&self) -> Result<bool> {
+        let path = self.statement_path();
+        if self.medium().info(&path)?.is_none() {
+            return Ok(false);
+        }
+        match StatementLog::open(self.medium().clone(), &path, self.latch().clone()) {
+            Ok(statements) => Ok(!statements.is_understood() || !statements.is_empty()),
+            Err(error) if error.operation == Operation::Lock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The last handle was closed, and nobody can lock the database meanwhile: brings everything home, where no
+    /// log needs to stay.
+    pub(crate) fn close_tier(&self) -> Result<()> {
+        match self.tier() {
+            Some(tier) if tier.is_marked() && !self.has_logs()? => self.come_home(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The length that the file is cut to: a marked one keeps its first chunk.
+    pub(crate) fn least_len(&self, len: u64) -> u64 {
+        match self.tier() {
+            Some(tier) if tier.is_marked() => len.max(CHUNK_BYTES as u64),
+            _ => len,
+        }
+    }
+
+    /// Shows what the tier has done.
+    pub(crate) fn note_tier(&self) {
+        let Some(tier) = self.tier() else { return };
+        let (stats, seen) = (self.counters(), tier.tiered.activity());
+        if seen.slots <= MOST_SORTED {
+            let (least, median, most) = tier.tiered.statistics().wear();
+            Stats::set(&stats.tier_least_slot_writes, least);
+            Stats::set(&stats.tier_median_slot_writes, median);
+            Stats::set(&stats.tier_most_slot_writes, most);
+        }
+        for (place, value) in [
+            (&stats.tier_slots, u64::from(seen.slots)),
+            (&stats.tier_away, seen.away as u64),
+            (&stats.tier_moved_in, seen.moved_in),
+            (&stats.tier_moved_home, seen.moved_home),
+            (&stats.tier_changed_slot, seen.changed_slot),
+            (&stats.tier_drains, seen.drains),
+        ] {
+            Stats::set(place, value);
+        }
+    }
+}
+
+fn refused(error: tier::Error) -> Error {
+    match error {
+        tier::Error::Device(error) => Error::Device(error),
+        other => Error::Refused(other.to_string()),
+    }
+}
+
+/// Where the redo log and the statement log of a database lie, as its file says.
+pub(crate) fn logs_of(medium: &Arc<dyn Medium>, database: &Path) -> Result<[PathBuf; 2]> {
+    let flash = medium.open(database, FileKind::Database, OpenMode::ReadOnly)?;
+    Ok(match tier::tier_of(&*flash).map_err(refused)? {
+        Some(device) => logs_beside(&device),
+        None => [Companion::Wal.of(database), Companion::StatementLog.of(database)],
+    })
+}

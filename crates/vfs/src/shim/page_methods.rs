@@ -1,0 +1,116 @@
+//! Trampolines of `xFetch` and `xUnfetch`: pages by address.
+//!
+//! SQLite makes these calls for every page that it looks at, so nothing lies between the call and a page that is in
+//! memory: no look at whether the file is inherited, and no result to translate. All else goes the way of the other methods.
+
+use crate::error::Error;
+use crate::ffi::Sqlite3File;
+use crate::ffi::codes::SQLITE_OK;
+use crate::files::main_db::MainFile;
+use crate::shim::io_methods::{FileObject, offset_of, with};
+use crate::worker::text_of;
+use std::any::Any;
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// As [`with`], for the calls that SQLite makes for every page: nothing lies before them, and `call` answers what is there
+/// without further questions. What a panic leaves half done is not built upon.
+///
+/// # Safety
+/// As for [`with`].
+#[inline(always)]
+unsafe fn near<T>(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut MainFile) -> T,
+) -> std::result::Result<Option<T>, c_int> {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let main = unsafe { (*file.cast::<FileObject>()).handle.main() };
+    let Some(main) = main else { return Ok(None) };
+    match catch_unwind(AssertUnwindSafe(|| call(main))) {
+        Ok(found) => Ok(Some(found)),
+        // SAFETY: by contract. Nothing of the file is borrowed any more.
+        Err(panic) => Err(unsafe { panicked(file, panic) }),
+    }
+}
+
+/// # Safety
+/// As for [`with`].
+#[cold]
+unsafe fn panicked(file: *mut Sqlite3File, panic: Box<dyn Any + Send>) -> c_int {
+    // SAFETY: by contract.
+    unsafe { with(file, |_| Err(Error::Panic(text_of(&*panic)))) }
+}
+
+pub(crate) unsafe extern "C" fn fetch(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the file is ours, SQLite does not call two methods of it at a time; `page` can be written.
+    unsafe {
+        match near(file, |main| main.fetch_kept(offset as u64, bytes as u32)) {
+            Ok(Some(Some(found))) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            Ok(_) => fetch_in_memory(file, offset, bytes, page),
+            Err(code) => code,
+        }
+    }
+}
+
+/// A page that the connection does not keep; apart, so that those that it does keep cost less.
+#[inline(never)]
+unsafe extern "C" fn fetch_in_memory(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
+    unsafe {
+        match near(file, |main| main.fetch_in_memory(offset as u64, bytes as u32)) {
+            Ok(Some(Some(found))) => {
+                *page = found.as_ptr().cast();
+                SQLITE_OK
+            }
+            Ok(_) => fetch_other(file, offset, bytes, page),
+            Err(code) => code,
+        }
+    }
+}
+
+/// A page that is not in memory, and whatever else is out of the ordinary.
+#[cold]
+unsafe extern "C" fn fetch_other(
+    file: *mut Sqlite3File,
+    offset: i64,
+    bytes: c_int,
+    page: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as for `fetch`.
+    unsafe {
+        *page = std::ptr::null_mut();
+        with(file, |object| {
+            let bytes = usize::try_from(bytes).unwrap_or(0);
+            let main = object.handle.main();
+            if let Some(found) = main.and_then(|main| main.fetch(offset_of(offset), bytes)) {
+                *page = found.as_ptr().cast();
+            }
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
+    // Without a page it is only said that the file is about to change: a hint to those who map all of it.
+    if page.is_null() {
+        return SQLITE_OK;
+    }
+    // SAFETY: as for `fetch`.
+    match unsafe { near(file, |main| main.unfetch(offset as u64)) } {
+        Ok(_) => SQLITE_OK,
+        Err(code) => code,
+    }
+}

@@ -1,0 +1,423 @@
+//! Trampolines of `sqlite3_module`: functions that answer with rows.
+//!
+//! A table-valued function is an eponymous virtual table: `f(a, b)` in a FROM clause is the table `f` whose hidden
+//! columns are equal to `a` and `b`. It exists as long as its connection, and nothing creates or writes it.
+//!
+//! # Invariants
+//! 1. A [`TableObject`] begins with SQLite's `sqlite3_vtab`, a [`CursorObject`] with its `sqlite3_vtab_cursor`; both
+//!    are boxes that only `disconnect` and `close` take back.
+//! 2. SQLite closes all cursors of a table before it disconnects it, and calls both under the connection's mutex.
+
+use crate::ffi::api::{Api, SQLITE_TRANSIENT};
+use crate::ffi::codes::*;
+use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Value};
+use crate::files::session::Session;
+use crate::shim::io_methods::session_of;
+use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Most columns that are no parameters.
+pub(crate) const MOST_COLUMNS: usize = 2;
+
+/// The result columns of a row; those beyond the function's own count for nothing.
+pub(crate) type Row = [Cell; MOST_COLUMNS];
+
+/// Rows, one after the other; an error is the message of the statement that failed.
+pub(crate) type Rows = Box<dyn FnMut() -> Result<Option<Row>, String>>;
+
+/// What a parameter was given, or a column holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    Null,
+    Integer(i64),
+    Text(String),
+    /// A double or a blob, which no parameter takes.
+    Other,
+}
+
+/// A function that answers with rows. There is one for each connection.
+pub(crate) trait TableFunction: Default {
+    const NAME: &'static CStr;
+    /// The result columns with their types, at most [`MOST_COLUMNS`].
+    const COLUMNS: &'static [&'static str];
+    /// The parameters: hidden columns.
+    const PARAMETERS: &'static [&'static str];
+
+    /// The connection that it belongs to; called once, before everything else.
+    fn connect(&mut self, _connection: Connection) {}
+
+    /// Begins to answer; there is an argument for each parameter.
+    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String>;
+}
+
+/// The connection that a function belongs to.
+pub(crate) struct Connection {
+    api: Api,
+    db: *mut Sqlite3,
+}
+
+impl Connection {
+    /// The connection's main database, where it is ours.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        // SAFETY: the function does not outlive its connection.
+        unsafe { session_of(&self.api, self.db) }
+    }
+}
+
+/// Makes a function known to a connection.
+///
+/// # Safety
+/// `db` is a connection of the library behind `api`.
+pub(crate) unsafe fn register<F: TableFunction>(api: &Api, db: *mut Sqlite3) -> c_int {
+    let module: &'static Module = &Methods::<F>::MODULE;
+    let own_api = Box::into_raw(Box::new(*api)).cast();
+    // SAFETY: the module lives for ever; SQLite calls the destructor once, also when this fails.
+    unsafe {
+        (api.create_module_v2)(db, F::NAME.as_ptr(), (&raw const *module).cast(), own_api, Some(drop_api))
+    }
+}
+
+unsafe extern "C" fn drop_api(api: *mut c_void) {
+    // SAFETY: the box that `register` leaked.
+    drop(unsafe { Box::from_raw(api.cast::<Api>()) });
+}
+
+type Connect = unsafe extern "C" fn(
+    *mut Sqlite3,
+    *mut c_void,
+    c_int,
+    *const *const c_char,
+    *mut *mut Vtab,
+    *mut *mut c_char,
+) -> c_int;
+type OnTable = unsafe extern "C" fn(*mut Vtab) -> c_int;
+type OnCursor = unsafe extern "C" fn(*mut Cursor) -> c_int;
+
+/// `sqlite3_module`, version 1; what is null is for tables that can be created or written.
+#[repr(C)]
+struct Module {
+    version: c_int,
+    create: *const c_void,
+    connect: Connect,
+    best_index: unsafe extern "C" fn(*mut Vtab, *mut IndexInfo) -> c_int,
+    disconnect: OnTable,
+    destroy: *const c_void,
+    open: unsafe extern "C" fn(*mut Vtab, *mut *mut Cursor) -> c_int,
+    close: OnCursor,
+    filter: unsafe extern "C" fn(*mut Cursor, c_int, *const c_char, c_int, *mut *mut Sqlite3Value) -> c_int,
+    next: OnCursor,
+    eof: OnCursor,
+    column: unsafe extern "C" fn(*mut Cursor, *mut Sqlite3Context, c_int) -> c_int,
+    rowid: unsafe extern "C" fn(*mut Cursor, *mut i64) -> c_int,
+    for_writers: [*const c_void; 7],
+}
+
+// SAFETY: the table of functions is never written.
+unsafe impl Sync for Module {}
+
+/// `sqlite3_vtab`.
+#[repr(C)]
+struct Vtab {
+    module: *const Module,
+    references: c_int,
+    message: *mut c_char,
+}
+
+/// `sqlite3_vtab_cursor`.
+#[repr(C)]
+struct Cursor {
+    table: *mut Vtab,
+}
+
+/// `sqlite3_index_constraint`.
+#[repr(C)]
+struct Constraint {
+    column: c_int,
+    operator: u8,
+    usable: u8,
+    term: c_int,
+}
+
+/// `sqlite3_index_constraint_usage`.
+#[repr(C)]
+struct Usage {
+    argument: c_int,
+    omit: u8,
+}
+
+/// `sqlite3_index_info`, up to what is written here.
+#[repr(C)]
+struct IndexInfo {
+    constraint_count: c_int,
+    constraints: *const Constraint,
+    order_count: c_int,
+    orders: *const c_void,
+    usages: *mut Usage,
+    index: c_int,
+    index_text: *mut c_char,
+    free_index_text: c_int,
+    ordered: c_int,
+    cost: c_double,
+    rows: i64,
+}
+
+#[repr(C)]
+struct TableObject<F> {
+    header: Vtab,
+    api: Api,
+    function: F,
+}
+
+#[repr(C)]
+struct CursorObject {
+    header: Cursor,
+    rows: Option<Rows>,
+    row: Option<Row>,
+    rowid: i64,
+    arguments: Vec<Cell>,
+}
+
+struct Methods<F>(std::marker::PhantomData<F>);
+
+impl<F: TableFunction> Methods<F> {
+    const MODULE: Module = Module {
+        version: 1,
+        create: std::ptr::null(),
+        connect: connect::<F>,
+        best_index: best_index::<F>,
+        disconnect: disconnect::<F>,
+        destroy: std::ptr::null(),
+        open,
+        close,
+        filter: filter::<F>,
+        next: next::<F>,
+        eof,
+        column: column::<F>,
+        rowid,
+        for_writers: [std::ptr::null(); 7],
+    };
+}
+
+/// Runs a call behind the boundary; its error becomes the table's message.
+fn guard<F>(
+    table: &mut TableObject<F>,
+    call: impl FnOnce(&mut TableObject<F>) -> Result<(), String>,
+) -> c_int {
+    let result = catch_unwind(AssertUnwindSafe(|| call(table)));
+    let text = match result {
+        Ok(Ok(())) => return SQLITE_OK,
+        Ok(Err(text)) => text,
+        Err(_) => "internal error (please report it)".to_owned(),
+    };
+    // SAFETY: the message is null or was allocated below; SQLite frees the new one.
+    unsafe { (table.api.free)(table.header.message.cast()) };
+    table.header.message = table.api.allocate_text(&text);
+    SQLITE_ERROR
+}
+
+unsafe extern "C" fn connect<F: TableFunction>(
+    db: *mut Sqlite3,
+    api: *mut c_void,
+    _argc: c_int,
+    _argv: *const *const c_char,
+    table: *mut *mut Vtab,
+    _message: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: what `register` passed.
+    let api = unsafe { *api.cast::<Api>() };
+    let hidden = F::PARAMETERS.iter().map(|name| format!("{name} HIDDEN"));
+    let columns: Vec<String> = F::COLUMNS.iter().map(|column| (*column).to_owned()).chain(hidden).collect();
+    let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", columns.join(", "))) else {
+        return SQLITE_INTERNAL;
+    };
+    // SAFETY: called while SQLite connects this table, as both functions demand. A view or trigger of a
+    // database that came from elsewhere must not make the process read other files.
+    unsafe {
+        (api.vtab_config)(db, SQLITE_VTAB_DIRECTONLY);
+        match (api.declare_vtab)(db, declaration.as_ptr()) {
+            SQLITE_OK => {}
+            code => return code,
+        }
+    }
+    let header = Vtab { module: std::ptr::null(), references: 0, message: std::ptr::null_mut() };
+    let mut function = F::default();
+    function.connect(Connection { api, db });
+    let object = Box::new(TableObject { header, api, function });
+    // SAFETY: SQLite provides room for the pointer.
+    unsafe { *table = Box::into_raw(object).cast() };
+    SQLITE_OK
+}
+
+unsafe extern "C" fn disconnect<F>(table: *mut Vtab) -> c_int {
+    // SAFETY: the box that `connect` leaked (invariants 1 and 2).
+    drop(unsafe { Box::from_raw(table.cast::<TableObject<F>>()) });
+    SQLITE_OK
+}
+
+/// Every parameter that has a usable value is passed on, in the order of the parameters.
+unsafe extern "C" fn best_index<F: TableFunction>(_table: *mut Vtab, info: *mut IndexInfo) -> c_int {
+    // SAFETY: SQLite's structure, for the duration of the call.
+    let info = unsafe { &mut *info };
+    let count = info.constraint_count as usize;
+    if count == 0 {
+        return SQLITE_OK;
+    }
+    // SAFETY: both arrays have that many entries.
+    let (constraints, usages) = unsafe {
+        (
+            std::slice::from_raw_parts(info.constraints, count),
+            std::slice::from_raw_parts_mut(info.usages, count),
+        )
+    };
+    let mut passed = 0;
+    for parameter in 0..F::PARAMETERS.len() {
+        let column = (F::COLUMNS.len() + parameter) as c_int;
+        let of_parameter = |constraint: &&(usize, &Constraint)| {
+            constraint.1.column == column && constraint.1.operator == SQLITE_INDEX_CONSTRAINT_EQ
+        };
+        let all: Vec<(usize, &Constraint)> = constraints.iter().enumerate().collect();
+        let mut candidates = all.iter().filter(of_parameter).peekable();
+        if candidates.peek().is_none() {
+            continue;
+        }
+        let Some((place, _)) = candidates.find(|(_, constraint)| constraint.usable != 0) else {
+            // Known only in another order of the join.
+            return SQLITE_CONSTRAINT;
+        };
+        passed += 1;
+        info.index |= 1 << parameter;
+        usages[*place] = Usage { argument: passed, omit: 1 };
+    }
+    (info.cost, info.rows) = (1000.0, 1000);
+    SQLITE_OK
+}
+
+unsafe extern "C" fn open(_table: *mut Vtab, cursor: *mut *mut Cursor) -> c_int {
+    let header = Cursor { table: std::ptr::null_mut() };
+    let object = CursorObject { header, rows: None, row: None, rowid: 0, arguments: Vec::new() };
+    // SAFETY: SQLite provides room for the pointer, and sets the table.
+    unsafe { *cursor = Box::into_raw(Box::new(object)).cast() };
+    SQLITE_OK
+}
+
+unsafe extern "C" fn close(cursor: *mut Cursor) -> c_int {
+    // SAFETY: the box that `open` leaked (invariant 1).
+    drop(unsafe { Box::from_raw(cursor.cast::<CursorObject>()) });
+    SQLITE_OK
+}
+
+/// The two objects behind a cursor.
+///
+/// # Safety
+/// `cursor` is an open cursor of a table of this function.
+unsafe fn objects<'a, F>(cursor: *mut Cursor) -> (&'a mut CursorObject, &'a mut TableObject<F>) {
+    // SAFETY: invariant 1; SQLite makes one call at a time.
+    unsafe {
+        let cursor = &mut *cursor.cast::<CursorObject>();
+        let table = &mut *cursor.header.table.cast::<TableObject<F>>();
+        (cursor, table)
+    }
+}
+
+unsafe extern "C" fn filter<F: TableFunction>(
+    cursor: *mut Cursor,
+    index: c_int,
+    _index_text: *const c_char,
+    argc: c_int,
+    argv: *mut *mut Sqlite3Value,
+) -> c_int {
+    // SAFETY: by contract of xFilter.
+    let (cursor, table) = unsafe { objects::<F>(cursor) };
+    (cursor.rows, cursor.row, cursor.rowid) = (None, None, 0);
+    guard(table, |table| {
+        let mut arguments = Vec::with_capacity(F::PARAMETERS.len());
+        for (parameter, name) in F::PARAMETERS.iter().enumerate() {
+            if index & (1 << parameter) == 0 || parameter >= argc as usize {
+                let function = F::NAME.to_string_lossy();
+                return Err(format!("{function}({}): {name} is missing", F::PARAMETERS.join(", ")));
+            }
+            // SAFETY: SQLite passes `argc` values, in the order of the parameters, and none is missing so far.
+            arguments.push(unsafe { argument(&table.api, *argv.add(parameter)) });
+        }
+        let rows = table.function.call(&arguments)?;
+        cursor.arguments = arguments;
+        advance(cursor, rows)
+    })
+}
+
+/// # Safety
+/// `value` is a value that SQLite passed for the duration of the call.
+unsafe fn argument(api: &Api, value: *mut Sqlite3Value) -> Cell {
+    // SAFETY: by contract; the text is asked for before its length, as SQLite demands.
+    unsafe {
+        match (api.value_type)(value) {
+            SQLITE_INTEGER => Cell::Integer((api.value_int64)(value)),
+            SQLITE_NULL => Cell::Null,
+            SQLITE_TEXT => {
+                let text = (api.value_text)(value);
+                let bytes = (api.value_bytes)(value) as usize;
+                if text.is_null() {
+                    return Cell::Null;
+                }
+                let bytes = std::slice::from_raw_parts(text.cast::<u8>(), bytes);
+                Cell::Text(String::from_utf8_lossy(bytes).into_owned())
+            }
+            _ => Cell::Other,
+        }
+    }
+}
+
+fn advance(cursor: &mut CursorObject, mut rows: Rows) -> Result<(), String> {
+    cursor.row = rows()?;
+    cursor.rowid += 1;
+    cursor.rows = cursor.row.is_some().then_some(rows);
+    Ok(())
+}
+
+unsafe extern "C" fn next<F>(cursor: *mut Cursor) -> c_int {
+    // SAFETY: by contract of xNext.
+    let (cursor, table) = unsafe { objects::<F>(cursor) };
+    cursor.row = None;
+    guard(table, |_| match cursor.rows.take() {
+        Some(rows) => advance(cursor, rows),
+        None => Ok(()),
+    })
+}
+
+unsafe extern "C" fn eof(cursor: *mut Cursor) -> c_int {
+    // SAFETY: an open cursor of ours.
+    let cursor = unsafe { &*cursor.cast::<CursorObject>() };
+    c_int::from(cursor.row.is_none())
+}
+
+unsafe extern "C" fn column<F: TableFunction>(
+    cursor: *mut Cursor,
+    context: *mut Sqlite3Context,
+    column: c_int,
+) -> c_int {
+    // SAFETY: by contract of xColumn.
+    let (cursor, table) = unsafe { objects::<F>(cursor) };
+    let (api, column) = (&table.api, column as usize);
+    let value = match column.checked_sub(F::COLUMNS.len()) {
+        None => cursor.row.as_ref().map_or(Cell::Null, |row| row[column].clone()),
+        Some(parameter) => cursor.arguments.get(parameter).cloned().unwrap_or(Cell::Null),
+    };
+    // SAFETY: the context is valid for the call; the text is copied before it returns.
+    unsafe {
+        match value {
+            Cell::Integer(number) => (api.result_int64)(context, number),
+            Cell::Text(text) => {
+                (api.result_text)(context, text.as_ptr().cast(), text.len() as c_int, SQLITE_TRANSIENT);
+            }
+            Cell::Null | Cell::Other => (api.result_null)(context),
+        }
+    }
+    SQLITE_OK
+}
+
+unsafe extern "C" fn rowid(cursor: *mut Cursor, rowid: *mut i64) -> c_int {
+    // SAFETY: an open cursor of ours, and room for the number.
+    unsafe { *rowid = (*cursor.cast::<CursorObject>()).rowid };
+    SQLITE_OK
+}

@@ -1,0 +1,49 @@
+//! `litefoot_stats` and `pragma_litefoot_stats`: the figures of the connection's main database, as rows.
+//!
+//! A VFS can answer a PRAGMA with one text only: SQLite makes one column of one row of what it is given
+//! (`SQLITE_FCNTL_PRAGMA`), and offers no other way to add a PRAGMA. Its own PRAGMAs can also be read as
+//! tables, whose names have `pragma_` in front, and a module of such a name comes before them: so
+//! `SELECT * FROM pragma_litefoot_stats` is what rows of `PRAGMA litefoot_stats` look like in SQLite.
+
+use crate::shim::table_function::{Cell, Connection, Rows, TableFunction};
+use std::ffi::CStr;
+
+/// The function, without parameters.
+#[derive(Default)]
+pub(crate) struct Stats {
+    connection: Option<Connection>,
+}
+
+impl TableFunction for Stats {
+    const NAME: &'static CStr = c"litefoot_stats";
+    const COLUMNS: &'static [&'static str] = &["name TEXT", "value INTEGER"];
+    const PARAMETERS: &'static [&'static str] = &[];
+
+    fn connect(&mut self, connection: Connection) {
+        self.connection = Some(connection);
+    }
+
+    fn call(&mut self, _arguments: &[Cell]) -> Result<Rows, String> {
+        let session = self.connection.as_ref().and_then(Connection::session);
+        let mut rows = session.map(|session| session.database.stats()).unwrap_or_default().into_iter();
+        Ok(Box::new(move || Ok(rows.next().map(|(name, value)| [Cell::Text(name), Cell::Integer(value)]))))
+    }
+}
+
+/// The same, named as SQLite names PRAGMAs that are read as tables.
+#[derive(Default)]
+pub(crate) struct PragmaStats(Stats);
+
+impl TableFunction for PragmaStats {
+    const NAME: &'static CStr = c"pragma_litefoot_stats";
+    const COLUMNS: &'static [&'static str] = Stats::COLUMNS;
+    const PARAMETERS: &'static [&'static str] = Stats::PARAMETERS;
+
+    fn connect(&mut self, connection: Connection) {
+        self.0.connect(connection);
+    }
+
+    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String> {
+        self.0.call(arguments)
+    }
+}

@@ -1,0 +1,439 @@
+//! Trampolines of `sqlite3_vfs` and its registration.
+
+use crate::db::companions;
+use crate::error::{Error, Result, check_memory, last_errno};
+use crate::ffi::api::Api;
+use crate::ffi::codes::*;
+use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
+use crate::files::vfs::{OpenRequest, Vfs};
+use crate::shim::auto_extension::on_new_connection;
+use crate::shim::filenames;
+use crate::shim::filenames::{Names, Owner};
+use crate::shim::io_methods::{FileObject, guard, guard_code};
+use crate::sync::forks;
+use std::ffi::{CString, c_char, c_double, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Longest path; that of SQLite's unix VFS.
+const MAX_PATHNAME: c_int = 512;
+
+/// What `pAppData` points to. Connections keep the VFS that they were opened through for as long as they live, and use it
+/// for more than their files; nobody can tell when the last of them goes. So this and SQLite's structure are never
+/// freed. Everything behind them is, once the registration and all files are gone.
+struct AppData {
+    api: &'static Api,
+    vfs: Weak<Vfs>,
+    /// The platform's VFS, for what is not a matter of files.
+    base: *mut Sqlite3Vfs,
+    name: CString,
+    /// Whether SQLite knows our hook on new connections. It cannot be told while it initialises, which is
+    /// when the preload entry registers the VFS: `sqlite3_auto_extension` would wait for itself. The first
+    /// open is early enough, since the hook runs at the end of an open.
+    hooked: AtomicBool,
+    /// Whose journals and logs are, by their names.
+    names: Names,
+    /// Which registry has the databases of the VFS.
+    registry: u64,
+}
+
+impl AppData {
+    /// The VFS, unless its name was taken back and no file of it is open any more.
+    fn vfs(&self) -> Result<Arc<Vfs>> {
+        let gone = || {
+            let name = self.name.to_string_lossy();
+            Error::Refused(format!("the VFS {name} is gone; keep it for as long as its connections"))
+        };
+        self.vfs.upgrade().ok_or_else(gone)
+    }
+
+    fn hook_connections(&self) -> Result<()> {
+        if self.hooked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // SAFETY: the hook has the signature of an entry point and stays for the life of the process.
+        match unsafe { (self.api.auto_extension)(on_new_connection) } {
+            SQLITE_OK => {
+                self.hooked.store(true, Ordering::Release);
+                Ok(())
+            }
+            code => Err(Error::Refused(format!("cannot hook new connections: SQLite answers {code}"))),
+        }
+    }
+}
+
+/// A registered VFS; dropping it takes the name out of SQLite's list. Connections that are open go on.
+pub struct Registration {
+    registered: *mut Sqlite3Vfs,
+    api: &'static Api,
+    vfs: Arc<Vfs>,
+}
+
+// SAFETY: the pointer is only used for unregistering, which SQLite serialises by its own mutex.
+unsafe impl Send for Registration {}
+// SAFETY: as above; there are no methods that use it by shared reference.
+unsafe impl Sync for Registration {}
+
+impl Registration {
+    /// Registers `vfs` with the SQLite behind `api`.
+    pub fn new(api: &'static Api, vfs: Vfs, make_default: bool) -> Result<Registration> {
+        forks::watch();
+        forks::guard(api);
+        let base = platform_vfs(api)?;
+        let vfs = Arc::new(vfs);
+        let name = CString::new(vfs.name.as_str()).map_err(|_| Error::Path(vfs.name.clone()))?;
+        // SAFETY: the platform's VFS lives as long as the process.
+        let base_bytes = unsafe { (*base).os_file_bytes };
+        let (weak, registry) = (Arc::downgrade(&vfs), vfs.registry());
+        let app = Box::new(AppData {
+            api,
+            vfs: weak,
+            base,
+            name,
+            hooked: AtomicBool::new(false),
+            names: Names::default(),
+            registry,
+        });
+        let registered = Box::into_raw(Box::new(Sqlite3Vfs {
+            version: 3,
+            os_file_bytes: base_bytes.max(size_of::<FileObject>() as c_int),
+            max_pathname: MAX_PATHNAME,
+            next: std::ptr::null_mut(),
+            name: app.name.as_ptr(),
+            app_data: Box::into_raw(app).cast(),
+            open: Some(open),
+            delete: Some(delete),
+            access: Some(access),
+            full_pathname: Some(full_pathname),
+            dl_open: Some(dl_open),
+            dl_error: Some(dl_error),
+            dl_sym: Some(dl_sym),
+            dl_close: Some(dl_close),
+            randomness: Some(randomness),
+            sleep: Some(sleep),
+            current_time: Some(current_time),
+            get_last_error: Some(get_last_error),
+            current_time_int64: Some(current_time_int64),
+            set_system_call: std::ptr::null(),
+            get_system_call: std::ptr::null(),
+            next_system_call: std::ptr::null(),
+        }));
+        let registration = Registration { registered, api, vfs };
+        // SAFETY: the structure is valid and is never freed.
+        match unsafe { (api.vfs_register)(registered, c_int::from(make_default)) } {
+            SQLITE_OK => Ok(registration),
+            code => Err(Error::Refused(format!("cannot register the VFS: SQLite answers {code}"))),
+        }
+    }
+
+    /// Makes the VFS the default again, after SQLite was shut down and initialised anew.
+    pub fn register_again(&self, make_default: bool) -> c_int {
+        // SAFETY: the structures are never freed.
+        unsafe {
+            (*(*self.registered).app_data.cast::<AppData>()).hooked.store(false, Ordering::Release);
+            (self.api.vfs_register)(self.registered, c_int::from(make_default))
+        }
+    }
+
+    /// The VFS.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: registered by `new`; the structure itself stays.
+        unsafe { (self.api.vfs_unregister)(self.registered) };
+    }
+}
+
+/// The platform's own VFS, whatever is the default at the moment.
+fn platform_vfs(api: &Api) -> Result<*mut Sqlite3Vfs> {
+    for name in [c"unix".as_ptr(), std::ptr::null()] {
+        // SAFETY: null or a NUL-terminated name.
+        let found = unsafe { (api.vfs_find)(name) };
+        if !found.is_null() {
+            return Ok(found);
+        }
+    }
+    Err(Error::Refused("this SQLite has no VFS of the platform".to_owned()))
+}
+
+/// # Safety
+/// `vfs` was registered by [`Registration::new`].
+unsafe fn app<'a>(vfs: *mut Sqlite3Vfs) -> &'a AppData {
+    // SAFETY: by contract.
+    unsafe { &*(*vfs).app_data.cast::<AppData>() }
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut Sqlite3Vfs,
+    name: *const c_char,
+    file: *mut Sqlite3File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite passes our VFS, memory for the file, and a name of its own making.
+    unsafe {
+        (*file).methods = std::ptr::null();
+        let app = app(vfs);
+        if wants_platform(app, name, flags) {
+            if flags & SQLITE_OPEN_MAIN_DB != 0 {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+            }
+            return platform_open(app, name, file, flags, out_flags);
+        }
+        guard_code(app.api, || {
+            check_memory()?;
+            // The standard library takes memory for this once in each thread, by a way that cannot fail.
+            let _ = std::thread::current();
+            app.hook_connections()?;
+            let request = request(app, name, flags)?;
+            let ours = app.vfs()?;
+            let opened = match ours.open(request) {
+                Err(Error::LeftToPlatform) => {
+                    if flags & SQLITE_OPEN_MAIN_DB != 0 && !name.is_null() {
+                        app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+                    }
+                    return Ok(platform_open(app, name, file, flags, out_flags));
+                }
+                opened => opened?,
+            };
+            if !out_flags.is_null() {
+                *out_flags = opened.flags;
+            }
+            let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
+            if let (true, Some(session)) = (is_main && !name.is_null(), opened.handle.session()) {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(session));
+            }
+            FileObject::install(file, app.api, ours, opened.handle, is_main);
+            Ok(SQLITE_OK)
+        })
+    }
+}
+
+/// # Safety
+/// As for `xOpen`.
+unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<OpenRequest> {
+    // SAFETY: by contract.
+    unsafe {
+        let mut request = OpenRequest {
+            path: filenames::path_buf(name),
+            flags,
+            parameters: main_parameters(name, flags),
+            session: None,
+            api: app.api,
+        };
+        if request.path.is_some()
+            && flags & BELONGS != 0
+            && let Some(Owner::Session(session)) = app.names.owner(name)
+        {
+            request.session = Some(session);
+        }
+        Ok(request)
+    }
+}
+
+/// What belongs to a database without being it.
+const BELONGS: c_int = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
+
+/// The URI parameters of a main database. Only with that flag there are any; SQLite's own VFS does not look for them
+/// otherwise, either.
+///
+/// # Safety
+/// As for `xOpen`.
+unsafe fn main_parameters(name: *const c_char, flags: c_int) -> Vec<(String, String)> {
+    let both = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_URI;
+    if name.is_null() || flags & both != both {
+        return Vec::new();
+    }
+    // SAFETY: by contract.
+    unsafe { filenames::parameters(name) }
+}
+
+/// Whether the database of the file is left to the platform's VFS (`shared=1`).
+///
+/// # Safety
+/// As for `xOpen`.
+unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bool {
+    if name.is_null() || flags & (SQLITE_OPEN_MAIN_DB | BELONGS) == 0 {
+        return false;
+    }
+    if flags & SQLITE_OPEN_MAIN_DB == 0 {
+        // SAFETY: by contract.
+        return matches!(unsafe { app.names.owner(name) }, Some(Owner::Platform));
+    }
+    // SAFETY: by contract.
+    let parameters = unsafe { main_parameters(name, flags) };
+    let value = |keys: [&str; 2]| {
+        let found = parameters.iter().find(|(name, _)| keys.contains(&name.as_str()));
+        found.map(|(_, value)| value.as_str())
+    };
+    if value(["tier", "litefoot_tier"]).is_some() {
+        // Ours, to be refused where it is to be shared.
+        return false;
+    }
+    match value(["shared", "litefoot_shared"]) {
+        Some(value) => matches!(value, "1" | "on" | "yes" | "true"),
+        None => app.vfs.upgrade().is_some_and(|vfs| vfs.shared_by_default()),
+    }
+}
+
+/// # Safety
+/// As for `xOpen`.
+unsafe fn platform_open(
+    app: &AppData,
+    name: *const c_char,
+    file: *mut Sqlite3File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: the platform's VFS gets its own structure and memory of at least the size it asked for.
+    unsafe {
+        match (*app.base).open {
+            Some(open) => open(app.base, name, file, flags, out_flags),
+            None => SQLITE_CANTOPEN,
+        }
+    }
+}
+
+unsafe extern "C" fn delete(vfs: *mut Sqlite3Vfs, name: *const c_char, sync_directory: c_int) -> c_int {
+    // SAFETY: SQLite passes our VFS and a path.
+    unsafe {
+        let app = app(vfs);
+        guard(app.api, || {
+            let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
+            app.vfs()?.delete(path, sync_directory != 0)
+        })
+    }
+}
+
+unsafe extern "C" fn access(
+    vfs: *mut Sqlite3Vfs,
+    name: *const c_char,
+    flags: c_int,
+    answer: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite passes our VFS, a path, and room for the answer.
+    unsafe {
+        let app = app(vfs);
+        *answer = 0;
+        guard(app.api, || {
+            let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
+            // Asked in each transaction: nothing is written then that another thread would miss.
+            if !companions::lacks(app.registry, path) {
+                *answer = c_int::from(app.vfs()?.access(path, flags)?);
+            }
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn full_pathname(
+    vfs: *mut Sqlite3Vfs,
+    name: *const c_char,
+    bytes: c_int,
+    out: *mut c_char,
+) -> c_int {
+    // SAFETY: SQLite passes our VFS, a path, and `bytes` bytes of room.
+    unsafe {
+        let app = app(vfs);
+        guard_code(app.api, || {
+            let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
+            let full = app.vfs()?.full_pathname(path)?;
+            let full_bytes = full.path.as_os_str().as_bytes();
+            if full_bytes.len() >= usize::try_from(bytes).unwrap_or(0) {
+                return Err(Error::Path(full.path.to_string_lossy().into_owned()));
+            }
+            std::ptr::copy_nonoverlapping(full_bytes.as_ptr(), out.cast::<u8>(), full_bytes.len());
+            *out.add(full_bytes.len()) = 0;
+            // SQLite refuses it where the application has asked for no links.
+            Ok(if full.through_link { SQLITE_OK_SYMLINK } else { SQLITE_OK })
+        })
+    }
+}
+
+unsafe extern "C" fn dl_open(vfs: *mut Sqlite3Vfs, name: *const c_char) -> *mut c_void {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).dl_open.map_or(std::ptr::null_mut(), |call| call(base, name))
+    }
+}
+
+unsafe extern "C" fn dl_error(vfs: *mut Sqlite3Vfs, bytes: c_int, message: *mut c_char) {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        if let Some(call) = (*base).dl_error {
+            call(base, bytes, message);
+        }
+    }
+}
+
+unsafe extern "C" fn dl_sym(vfs: *mut Sqlite3Vfs, library: *mut c_void, name: *const c_char) -> DlSymbol {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).dl_sym.and_then(|call| call(base, library, name))
+    }
+}
+
+unsafe extern "C" fn dl_close(vfs: *mut Sqlite3Vfs, library: *mut c_void) {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        if let Some(call) = (*base).dl_close {
+            call(base, library);
+        }
+    }
+}
+
+unsafe extern "C" fn randomness(vfs: *mut Sqlite3Vfs, bytes: c_int, out: *mut c_char) -> c_int {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).randomness.map_or(0, |call| call(base, bytes, out))
+    }
+}
+
+unsafe extern "C" fn sleep(vfs: *mut Sqlite3Vfs, microseconds: c_int) -> c_int {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).sleep.map_or(0, |call| call(base, microseconds))
+    }
+}
+
+unsafe extern "C" fn current_time(vfs: *mut Sqlite3Vfs, out: *mut c_double) -> c_int {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).current_time.map_or(SQLITE_ERROR, |call| call(base, out))
+    }
+}
+
+unsafe extern "C" fn current_time_int64(vfs: *mut Sqlite3Vfs, out: *mut i64) -> c_int {
+    // SAFETY: passed on as it came.
+    unsafe {
+        let base = app(vfs).base;
+        (*base).current_time_int64.map_or(SQLITE_ERROR, |call| call(base, out))
+    }
+}
+
+unsafe extern "C" fn get_last_error(_vfs: *mut Sqlite3Vfs, bytes: c_int, message: *mut c_char) -> c_int {
+    if let (Ok(room), Some(text)) = (usize::try_from(bytes), crate::error::last_error())
+        && room > 0
+        && !message.is_null()
+    {
+        let count = text.len().min(room - 1);
+        // SAFETY: SQLite provides `bytes` bytes of room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast::<u8>(), count);
+            *message.add(count) = 0;
+        }
+    }
+    last_errno()
+}

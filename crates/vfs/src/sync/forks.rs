@@ -1,0 +1,200 @@
+//! What is done around a fork of the process.
+//!
+//! # Why
+//! SQLite has a few locks of the whole process: that of its memory, for one, which every statement takes. Should another
+//! thread be inside of one of them when the application forks, the child waits for that lock for ever. Stock SQLite has
+//! that hazard; here it would be larger, since threads of ours checkpoint, and other threads wait less for the medium.
+//! So the thread that forks takes these locks, as the C library does with those of its own memory, and gives them back on
+//! both sides.
+//!
+//! # What it promises
+//! 1. At a fork no thread but the one that forks is inside of a lock of SQLite's whole process.
+//! 2. Nor is a thread of ours in SQLite's code, but for calls of ours from there: reading, writing and syncing.
+//! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`PATIENCE`]: also where it comes
+//!    from a signal handler, or from inside of SQLite.
+
+use crate::ffi::Sqlite3Mutex;
+use crate::ffi::api::Api;
+use crate::ffi::codes::SQLITE_OK;
+use crate::sync::relatives;
+use litefoot_engine::fork::{self, Hooks};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// SQLite's locks of the whole process, in the order in which it takes them: the main one, that of memory, of opening, of
+/// random numbers, of pages (two), and those of its own VFS (`SQLITE_MUTEX_STATIC_*`).
+const STATIC_MUTEXES: [c_int; 9] = [2, 11, 12, 13, 4, 6, 7, 5, 3];
+
+/// The locks of one SQLite library in the process.
+struct Library {
+    api: &'static Api,
+    mutexes: [Mutex; STATIC_MUTEXES.len()],
+    next: *mut Library,
+}
+
+#[derive(Default)]
+struct Mutex {
+    mutex: AtomicPtr<Sqlite3Mutex>,
+    /// Which thread that forks has it; 0 for none.
+    taken: AtomicUsize,
+}
+
+/// All of them; each stays for the life of the process.
+static LIBRARIES: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
+
+/// Sees to the locks of a library from now on. SQLite is initialised, or being so.
+pub(crate) fn guard(api: &'static Api) {
+    let mutexes: [Mutex; STATIC_MUTEXES.len()] = Default::default();
+    for (mutex, number) in mutexes.iter().zip(STATIC_MUTEXES) {
+        // SAFETY: a number of a static mutex; SQLite returns null where it has none.
+        mutex.mutex.store(unsafe { (api.mutex_alloc)(number) }, Ordering::Relaxed);
+    }
+    let library = Box::into_raw(Box::new(Library { api, mutexes, next: ptr::null_mut() }));
+    let mut first = LIBRARIES.load(Ordering::Acquire);
+    loop {
+        // SAFETY: just made, and known to nobody yet.
+        unsafe { (*library).next = first };
+        match LIBRARIES.compare_exchange(first, library, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+    }
+}
+
+fn each_mutex(mut act: impl FnMut(&Library, &Mutex)) {
+    let mut next = LIBRARIES.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `guard`.
+    while let Some(library) = unsafe { next.as_ref() } {
+        library.mutexes.iter().for_each(|mutex| act(library, mutex));
+        next = library.next;
+    }
+}
+
+/// Takes what can be had in time. The thread that forks may hold some of them itself.
+fn take_mutexes(end: Instant) {
+    each_mutex(|library, Mutex { mutex, taken }| {
+        let mutex = mutex.load(Ordering::Relaxed);
+        while !mutex.is_null() {
+            // SAFETY: a static mutex of this library.
+            if unsafe { (library.api.mutex_try)(mutex) } == SQLITE_OK {
+                return taken.store(this_thread(), Ordering::Relaxed);
+            }
+            if Instant::now() >= end {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    });
+}
+
+fn give_mutexes_back() {
+    each_mutex(|library, Mutex { mutex, taken }| {
+        if taken.load(Ordering::Relaxed) == this_thread() {
+            taken.store(0, Ordering::Relaxed);
+            // SAFETY: this thread has taken it.
+            unsafe { (library.api.mutex_leave)(mutex.load(Ordering::Relaxed)) };
+        }
+    });
+}
+
+/// How long a fork waits at most.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long one who waits sleeps before it looks again.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Threads of ours in SQLite, and forks that are under way; those of a parent count for nothing in its child.
+static IN_SQLITE: AtomicU32 = AtomicU32::new(0);
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static ENTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What tells this thread from all others; it has the same in a child.
+fn this_thread() -> usize {
+    ENTERED.with(|entered| ptr::from_ref(entered).addr())
+}
+
+/// Notices forks from now on.
+pub(crate) fn watch() {
+    relatives::found();
+    fork::watch(Hooks { before, in_parent, in_child });
+}
+
+extern "C" fn before() {
+    FORKING.fetch_add(1, Ordering::SeqCst);
+    let end = Instant::now() + PATIENCE;
+    while IN_SQLITE.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+    }
+    take_mutexes(end);
+}
+
+extern "C" fn in_parent() {
+    give_mutexes_back();
+    FORKING.fetch_sub(1, Ordering::SeqCst);
+    relatives::forked_in_parent();
+}
+
+extern "C" fn in_child() {
+    give_mutexes_back();
+    IN_SQLITE.store(0, Ordering::SeqCst);
+    FORKING.store(0, Ordering::SeqCst);
+    relatives::forked_in_child();
+}
+
+/// The calling thread is in SQLite's code while this is there.
+pub(crate) struct InSqlite(PhantomData<*const ()>);
+
+impl InSqlite {
+    /// Waits for forks that are under way; then none begins before the thread is out again.
+    pub fn enter() -> InSqlite {
+        enter();
+        ENTERED.set(true);
+        InSqlite(PhantomData)
+    }
+}
+
+impl Drop for InSqlite {
+    fn drop(&mut self) {
+        ENTERED.set(false);
+        leave();
+    }
+}
+
+/// Does what takes its time, in a call from SQLite or between two calls; the process may fork meanwhile.
+pub(crate) fn outside<T>(work: impl FnOnce() -> T) -> T {
+    struct Again;
+    impl Drop for Again {
+        fn drop(&mut self) {
+            enter();
+        }
+    }
+    if !ENTERED.get() {
+        return work();
+    }
+    leave();
+    let _again = Again;
+    work()
+}
+
+fn enter() {
+    loop {
+        IN_SQLITE.fetch_add(1, Ordering::SeqCst);
+        if FORKING.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        leave();
+        while FORKING.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn leave() {
+    IN_SQLITE.fetch_sub(1, Ordering::SeqCst);
+}

@@ -1,0 +1,267 @@
+//! Processes that descend from one another share a database by turns.
+//!
+//! # Why
+//! A server opens a database, forks its workers, and stays idle; each worker opens the database as well, or goes on with
+//! the connection that it has inherited. With stock SQLite that works: who is idle holds nothing. Here a process is the
+//! owner for as long as it has the database open. So a process that finds a relative in its way asks for the database,
+//! and the relative gives it up as soon as nobody there is in a transaction (`database/lending.rs`).
+//!
+//! # How
+//! A page of memory is shared with all children. A process that wants a database counts that up in the page, and
+//! rings the bell there. A thread of every owner sleeps on that bell; it is there only in a process that has relatives
+//! and owns a database. It answers, whatever came of it.
+//!
+//! # What it promises
+//! 1. Nothing is decided by what stands in the page: the lock on the file says who is the owner. A process that dies, or
+//!    counts wrongly, costs time only.
+//! 2. Whoever asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
+//! 3. A process without relatives has no thread, and nothing to do.
+
+use crate::open::database::Database;
+use litefoot_engine::device::FileId;
+use litefoot_engine::fork;
+use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_engine::thread::spawn;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a process waits until a relative has heard it, and for the answer then.
+const HEARING: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Databases that are told apart in the page. Those that share a place are asked for together.
+const PLACES: usize = 128;
+
+#[repr(C)]
+struct Page {
+    /// How often a process was forked that has the page.
+    forks: AtomicU32,
+    /// Rung whenever an owner has something to do.
+    bell: AtomicU32,
+    /// How often it was asked for, how many wait, how often that was heard, and answered.
+    wanted: [AtomicU32; PLACES],
+    waiting: [AtomicU32; PLACES],
+    heard: [AtomicU32; PLACES],
+    answered: [AtomicU32; PLACES],
+}
+
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes the page, which all children will have. Where it cannot be had nobody has relatives.
+pub(crate) fn found() {
+    if !PAGE.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    // SAFETY: a new mapping at an address of the system's choice; it is zeros, which the page may be.
+    let page = unsafe {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        libc::mmap(ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0)
+    };
+    if page == libc::MAP_FAILED {
+        return;
+    }
+    if PAGE.compare_exchange(ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: nobody has seen it.
+        unsafe { libc::munmap(page, size_of::<Page>()) };
+    }
+}
+
+fn page() -> Option<&'static Page> {
+    // SAFETY: null, or mapped for the life of the process; it holds nothing but atomics.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether there may be relatives.
+fn relatives() -> Option<&'static Page> {
+    page().filter(|page| page.forks.load(Ordering::Relaxed) > 0)
+}
+
+/// Whether there may be relatives, for those who wait for none.
+pub(crate) fn has_relatives() -> bool {
+    relatives().is_some()
+}
+
+/// Where a database is counted.
+pub(crate) fn place_of(id: FileId) -> usize {
+    let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize % PLACES
+}
+
+/// How often a database was asked for.
+pub(crate) fn wanted(place: usize) -> u32 {
+    page().map_or(0, |page| page.wanted[place].load(Ordering::SeqCst))
+}
+
+/// Whether somebody has asked for it and waits.
+pub(crate) fn is_awaited(place: usize) -> bool {
+    page().is_some_and(|page| page.waiting[place].load(Ordering::SeqCst) > 0)
+}
+
+/// Asks relatives for a database, and calls `again` once one has answered; `None` where none hears it.
+pub(crate) fn ask<T>(place: usize, waits: bool, again: impl FnOnce() -> Option<T>) -> Option<Answer<T>> {
+    let page = relatives()?;
+    let heard = page.heard[place].load(Ordering::SeqCst);
+    let answered = page.answered[place].load(Ordering::SeqCst);
+    page.waiting[place].fetch_add(1, Ordering::SeqCst);
+    page.wanted[place].fetch_add(1, Ordering::SeqCst);
+    ring(page);
+    let since = Instant::now();
+    let answer = (waits && await_change(&page.heard[place], heard, since + HEARING)).then(|| {
+        await_change(&page.answered[place], answered, since + PATIENCE);
+        again().map_or(Answer::Busy, Answer::Given)
+    });
+    page.waiting[place].fetch_sub(1, Ordering::SeqCst);
+    answer
+}
+
+/// Whether a word has changed in time.
+fn await_change(word: &AtomicU32, before: u32, end: Instant) -> bool {
+    while word.load(Ordering::SeqCst) == before {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        futex(word, libc::FUTEX_WAIT, before, Some(left));
+    }
+    true
+}
+
+/// What came of asking.
+pub(crate) enum Answer<T> {
+    /// The database was given up, and taken.
+    Given(T),
+    /// Somebody there, or who was faster, is in a transaction.
+    Busy,
+}
+
+/// The databases that this process owns and may give up, and whether a thread sees to that.
+#[derive(Default)]
+struct Owned {
+    databases: Vec<Weak<Database>>,
+    watched: bool,
+}
+
+impl AcrossFork for Owned {
+    fn inherit(parents: Owned) -> Owned {
+        // They are the parent's, and so is its thread.
+        std::mem::forget(parents);
+        Owned::default()
+    }
+}
+
+static OWNED: Global<Owned> = Global::new(Owned { databases: Vec::new(), watched: false });
+
+/// This process has become the owner of a database that it may give up.
+pub(crate) fn note_owned(database: &Arc<Database>) {
+    let mut owned = OWNED.lock();
+    owned
+        .databases
+        .retain(|other| other.strong_count() > 0 && !ptr::eq(other.as_ptr(), Arc::as_ptr(database)));
+    owned.databases.push(Arc::downgrade(database));
+    drop(owned);
+    watch();
+}
+
+/// Around a fork, in the parent: from now on there are relatives.
+pub(crate) fn forked_in_parent() {
+    let Some(page) = page() else { return };
+    page.forks.fetch_add(1, Ordering::Relaxed);
+    // A thread is begun where that is harmless: not by a handler of a signal, nor by a program that is about to run another.
+    // SAFETY: plain system calls on memory of this function.
+    let is_calm = unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut blocked) == 0
+            && (1..32).all(|signal| libc::sigismember(&raw const blocked, signal) != 1)
+    };
+    if is_calm {
+        watch();
+    }
+}
+
+/// In the child.
+pub(crate) fn forked_in_child() {
+    if let Some(page) = page() {
+        page.forks.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Begins the thread, where there is something to watch and nobody does.
+fn watch() {
+    let Some(page) = relatives() else { return };
+    let mut owned = OWNED.lock();
+    if owned.watched || owned.databases.is_empty() {
+        return;
+    }
+    let generation = fork::generation();
+    let run = move || keep_watch(page, generation);
+    owned.watched = spawn("litefoot-turns", run).is_ok();
+}
+
+fn keep_watch(page: &'static Page, generation: u32) {
+    loop {
+        let rung = page.bell.load(Ordering::SeqCst);
+        let mut databases = Vec::new();
+        {
+            let mut owned = OWNED.lock();
+            owned.databases.retain(|database| database.upgrade().is_some_and(|database| database.is_owned()));
+            if owned.databases.is_empty() || generation != fork::generation() {
+                owned.watched = false;
+                return;
+            }
+            databases.extend(owned.databases.iter().filter_map(Weak::upgrade));
+        }
+        for database in databases {
+            let place = place_of(database.file().id());
+            let wanted = page.wanted[place].load(Ordering::SeqCst);
+            if database.is_wanted(wanted) {
+                say(&page.heard[place]);
+                database.give_turn(wanted);
+                say(&page.answered[place]);
+            }
+        }
+        futex(&page.bell, libc::FUTEX_WAIT, rung, None);
+    }
+}
+
+/// A transaction has ended in a database that was asked for, or it was closed.
+#[cold]
+pub(crate) fn look_again() {
+    if let Some(page) = relatives() {
+        ring(page);
+    }
+}
+
+fn ring(page: &Page) {
+    say(&page.bell);
+}
+
+/// Turns a word, and wakes all who sleep on it.
+fn say(word: &AtomicU32) {
+    word.fetch_add(1, Ordering::SeqCst);
+    futex(word, libc::FUTEX_WAKE, i32::MAX as u32, None);
+}
+
+/// Sleeping on a word that several processes have, and waking who sleeps.
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, at_most: Option<Duration>) {
+    /// What the system call takes: two machine words.
+    #[repr(C)]
+    struct Timeout {
+        seconds: libc::c_long,
+        nanoseconds: libc::c_long,
+    }
+    let timeout = at_most.map(|time| Timeout {
+        seconds: time.as_secs() as libc::c_long,
+        nanoseconds: time.subsec_nanos() as libc::c_long,
+    });
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word and the time are valid for the call; callers look again, whatever it answers. The application's `errno`
+    // is put back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout);
+        *errno = before;
+    }
+}

@@ -1,0 +1,511 @@
+//! The wal-index in process memory.
+//!
+//! SQLite keeps the index of its write-ahead log in shared memory. Since one process owns the database,
+//! plain memory of that process does: no `-shm` file, no map, no lock system calls.
+//!
+//! Who takes a slot shared writes nothing but a word of its own, and then looks whether somebody has the slot exclusively;
+//! who wants it exclusively says so, and then looks at the words of all. Both in one order that all agree on, so that at
+//! least one of them sees the other (as in `lock.rs`).
+//!
+//! Invariants:
+//! 1. A region, once mapped, neither moves nor is freed before the database is closed by its last handle.
+//! 2. A lock slot is held by any number of sharers or by one exclusive holder, never both.
+//! 3. What is held exclusively changes under the lock only; a slot that was never shared before becomes so under it.
+
+use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use litefoot_engine::sync::{Mutex, MutexGuard};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
+const REGIONS: usize = 4096;
+
+/// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
+const REGION_ALIGNMENT: usize = 64;
+
+/// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12,
+/// and what belongs to checkpoints. Of a copy: the version, the counter of changes, and the sum of all before it.
+const HEADER_WORDS: usize = 34;
+const COPY_WORDS: usize = 12;
+const VERSION_WORD: usize = 0;
+const CHANGE_WORD: usize = 2;
+const SUM_WORD: usize = 10;
+
+/// Slots of the wal-index (SQLite's `wal.c`).
+pub(crate) const WRITE_SLOT: usize = 0;
+pub(crate) const CHECKPOINT_SLOT: usize = 1;
+pub(crate) const READ_SLOTS: usize = 3;
+
+/// The slots that one handle holds.
+#[derive(Debug)]
+pub struct HeldSlots {
+    shared: Arc<Sharer>,
+    exclusive: u8,
+}
+
+/// What one handle shares; in a cache line, or two, of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Sharer(AtomicU8);
+
+impl HeldSlots {
+    /// Whether its holder has none.
+    pub fn is_empty(&self) -> bool {
+        self.exclusive == 0 && self.shared() == 0
+    }
+
+    /// Whether its holder reads: it holds one of the slots of readers.
+    pub fn reads(&self) -> bool {
+        self.shared() >> READ_SLOTS != 0
+    }
+
+    /// Nobody else changes it.
+    #[inline]
+    fn shared(&self) -> u8 {
+        self.shared.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn share(&self, slots: u8) {
+        self.shared.0.store(slots, Ordering::SeqCst);
+    }
+}
+
+/// The shared memory of one database.
+#[derive(Default)]
+pub struct SharedMemory {
+    /// Slots that somebody holds exclusively, or is about to.
+    exclusive: AtomicU8,
+    /// Slots that somebody has ever shared.
+    sharable: AtomicU8,
+    /// Whether the next index that is made must differ from all before.
+    renewed: AtomicBool,
+    /// Where the memory is whose regions it has taken, in a forked child.
+    adopted: AtomicUsize,
+    /// Barriers of those who had a slot exclusively.
+    barriers: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    regions: Vec<Region>,
+    sharers: Vec<Arc<Sharer>>,
+    users: usize,
+}
+
+struct Region {
+    memory: NonNull<u8>,
+    layout: Layout,
+    /// Whether it was the parent's, in a forked child: connections there know its address, so it is never freed.
+    inherited: bool,
+}
+
+// SAFETY: the memory is owned by the region and only ever handed out as a raw pointer; SQLite
+// synchronises what it does there by the lock slots and barriers.
+unsafe impl Send for Region {}
+
+impl Region {
+    fn new(bytes: usize) -> Option<Region> {
+        let layout =
+            Layout::from_size_align(bytes, REGION_ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
+        // SAFETY: the layout has a size that is not zero.
+        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        Some(Region { memory, layout, inherited: false })
+    }
+}
+
+impl Region {
+    /// Makes it zeros. Nobody uses it.
+    fn clear(&self) {
+        // SAFETY: it has as many bytes.
+        unsafe { self.memory.as_ptr().write_bytes(0, self.layout.size()) };
+    }
+
+    /// A word of 32 bits.
+    ///
+    /// # Safety
+    /// The region is longer.
+    unsafe fn word(&self, number: usize) -> &AtomicU32 {
+        // SAFETY: by contract; a region is aligned, and lives as long as `self`.
+        unsafe { &*self.memory.as_ptr().cast::<AtomicU32>().add(number) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if !self.inherited {
+            // SAFETY: allocated in `new` with this layout, freed once.
+            unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+        }
+    }
+}
+
+impl SharedMemory {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The slots of a new handle: none.
+    pub fn sit(&self) -> HeldSlots {
+        let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
+        self.state().sharers.push(held.shared.clone());
+        held
+    }
+
+    /// The handle is closed.
+    pub fn give_up(&self, held: &mut HeldSlots) {
+        self.unlock(held, 0, SQLITE_SHM_NLOCK);
+        self.state().sharers.retain(|other| !Arc::ptr_eq(other, &held.shared));
+    }
+
+    /// A handle starts to use the memory; the first does something before anybody else can.
+    pub fn join<E>(&self, first: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut state = self.state();
+        if state.users == 0 {
+            first()?;
+        }
+        state.users += 1;
+        Ok(())
+    }
+
+    /// A handle stops using the memory; with the last one it is gone, and the next user starts from zeros.
+    pub fn leave(&self, held: &mut HeldSlots) {
+        self.unlock(held, 0, SQLITE_SHM_NLOCK);
+        let mut state = self.state();
+        state.users = state.users.saturating_sub(1);
+        if state.users == 0 {
+            state.regions.retain(|region| region.inherited);
+            state.regions.iter().for_each(Region::clear);
+        }
+    }
+
+    /// In a forked child, for a database that is opened anew: takes the regions of the parent's, as this process has them,
+    /// since inherited connections know their addresses. Nobody uses this memory yet. Where the parent was about to change
+    /// them it has none.
+    pub fn adopt(&self, parents: &SharedMemory) {
+        let Some(theirs) = parents.state.try_lock() else { return };
+        let copy = |region: &Region| Region { inherited: true, ..*region };
+        self.state().regions = theirs.regions.iter().map(copy).collect();
+        self.adopted.store(std::ptr::from_ref(parents).addr(), Ordering::Release);
+        self.renew();
+    }
+
+    /// Whether it has the regions of the parent's.
+    pub fn has_adopted(&self, parents: &SharedMemory) -> bool {
+        self.adopted.load(Ordering::Acquire) == std::ptr::from_ref(parents).addr()
+    }
+
+    /// A handle uses it already.
+    pub fn join_again(&self) {
+        self.state().users += 1;
+    }
+
+    /// In a forked child: leaves the parent's regions where they are.
+    pub fn forget(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.state.get_mut().regions));
+    }
+
+    /// Whether a handle uses the memory.
+    pub fn is_used(&self) -> bool {
+        self.state().users > 0
+    }
+
+    /// Calls `then` if nobody has a slot; nobody gets one until it is done.
+    pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        struct Free<'a>(&'a SharedMemory);
+        impl Drop for Free<'_> {
+            fn drop(&mut self) {
+                let _state = self.0.state();
+                self.0.exclusive.store(0, Ordering::SeqCst);
+            }
+        }
+        let state = self.state();
+        if self.exclusive.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        self.exclusive.store(u8::MAX, Ordering::SeqCst);
+        let is_shared = state.sharers.iter().any(|sharer| sharer.0.load(Ordering::SeqCst) != 0);
+        drop(state);
+        let _free = Free(self);
+        (!is_shared).then(then)
+    }
+
+    /// The log may change: its index is void, and whoever reads next makes another. Nobody has a slot.
+    pub fn renew(&self) {
+        let state = self.state();
+        if let Some(first) = state.regions.first() {
+            for word in 0..HEADER_WORDS {
+                // SAFETY: a region is far larger; SQLite accesses these words under slots, which nobody has.
+                unsafe { first.word(word) }.store(0, Ordering::SeqCst);
+            }
+        }
+        self.renewed.store(true, Ordering::SeqCst);
+    }
+
+    /// A handle gives up the slot of the writer, under which an index is made. If that is the first one since
+    /// [`SharedMemory::renew`], it is made different from all earlier ones: two that are equal say that nothing has changed,
+    /// and a log that was emptied meanwhile would look like the empty one before.
+    pub fn index_made(&self, held: &HeldSlots) {
+        if held.exclusive & 1 << WRITE_SLOT == 0 || !self.renewed.load(Ordering::Relaxed) {
+            return;
+        }
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let state = self.state();
+        let Some(first) = state.regions.first() else { return };
+        // SAFETY: as above; whoever reads the header meanwhile finds its two copies different, or the sum wrong, and waits for
+        // the slot of the writer.
+        unsafe {
+            let mut header: [u32; COPY_WORDS] =
+                std::array::from_fn(|word| first.word(word).load(Ordering::SeqCst));
+            if header[VERSION_WORD] == 0 {
+                return;
+            }
+            header[CHANGE_WORD] =
+                header[CHANGE_WORD].wrapping_add(u32::MAX / 2 + NUMBER.fetch_add(1, Ordering::Relaxed));
+            let (mut one, mut two) = (0_u32, 0_u32);
+            for pair in header[..SUM_WORD].chunks_exact(2) {
+                one = one.wrapping_add(pair[0]).wrapping_add(two);
+                two = two.wrapping_add(pair[1]).wrapping_add(one);
+            }
+            (header[SUM_WORD], header[SUM_WORD + 1]) = (one, two);
+            for copy in [COPY_WORDS, 0] {
+                for (word, value) in header.iter().enumerate() {
+                    first.word(copy + word).store(*value, Ordering::SeqCst);
+                }
+            }
+        }
+        self.renewed.store(false, Ordering::Relaxed);
+    }
+
+    /// The region of that number: `Ok(None)` where it does not exist and `extend` is not set, `Err` when
+    /// memory runs out.
+    pub fn map(&self, number: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>, ()> {
+        let mut state = self.state();
+        if number >= REGIONS {
+            return Err(());
+        }
+        if number >= state.regions.len() && !extend {
+            return Ok(None);
+        }
+        while state.regions.len() <= number {
+            state.regions.push(Region::new(bytes).ok_or(())?);
+        }
+        Ok(Some(state.regions[number].memory))
+    }
+
+    /// Takes slots `first .. first + count` without waiting; `false` when another handle is in the way.
+    #[inline]
+    pub fn lock(&self, held: &mut HeldSlots, first: usize, count: usize, exclusive: bool) -> bool {
+        let mask = mask(first, count);
+        if exclusive {
+            return self.lock_exclusively(held, mask);
+        }
+        let before = held.shared();
+        if before & mask == mask {
+            return true;
+        }
+        // With what those who had it exclusively before it became sharable have said.
+        if self.sharable.load(Ordering::Acquire) & mask == mask {
+            held.share(before | mask);
+            if self.exclusive.load(Ordering::SeqCst) & mask == 0 {
+                return true;
+            }
+            held.share(before);
+        }
+        self.share_slowly(held, mask)
+    }
+
+    /// Whoever wants a slot exclusively has it by now, or has given it up.
+    #[cold]
+    fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
+        let _state = self.state();
+        self.sharable.fetch_or(mask, Ordering::Release);
+        let free = self.exclusive.load(Ordering::SeqCst) & mask == 0;
+        if free {
+            held.share(held.shared() | mask);
+        }
+        free
+    }
+
+    fn lock_exclusively(&self, held: &mut HeldSlots, mask: u8) -> bool {
+        let state = self.state();
+        let before = self.exclusive.load(Ordering::Relaxed);
+        if before & mask != 0 {
+            return false;
+        }
+        self.exclusive.store(before | mask, Ordering::SeqCst);
+        let shared = |sharer: &Arc<Sharer>| sharer.0.load(Ordering::SeqCst) & mask != 0;
+        // Most writers take a slot that nobody ever shares.
+        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.sharers.iter().any(shared);
+        if is_shared {
+            self.exclusive.store(before, Ordering::SeqCst);
+        } else {
+            held.exclusive |= mask;
+        }
+        !is_shared
+    }
+
+    /// Gives slots back.
+    #[inline]
+    pub fn unlock(&self, held: &mut HeldSlots, first: usize, count: usize) {
+        let mask = mask(first, count);
+        if held.exclusive & mask != 0 {
+            self.unlock_exclusively(held, mask);
+        }
+        // Whoever finds it given up finds everything read. It may be found late, and a slot taken for shared still.
+        if held.shared() & mask != 0 {
+            held.shared.0.store(held.shared() & !mask, Ordering::Release);
+        }
+    }
+
+    fn unlock_exclusively(&self, held: &mut HeldSlots, mask: u8) {
+        let _state = self.state();
+        self.exclusive.fetch_and(!(held.exclusive & mask), Ordering::SeqCst);
+        held.exclusive &= !mask;
+    }
+
+    /// Orders all memory accesses before it against all after it. Whoever has a slot exclusively says so to all others:
+    /// they find what was done before, where a fence alone would be enough only if SQLite's accesses were atomic.
+    #[inline]
+    pub fn barrier(&self, held: &HeldSlots) {
+        fence(Ordering::SeqCst);
+        if held.exclusive == 0 {
+            self.barriers.load(Ordering::Acquire);
+        } else {
+            self.barriers.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+fn mask(first: usize, count: usize) -> u8 {
+    (((1u16 << count) - 1) << first) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_shared_or_exclusive() {
+        let memory = SharedMemory::default();
+        let (mut a, mut b) = (memory.sit(), memory.sit());
+        assert!(memory.lock(&mut a, 3, 1, false));
+        assert!(memory.lock(&mut b, 3, 1, false));
+        assert!(a.reads() && !memory.lock(&mut b, 1, 7, true));
+        // Not even one's own.
+        memory.unlock(&mut a, 3, 1);
+        assert!(!memory.lock(&mut b, 3, 1, true));
+        memory.unlock(&mut b, 3, 1);
+        assert!(!a.reads() && memory.lock(&mut b, 1, 7, true));
+        assert!(!memory.lock(&mut a, 5, 1, false) && !memory.lock(&mut a, 3, 1, false));
+        assert!(memory.lock(&mut a, 0, 1, true));
+        memory.unlock(&mut b, 1, 7);
+        assert!(memory.lock(&mut a, 5, 1, false));
+        assert!(memory.lock(&mut b, 1, 1, true));
+        memory.give_up(&mut b);
+        assert!(memory.lock(&mut a, 1, 1, true));
+    }
+
+    #[test]
+    fn an_index_that_is_made_anew_is_like_none_before() {
+        let memory = SharedMemory::default();
+        let mut held = memory.sit();
+        memory.join(|| Ok::<(), ()>(())).unwrap();
+        let region = memory.map(0, 32768, true).unwrap().unwrap();
+        // SAFETY: region 0 holds 32768 bytes.
+        let header = || unsafe { std::slice::from_raw_parts(region.as_ptr(), 96) }.to_vec();
+        // As SQLite makes it of an empty log.
+        let make = |held: &mut HeldSlots| {
+            assert!(memory.lock(held, WRITE_SLOT, 1, true));
+            let mut copy = [0_u8; 48];
+            copy[..4].copy_from_slice(&3_007_000_u32.to_ne_bytes());
+            copy[12] = 1;
+            for at in [0, 48] {
+                // SAFETY: as above.
+                unsafe { region.as_ptr().add(at).copy_from_nonoverlapping(copy.as_ptr(), 48) };
+            }
+            memory.index_made(held);
+            memory.unlock(held, WRITE_SLOT, 1);
+            header()
+        };
+        let first = make(&mut held);
+        assert_eq!(make(&mut held), first, "nothing has changed");
+        assert!(memory.lock(&mut held, 3, 1, false));
+        assert_eq!(memory.while_idle(|| ()), None, "somebody reads");
+        memory.unlock(&mut held, 3, 1);
+        let mut seen = vec![first];
+        for _ in 0..3 {
+            assert_eq!(memory.while_idle(|| memory.renew()), Some(()));
+            assert_eq!(header(), [0; 96]);
+            let made = make(&mut held);
+            assert!(made[..48] == made[48..] && !seen.contains(&made));
+            seen.push(made);
+        }
+    }
+
+    #[test]
+    fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
+        let memory = SharedMemory::default();
+        let (mut a, mut b) = (memory.sit(), memory.sit());
+        assert_eq!(memory.join(|| Err(1)), Err(1));
+        for _ in 0..2 {
+            let first = memory.state().users == 0;
+            assert_eq!(memory.join(|| if first { Ok(()) } else { Err(2) }), Ok(()));
+        }
+        assert!(memory.map(0, 32768, false).unwrap().is_none());
+        let region = memory.map(1, 32768, true).unwrap().unwrap();
+        // SAFETY: region 1 holds 32768 bytes.
+        unsafe { region.as_ptr().write(7) };
+        assert_eq!(memory.map(1, 32768, false).unwrap(), Some(region));
+        assert!(memory.lock(&mut a, 0, 1, true));
+        memory.leave(&mut a);
+        assert!(memory.lock(&mut b, 0, 1, true));
+        memory.leave(&mut b);
+        assert!(memory.map(1, 32768, false).unwrap().is_none());
+        assert!(memory.map(REGIONS, 32768, true).is_err());
+    }
+
+    /// Sharers must never find what an exclusive holder has half done.
+    #[test]
+    fn threads_share_a_slot_or_have_it_alone() {
+        let memory = SharedMemory::default();
+        let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
+        let share = || {
+            let (mut held, mut seen) = (memory.sit(), 0);
+            while seen < 2000 {
+                if memory.lock(&mut held, 4, 1, false) {
+                    assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
+                    memory.unlock(&mut held, 4, 1);
+                    seen += 1;
+                }
+            }
+            memory.give_up(&mut held);
+        };
+        let change = || {
+            let (mut held, mut done) = (memory.sit(), 0);
+            while done < 500 {
+                if memory.lock(&mut held, 4, 2, true) {
+                    one.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                    other.fetch_add(1, Ordering::Relaxed);
+                    memory.unlock(&mut held, 4, 2);
+                    done += 1;
+                }
+            }
+            memory.give_up(&mut held);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(share);
+            }
+            for _ in 0..2 {
+                scope.spawn(change);
+            }
+        });
+        assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
+        assert!(memory.state().sharers.is_empty() && memory.exclusive.load(Ordering::Relaxed) == 0);
+    }
+}

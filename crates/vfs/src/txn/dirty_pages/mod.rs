@@ -1,0 +1,441 @@
+//! The pages that a transaction has written and that nobody else may see yet.
+//!
+//! # Where they are
+//! - In memory, as long as the transaction may have some ([`Allowance`]).
+//! - Beyond it, in slots of the redo log, where they will stay: the commit only adds their headers.
+//! - Pages behind the end of the database belong to nobody yet. When a transaction adds many, they go
+//!   straight into the database file, and the commit syncs that before its record: a bulk load is
+//!   written once.
+//!
+//! # Invariants
+//! 1. A page is in memory unless its newest version was written away, and that write has ended.
+//! 2. One cleaning is under way at most. What it writes is not changed: who writes such a page makes a copy.
+//! 3. Once anything has failed, it is given up: no slot is left half written behind a commit.
+//! 4. No page that begins at or behind the end of the database is held in memory, and what a held
+//!    page has behind that end is zero.
+
+use crate::error::{Error, Result, check_reserve};
+use crate::memory::reservation::{Allowance, CacheSize, SpillingCache};
+use crate::open::database::Database;
+use crate::open::database::content::page_bytes_in;
+use crate::txn::spill_map::{Home, Homes};
+use crate::txn::spill_policy::{Policy, Step};
+use crate::txn::spiller::{Bytes, Job, Running, colder_half};
+use litefoot_engine::log::redo::format::PageSum;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Pages that are held in memory at least.
+const FEWEST_PAGES: usize = 4;
+
+/// The newest version of a page, in memory.
+struct Page {
+    bytes: Bytes,
+    /// When it was written last; writes count from 1.
+    changed: u64,
+}
+
+/// A cleaning under way.
+struct Cleaning {
+    running: Arc<Running>,
+    numbers: Vec<u32>,
+    /// The last write before it began.
+    until: u64,
+}
+
+/// Pages of a transaction, kept out of the database until it commits.
+///
+/// Pages have the size that the database had when the transaction began. A VACUUM to another page size
+/// writes across their borders and may leave a length that is no multiple of them.
+pub struct Held {
+    page_bytes: usize,
+    /// The pages in memory.
+    pages: BTreeMap<u32, Page>,
+    /// Where those are, or were, that were written away.
+    homes: Homes,
+    memory: Allowance,
+    cache: SpillingCache,
+    /// Bytes of memory that the figures of the database contain.
+    noted: usize,
+    /// Copies that a cleaning still has of pages changed since it began.
+    copies: usize,
+    writes: u64,
+    policy: Policy,
+    cleaning: Option<Cleaning>,
+    /// Bytes of the database as the transaction sees it, and as it was before.
+    len: u64,
+    base_len: u64,
+    /// Whether SQLite has asked for a sync: it waits for the commit.
+    pub sync_wanted: bool,
+}
+
+impl Held {
+    /// Nothing held yet of a database of `base_len` bytes.
+    pub fn new(database: &Database, page_bytes: usize, base_len: u64) -> Held {
+        let options = database.options();
+        Held {
+            page_bytes,
+            pages: BTreeMap::new(),
+            homes: Homes::default(),
+            memory: Allowance::new(database),
+            cache: SpillingCache::new(database),
+            noted: 0,
+            copies: 0,
+            writes: 0,
+            policy: Policy::new(options.cleaner, options.clean_threshold),
+            cleaning: None,
+            len: base_len,
+            base_len,
+            sync_wanted: false,
+        }
+    }
+
+    /// The transaction is a connection's whose cache is so large.
+    pub fn set_cache_size(&mut self, size: &CacheSize) {
+        self.cache.set_size(size, self.page_bytes);
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Length of the database as the transaction sees it.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Length of the database before the transaction.
+    pub fn base_len(&self) -> u64 {
+        self.base_len
+    }
+
+    /// Whether the transaction has changed nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.homes.is_empty() && self.len == self.base_len
+    }
+
+    /// The numbers of the pages in memory, in order.
+    pub fn in_memory(&self) -> impl Iterator<Item = u32> {
+        self.pages.keys().copied()
+    }
+
+    /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.
+    pub fn in_slots(&self) -> Vec<(u32, PageSum)> {
+        self.homes.in_slots()
+    }
+
+    /// Whether anything was written to the log ahead of the commit.
+    pub fn has_slots(&self) -> bool {
+        self.homes.slots() > 0
+    }
+
+    /// The numbers of the pages written that the database had before, in order.
+    pub fn changed_numbers(&self) -> impl Iterator<Item = u32> {
+        let before = self.base_len.div_ceil(self.page_bytes as u64);
+        self.page_numbers().into_iter().take_while(move |number| u64::from(*number) <= before)
+    }
+
+    /// The numbers of all pages written, in order.
+    pub fn page_numbers(&self) -> BTreeSet<u32> {
+        self.in_memory().chain(self.homes.numbers()).collect()
+    }
+
+    /// Whether pages are in the database file already.
+    pub fn has_pages_in_file(&self) -> bool {
+        self.homes.has_file()
+    }
+
+    /// Takes a write.
+    pub fn write(&mut self, database: &Arc<Database>, buf: &[u8], offset: u64) -> Result<()> {
+        let mut rest = buf;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (number, inside) = self.page_of(at);
+            let (part, behind) = rest.split_at(rest.len().min(self.page_bytes - inside));
+            if part.len() == self.page_bytes {
+                self.put(database, number, part)?;
+            } else {
+                let mut page = vec![0; self.page_bytes];
+                self.read_page(number, 0, &mut page, &|buf, offset| before(database, buf, offset))?;
+                page[inside..inside + part.len()].copy_from_slice(part);
+                self.put(database, number, &page)?;
+            }
+            at += part.len() as u64;
+            self.len = self.len.max(at);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Reads the database as the transaction sees it; `base` reads it as it was before.
+    pub fn read(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        base: &dyn Fn(&mut [u8], u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let (number, inside) = self.page_of(offset + done as u64);
+            let end = buf.len().min(done + self.page_bytes - inside);
+            self.read_page(number, inside, &mut buf[done..end], base)?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Copies a page that is in memory.
+    pub fn copy(&self, number: u32, page: &mut [u8]) {
+        if let Some(held) = self.pages.get(&number) {
+            page.copy_from_slice(&held.bytes);
+        }
+    }
+
+    /// Bytes of a page after the transaction, as its page 1 says. An application may write there what it likes: where that
+    /// cannot be a size, or the database is no whole number of such pages, it is committed in pages as they were.
+    pub fn new_page_bytes(&self) -> Result<usize> {
+        // It is never written away.
+        if !self.pages.contains_key(&1) {
+            return Ok(self.page_bytes);
+        }
+        let mut head = [0; 32];
+        self.read_page(1, 0, &mut head, &|_, _| Ok(()))?;
+        let bytes = page_bytes_in(&head) as usize;
+        let is_one = bytes > 0 && self.len.is_multiple_of(bytes as u64);
+        Ok(if is_one { bytes } else { self.page_bytes })
+    }
+
+    /// Cuts the database, or extends it.
+    pub fn set_len(&mut self, database: &Arc<Database>, len: u64) -> Result<()> {
+        let (number, inside) = self.page_of(len);
+        let first_cut = if inside == 0 { number } else { number + 1 };
+        drop(self.pages.split_off(&first_cut));
+        self.homes.cut(first_cut);
+        self.account(database);
+        if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains(number)) {
+            let mut page = vec![0; self.page_bytes];
+            self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
+            self.put(database, number, &page)?;
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    /// The page that an offset lies in, and how far inside it.
+    fn page_of(&self, offset: u64) -> (u32, usize) {
+        let page_bytes = self.page_bytes as u64;
+        ((offset / page_bytes) as u32 + 1, (offset % page_bytes) as usize)
+    }
+
+    fn offset_of(&self, number: u32) -> u64 {
+        u64::from(number - 1) * self.page_bytes as u64
+    }
+
+    /// Reads a part of a page.
+    fn read_page(
+        &self,
+        number: u32,
+        inside: usize,
+        buf: &mut [u8],
+        base: &dyn Fn(&mut [u8], u64) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(page) = self.pages.get(&number) {
+            buf.copy_from_slice(&page.bytes[inside..inside + buf.len()]);
+            return Ok(());
+        }
+        match (self.homes.get(number), self.homes.log()) {
+            (Some(Home::Slot(offset)), Some(log)) => {
+                log.read_at(buf, offset + inside as u64)?;
+                Ok(())
+            }
+            // Page numbers in the file are as before: what is there is ours.
+            _ => base(buf, self.offset_of(number) + inside as u64),
+        }
+    }
+
+    /// Puts a whole page into memory.
+    fn put(&mut self, database: &Arc<Database>, number: u32, bytes: &[u8]) -> Result<()> {
+        self.writes += 1;
+        if let Some(page) = self.pages.get_mut(&number) {
+            page.changed = self.writes;
+            if let Some(old) = Arc::get_mut(&mut page.bytes) {
+                old.copy_from_slice(bytes);
+            } else {
+                page.bytes = bytes.into();
+                self.copies += 1;
+                self.account(database);
+            }
+            return Ok(());
+        }
+        check_reserve()?;
+        if self.homes.contains(number) {
+            self.policy.is_back();
+        }
+        self.make_room(database)?;
+        self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
+        self.account(database);
+        Ok(())
+    }
+
+    /// The pages in memory have become more, or fewer.
+    fn account(&mut self, database: &Database) {
+        let now = self.pages.len() * self.page_bytes;
+        database.note_held_bytes(self.noted, now);
+        self.noted = now;
+        self.memory.set(now + self.copies * self.page_bytes + self.homes.bytes());
+        self.cache.passed(self.writes as usize * self.page_bytes);
+    }
+
+    /// Sees to it that there is memory for one page more.
+    fn make_room(&mut self, database: &Arc<Database>) -> Result<()> {
+        loop {
+            if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.running.has_ended()) {
+                self.settle(database)?;
+            }
+            let most = self.memory.most().max(FEWEST_PAGES * self.page_bytes);
+            match self.policy.step(self.memory.bytes(), most, self.cleaning.is_some()) {
+                Step::GoOn => return Ok(()),
+                Step::Wait => self.settle(database)?,
+                Step::Clean { in_background, for_good } => {
+                    if !self.clean(database, in_background, for_good)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the colder half away; `false` where there is nothing to write.
+    fn clean(&mut self, database: &Arc<Database>, in_background: bool, for_good: bool) -> Result<bool> {
+        let numbers = self.colder_half();
+        if numbers.is_empty() {
+            return Ok(false);
+        }
+        self.policy.cleans(numbers.len());
+        self.begin_cleaning(database, numbers, in_background, for_good)?;
+        Ok(true)
+    }
+
+    fn begin_cleaning(
+        &mut self,
+        database: &Arc<Database>,
+        numbers: Vec<u32>,
+        in_background: bool,
+        for_good: bool,
+    ) -> Result<()> {
+        let job = self.job(database, &numbers, for_good)?;
+        let running = Running::begin(job, database, in_background);
+        self.cleaning = Some(Cleaning { running, numbers, until: self.writes });
+        Ok(())
+    }
+
+    /// The half of the pages in memory that was not written for longest, by number.
+    fn colder_half(&self) -> Vec<u32> {
+        // Page 1 is looked at when the transaction commits.
+        let held = self.pages.iter().filter(|(number, _)| **number != 1);
+        colder_half(held.map(|(number, page)| (page.changed, *number)).collect())
+    }
+
+    /// What is to be done to write pages away, and where they will be.
+    fn job(&mut self, database: &Database, numbers: &[u32], start_writeback: bool) -> Result<Job> {
+        let new_slots: Vec<u32> = numbers
+            .iter()
+            .copied()
+            .filter(|number| !self.homes.contains(*number) && !self.is_new(database, *number))
+            .collect();
+        self.reserve(database, &new_slots)?;
+        let pages =
+            numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
+        let job = self.homes.job(self.page_bytes, pages, start_writeback);
+        if !job.to_file.is_empty() && !database.is_behind_end() {
+            database.atomic().before_behind_end(database, self.base_len)?;
+        }
+        Ok(job)
+    }
+
+    /// Whether a page is behind the end of the database, and nothing in the log would hide it there.
+    fn is_new(&self, database: &Database, number: u32) -> bool {
+        self.base_len > 0 && self.offset_of(number) >= self.base_len && !database.atomic().contains(number)
+    }
+
+    /// Gives pages slots of the log.
+    fn reserve(&mut self, database: &Database, numbers: &[u32]) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let first = self.homes.slots();
+        let slots = database.atomic().reserve_slots(database, self.page_bytes, first, numbers.len())?;
+        self.homes.give(numbers, slots);
+        Ok(())
+    }
+
+    /// Waits for the cleaning that is under way, if one is.
+    pub fn settle(&mut self, database: &Database) -> Result<()> {
+        let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
+        let result = cleaning.running.wait(database);
+        self.copies = 0;
+        self.homes.note(result?);
+        for number in cleaning.numbers {
+            if self.pages.get(&number).is_some_and(|page| page.changed <= cleaning.until) {
+                self.pages.remove(&number);
+            }
+        }
+        self.account(database);
+        Ok(())
+    }
+
+    /// The transaction commits: everything is in memory or written away for good. New pages, where they are many, go
+    /// into the file.
+    pub fn write_new(&mut self, database: &Arc<Database>) -> Result<()> {
+        self.settle(database)?;
+        let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(database, *number)).collect();
+        let many = database.many_new_bytes();
+        if new.is_empty() || (new.len() * self.page_bytes <= many && !self.has_pages_in_file()) {
+            return Ok(());
+        }
+        // A page that has a slot is newer in the file; the slot would hide it.
+        let new: Vec<u32> = new
+            .into_iter()
+            .filter(|number| !matches!(self.homes.get(*number), Some(Home::Slot(_))))
+            .collect();
+        self.begin_cleaning(database, new, false, false)?;
+        self.settle(database)
+    }
+
+    /// Takes the pages in slots of the log back into memory, however much there is: the log is about to be written
+    /// over them.
+    pub fn leave_slots(&mut self, database: &Database) -> Result<()> {
+        let Some(log) = self.homes.log() else { return Ok(()) };
+        for number in self.homes.numbers() {
+            let Some(Home::Slot(offset)) = self.homes.get(number) else { continue };
+            if !self.pages.contains_key(&number) {
+                let mut bytes = vec![0; self.page_bytes];
+                log.read_at(&mut bytes, offset)?;
+                self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
+            }
+        }
+        self.homes.leave_slots();
+        self.account(database);
+        Ok(())
+    }
+
+    /// Gives everything back, once nothing is under way any more.
+    pub fn end(mut self, database: &Database) {
+        let _ = self.settle(database);
+        self.pages.clear();
+        self.account(database);
+    }
+}
+
+/// Reads the database as it was before the transaction; what is behind its end, and was not written there,
+/// reads as zeros.
+pub fn before(database: &Database, buf: &mut [u8], offset: u64) -> Result<()> {
+    match database.read(buf, offset, &mut ()) {
+        Err(Error::ShortRead) => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests;

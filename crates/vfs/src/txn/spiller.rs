@@ -1,0 +1,148 @@
+//! Writing pages of a large transaction away, in sorted and merged batches.
+//!
+//! A job has the pages as they were when it was made: whoever changes one meanwhile makes a copy. It writes nothing that
+//! anybody could see before the commit, and so it may end, or fail, at any time.
+
+use crate::error::{Error, Result};
+use crate::open::database::Database;
+use crate::stats::Stats;
+use crate::worker;
+use litefoot_engine::device::{File, runs};
+use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, Header, PageSum};
+use litefoot_engine::sync::{Condvar, Mutex};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The content of a page, shared with whoever writes it.
+pub type Bytes = Arc<[u8]>;
+
+/// A header that is no frame's.
+static NO_HEADER: [u8; FRAME_HEADER_BYTES] = [0; FRAME_HEADER_BYTES];
+
+/// A page on its way to a slot of the log.
+pub struct ToSlot {
+    pub index: usize,
+    pub offset: u64,
+    pub bytes: Bytes,
+}
+
+/// What is to be written.
+pub struct Job {
+    pub page_bytes: usize,
+    /// Pages behind the end of the database, by number.
+    pub to_file: Vec<(u32, Bytes)>,
+    /// Pages for the log, by slot, and the log.
+    pub to_slots: Vec<ToSlot>,
+    pub log: Option<(Arc<dyn File>, Header)>,
+    /// Whether the device may begin with them.
+    pub start_writeback: bool,
+}
+
+/// The checksums of what was written to slots.
+pub type Written = Vec<(usize, PageSum)>;
+
+impl Job {
+    /// How many pages it has.
+    pub fn pages(&self) -> usize {
+        self.to_file.len() + self.to_slots.len()
+    }
+
+    /// Does it.
+    pub fn run(&self, database: &Database) -> Result<Written> {
+        for run in runs(&self.to_file, self.page_bytes, |(number, _)| u64::from(*number)) {
+            let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
+            let offset = u64::from(run[0].0 - 1) * self.page_bytes as u64;
+            database.write_behind_end(&slices, offset, self.start_writeback)?;
+        }
+        let mut written = Vec::with_capacity(self.to_slots.len());
+        if let Some((file, header)) = &self.log {
+            for run in runs(&self.to_slots, self.page_bytes, |page| page.index as u64) {
+                database.latch().check(database.path())?;
+                let slices: Vec<IoSlice<'_>> = run
+                    .iter()
+                    .flat_map(|page| [IoSlice::new(&NO_HEADER), IoSlice::new(&page.bytes)])
+                    .collect();
+                let offset = run[0].offset - FRAME_HEADER_BYTES as u64;
+                file.write_vectored_at(&slices, offset)?;
+                if self.start_writeback {
+                    file.start_writeback(offset, (run.len() * header.frame_bytes()) as u64);
+                }
+                written.extend(run.iter().map(|page| (page.index, header.page_sum(&page.bytes))));
+            }
+        }
+        let counters = database.counters();
+        Stats::add(&counters.cleanings, 1);
+        Stats::add(&counters.cleaned_bytes, (self.pages() * self.page_bytes) as u64);
+        Ok(written)
+    }
+}
+
+/// A job that was begun.
+#[derive(Default)]
+pub struct Running {
+    result: Mutex<Option<Result<Written>>>,
+    done: Condvar,
+}
+
+impl Running {
+    /// Begins a job, in a thread of its own if wanted and to be had.
+    pub fn begin(job: Job, database: &Arc<Database>, in_background: bool) -> Arc<Running> {
+        let running = Arc::new(Running::default());
+        let job = Arc::new(job);
+        if in_background {
+            let (there, mine, ended) = (database.clone(), job.clone(), running.clone());
+            // The last handle to be closed gives the database back, before anyone who waits goes on.
+            let work = move || mine.run(&there);
+            let end = move |result: Result<Result<Written>>| ended.end(result.flatten());
+            if worker::start("litefoot-clean", database.latch(), work, end) {
+                return running;
+            }
+        }
+        let begun = Instant::now();
+        running.end(job.run(database));
+        note_wait(database, begun);
+        running
+    }
+
+    fn end(&self, result: Result<Written>) {
+        *self.result.lock() = Some(result);
+        self.done.notify_all();
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.result.lock().is_some()
+    }
+
+    /// Waits for its end, and counts that.
+    pub fn wait(&self, database: &Database) -> Result<Written> {
+        let mut result = self.result.lock();
+        if result.is_none() {
+            let begun = Instant::now();
+            self.done.wait_while(&mut result, |result| result.is_none());
+            note_wait(database, begun);
+        }
+        result.take().unwrap_or_else(|| Err(Error::Io("a cleaning was asked for twice".to_owned())))
+    }
+}
+
+/// A transaction has waited for a cleaning.
+fn note_wait(database: &Database, begun: Instant) {
+    let counters = database.counters();
+    Stats::add(&counters.cleaning_waits, 1);
+    let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Stats::add(&counters.cleaning_wait_us, waited_us);
+}
+
+/// The half that was changed longest ago, of pages and when they were changed; in order.
+pub fn colder_half<T: Ord>(mut pages: Vec<(u64, T)>) -> Vec<T> {
+    if pages.is_empty() {
+        return Vec::new();
+    }
+    let middle = (pages.len() - 1) / 2;
+    pages.select_nth_unstable_by_key(middle, |(changed, _)| *changed);
+    let mut colder: Vec<T> = pages.into_iter().take(middle + 1).map(|(_, page)| page).collect();
+    colder.sort_unstable();
+    colder
+}

@@ -1,0 +1,118 @@
+//! URI parameters of a database: options among what belongs to others.
+//!
+//! SQLite promises that parameters which nobody knows are ignored, and applications and drivers keep their own there. A
+//! typo in an option must not silently cost durability, either. So:
+//!
+//! | parameter | is |
+//! |---|---|
+//! | `litefoot_NAME` | the option `NAME`; an error where there is none |
+//! | `NAME` of an option | that option |
+//! | almost the name of an option, in a URI that says `vfs=litefoot` | an error |
+//! | anything else | ignored |
+
+use crate::options::Options;
+
+/// What marks a parameter as meant for litefoot.
+const PREFIX: &str = "litefoot_";
+
+/// Parameters of SQLite's own, and of the VFSes that come with it, that must not be taken for misspelt options.
+const SQLITES: [&str; 14] = [
+    "vfs",
+    "mode",
+    "cache",
+    "psow",
+    "nolock",
+    "immutable",
+    "modeof",
+    "readonly_shm",
+    "key",
+    "hexkey",
+    "textkey",
+    "chunksize",
+    "truncate",
+    "cksm",
+];
+
+/// Sets the options that are among a database's parameters.
+pub(crate) fn apply(options: &mut Options, parameters: &[(String, String)]) -> Result<(), String> {
+    let by_name =
+        parameters.iter().any(|(name, value)| name == "vfs" && value == crate::shim::install::VFS_NAME);
+    for (name, value) in parameters {
+        if let Some(option) = option(name, by_name) {
+            options.set(option, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The option that a parameter sets, which may be one that does not exist.
+fn option(parameter: &str, by_name: bool) -> Option<&str> {
+    if let Some(option) = parameter.strip_prefix(PREFIX) {
+        return Some(option);
+    }
+    if SQLITES.contains(&parameter) {
+        return None;
+    }
+    let is_meant = Options::known(parameter)
+        || (by_name
+            && !parameter.starts_with('_')
+            && Options::all().any(|option| is_near(parameter, option)));
+    is_meant.then_some(parameter)
+}
+
+/// Whether a word becomes another by one letter that is added, left out or changed, or by two that change places.
+fn is_near(word: &str, other: &str) -> bool {
+    let (word, other) = (word.as_bytes(), other.as_bytes());
+    let same = word.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let (word, other) = (&word[same..], &other[same..]);
+    match word.len().abs_diff(other.len()) {
+        0 => {
+            let swapped = matches!((word, other), ([a, b, ..], [c, d, ..]) if a == d && b == c);
+            word.get(1..) == other.get(1..) || (swapped && word[2..] == other[2..])
+        }
+        1 => word.get(1..) == Some(other) || other.get(1..) == Some(word),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &[(&str, &str)]) -> Result<Options, String> {
+        let list: Vec<_> =
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut options = Options::default();
+        apply(&mut options, &list).map(|()| options)
+    }
+
+    #[test]
+    fn what_belongs_to_others_is_ignored() {
+        for name in ["another", "readonly_shm", "hexkey", "mode", "_journal_mode", "shard", "x", "pools", ""]
+        {
+            assert_eq!(set(&[(name, "1")]), Ok(Options::default()), "{name}");
+        }
+        for name in ["another", "mode", "_pool", "chunksize", "timeout", "p"] {
+            assert_eq!(set(&[("vfs", "litefoot"), (name, "1")]), Ok(Options::default()), "{name}");
+        }
+    }
+
+    #[test]
+    fn options_are_set_with_and_without_the_prefix() {
+        let expected = Options { shared: true, ..Options::default() };
+        assert_eq!(set(&[("shared", "1")]), Ok(expected.clone()));
+        assert_eq!(set(&[("other", "x"), ("litefoot_shared", "1")]), Ok(expected));
+        assert!(set(&[("shared", "maybe")]).is_err());
+    }
+
+    #[test]
+    fn a_misspelt_option_is_an_error() {
+        for name in ["litefoot_shard", "litefoot_", "litefoot_mode"] {
+            assert!(set(&[(name, "1")]).unwrap_err().contains("unknown option"), "{name}");
+        }
+        for name in ["shard", "pools", "poll", "ool", "shraed", "sla_szie", "wal_memori"] {
+            let message = set(&[("vfs", "litefoot"), (name, "1")]).unwrap_err();
+            assert!(message.contains("unknown option"), "{name}: {message}");
+        }
+    }
+}
