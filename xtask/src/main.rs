@@ -49,8 +49,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "build",
-        does: "the program and the loadable extension",
-        run: || process::cargo(&["build", "--locked", "-p", "litefoot-cli", "-p", "litefoot-extension"]),
+        does: "the program, the loadable extension and the laboratory",
+        run: || process::cargo(&["build", "--locked"]),
     },
     Step {
         name: "tests",
@@ -61,7 +61,7 @@ const STEPS: &[Step] = &[
         name: "power-cuts",
         does: "20,000 simulated power cuts over both journal families lose nothing",
         run: || {
-            let arguments = ["run", "-q", "--locked", "-p", "litefoot-cli", "--", "bench", "crash"];
+            let arguments = ["run", "-q", "--locked", "-p", "litefoot-bench", "--", "crash"];
             process::cargo(&[&arguments[..], &["--cuts", "20000", "--seed", "1"]].concat())
         },
     },
@@ -72,7 +72,7 @@ const STEPS: &[Step] = &[
         does: "calls that fail, processes that are killed, random statements: nothing is lost, all is as by SQLite",
         run: || {
             for experiment in ["faults", "kill", "random"] {
-                let arguments = ["run", "-q", "--locked", "-p", "litefoot-cli", "--", "bench", experiment];
+                let arguments = ["run", "-q", "--locked", "-p", "litefoot-bench", "--", experiment];
                 process::cargo(&[&arguments[..], &["--quick"]].concat())?;
             }
             Ok(Tally { passed: 3, failed: 0 })

@@ -5,31 +5,21 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`failure`] | how an error reads and which exit code it has |
 //! | [`inspect`] | what a database's bytes say, without SQLite |
 //! | [`open`] | how a database is opened, and what SQLite's refusals mean in plain words |
 //! | [`pagefile`] | how a page file is opened and made |
-//! | [`output`] | standard output, aligned tables |
-//! | [`progress`] | bars on the terminal, gone when the work is done |
-//! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
-//! # Invariants
-//! 1. Only [`output`] writes to standard output, only [`failure`] and [`progress`] to standard error.
-//! 2. A reader that goes away (`litefoot sql … | head`) ends the program quietly, databases closed.
-//! 3. The first Ctrl-C asks the running command to stop and clean up; the second one does not ask.
+//! Errors, tables, progress bars and signals are `litefoot_terminal`'s, shared with the laboratory, `litefoot-bench`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
-mod failure;
 mod inspect;
-mod interrupt;
 mod open;
-mod output;
 mod pagefile;
-mod progress;
 
 use clap::Parser;
+use litefoot_terminal::progress;
 use std::process::ExitCode;
 
 /// SQLite for the edge: same SQL, API and file format; a lighter tread on flash.

@@ -3,9 +3,9 @@
 //! Every command that speaks SQL opens its database here, so that all of them go through litefoot, wait
 //! equally long for a lock, and explain the same refusal in the same words.
 
-use crate::failure::Failure;
 use litefoot_engine::device::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
 use litefoot_engine::tier::tier_of;
+use litefoot_terminal::Failure;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -154,7 +154,7 @@ pub fn explain(name: &str, error: &Error) -> Failure {
     let detail = litefoot::last_error();
     litefoot::clear_last_error();
     match code.code {
-        ErrorCode::OperationInterrupted => Failure::interrupted(signal_hook::consts::SIGINT),
+        ErrorCode::OperationInterrupted => Failure::interrupted(litefoot_terminal::interrupt::SIGINT),
         ErrorCode::NotADatabase => Failure::file(&path, "is not a SQLite database")
             .advice("Check the path; the file was left as it is."),
         ErrorCode::CannotOpen => cannot_open(&path, detail, &message),

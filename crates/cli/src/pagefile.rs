@@ -1,7 +1,6 @@
 //! Page files and databases of pages as the commands see them: sizes on the command line, and how they are opened
 //! and made.
 
-use crate::failure::Failure;
 use litefoot_engine::device::{Medium, OsMedium, parent_directory};
 use litefoot_engine::ops::{self, Extents, Pages};
 use litefoot_engine::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
@@ -9,6 +8,7 @@ use litefoot_engine::pool::{FEWEST_FRAMES, Statistics};
 use litefoot_engine::store::{self, Database};
 use litefoot_engine::task::io::{IoConfig, IoQueue};
 use litefoot_engine::task::{Config, Workers};
+use litefoot_terminal::Failure;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -27,8 +27,10 @@ impl Built {
 
 /// Builds everything for a board.
 pub fn build(board: &Board) -> Result<Built> {
-    let mut arguments =
-        vec!["build", "--release", "--locked", "-p", "litefoot-cli", "-p", "litefoot-extension"];
+    let mut arguments = vec!["build", "--release", "--locked"];
+    for package in ["litefoot-cli", "litefoot-extension", "litefoot-bench"] {
+        arguments.extend(["-p", package]);
+    }
     arguments.extend(board.target.iter().flat_map(|target| ["--target", target]));
     let (linker, gcc) = (board.target.map(linker_variable), board.tool("gcc"));
     let environment: Vec<(&str, &str)> = linker.iter().map(|name| (&**name, &*gcc)).collect();
@@ -36,7 +38,7 @@ pub fn build(board: &Board) -> Result<Built> {
     let release = process::target_directory().join(board.target.unwrap_or_default()).join("release");
     let directory = release.join("board");
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    for file in ["litefoot", "liblitefoot.so"] {
+    for file in ["litefoot", "litefoot-bench", "liblitefoot.so"] {
         let mut strip = Command::new(board.tool("strip"));
         succeed(strip.arg("-o").arg(directory.join(file)).arg(release.join(file)))?;
     }

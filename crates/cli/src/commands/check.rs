@@ -4,11 +4,12 @@
 //! database opened, because opening recovers, and recovering from a journal of some other database would
 //! do the damage that this command is to prevent.
 
-use crate::failure::Failure;
 use crate::inspect;
-use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, path_of};
-use crate::output::{Output, printable};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::printable;
 use std::process::ExitCode;
 
 /// Check a database: its files, SQLite's integrity check, and its foreign keys.
@@ -49,7 +50,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         drop(database);
         found.extend(inspect::problems(&inspect::look(&path)?));
     }
-    let mut output = Output::new();
+    let mut output = Output::lock();
     for finding in &found {
         output.line(format!("{}: {}", path.display(), printable(finding)))?;
     }

@@ -3,7 +3,6 @@
 mod adopt;
 mod bench;
 mod check;
-mod child;
 mod demo;
 mod graph;
 mod pages;
@@ -14,8 +13,8 @@ mod sql;
 mod stat;
 mod tier;
 
-use crate::failure::Failure;
 use clap::Subcommand;
+use litefoot_terminal::Failure;
 use std::process::ExitCode;
 
 /// What the program can do.
@@ -33,8 +32,6 @@ pub enum Command {
     Graph(graph::Args),
     Pages(pages::Args),
     Bench(bench::Args),
-    #[command(name = litefoot_lab::child::COMMAND, hide = true)]
-    Child(child::Args),
 }
 
 /// Runs one command.
@@ -52,6 +49,5 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Child(args) => child::run(&args),
     }
 }

@@ -1,11 +1,12 @@
 //! `litefoot recover`: the transactions that a crash has left in a statement log.
 
-use crate::failure::Failure;
 use crate::inspect;
 use crate::open::path_of;
-use crate::output::{Output, grouped, printable};
 use litefoot::log_inspect::{Fate, Transaction, Waiting, move_away, waiting};
 use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::{grouped, printable};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     inspect::look(&path)?.refuse_owned("It replays the log, or has done so. Close it, and look again.")?;
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
-    let mut output = Output::new();
+    let mut output = Output::lock();
     let Some(found) = found else {
         output.line(format!("{}: no statement log, nothing waits", path.display()))?;
         output.flush()?;

@@ -3,12 +3,13 @@
 //! Each step leaves a valid database with whatever logs belong to it: stopped between two of them, or in one,
 //! nothing is lost, and the next release goes on from there.
 
-use crate::failure::Failure;
 use crate::inspect::{self, Content};
-use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, path_of};
-use crate::output::{Output, grouped, printable};
 use litefoot_engine::device::{Medium, OsMedium, beside};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::{grouped, printable};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -66,7 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(problem) = inspect::problems(&files).first() {
         return Err(Failure::file(&path, printable(problem)).advice("Check it with litefoot check."));
     }
-    let mut output = Output::new();
+    let mut output = Output::lock();
     output.line(format!("{}: complete, {} bytes", path.display(), grouped(files.bytes)))?;
     if let Some(note) = inspect::unused_note(&files) {
         output.line(format!("  {note}"))?;

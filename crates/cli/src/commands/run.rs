@@ -4,11 +4,12 @@
 //! exit code and terminal are its own. The library then makes litefoot the default VFS of the SQLite that
 //! the program links dynamically.
 
-use crate::failure::Failure;
+use litefoot_terminal::Failure;
+use litefoot_terminal::installed::{self, LIBRARY_VARIABLE, NOT_FOUND, NOT_RUNNABLE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Run an existing program, unchanged, on litefoot.
@@ -34,19 +35,12 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
-/// The library's file name.
-const LIBRARY: &str = "liblitefoot.so";
-/// Where the user says the library is.
-const LIBRARY_VARIABLE: &str = "LITEFOOT_LIBRARY";
 /// Default options for the VFS, `key=value&key=value`.
 const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
-/// What shells answer when a command is not found, or found and cannot be run.
-const NOT_FOUND: u8 = 127;
-const NOT_RUNNABLE: u8 = 126;
 
 /// Replaces this process by the program.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let library = find_library()?;
+    let library = installed::library()?;
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Failure::new("run: no program given").code(2));
     };
@@ -65,28 +59,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         _ => Failure::file(name, format!("cannot be run: {error}"))
             .advice("Check that it is a program and that you may execute it.")
             .code(NOT_RUNNABLE),
-    })
-}
-
-/// The library: where the environment says, or beside this program, or in ../lib.
-pub fn find_library() -> Result<PathBuf, Failure> {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        return std::fs::canonicalize(&path).map_err(|error| {
-            Failure::file(Path::new(&path), error)
-                .advice(format!("{LIBRARY_VARIABLE} must name the library {LIBRARY}, or be unset."))
-                .code(NOT_FOUND)
-        });
-    }
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot tell where this program is: {error}")))?;
-    let directory = litefoot_engine::device::parent_directory(&program);
-    let places = [directory.join(LIBRARY), directory.join("../lib").join(LIBRARY)];
-    places.iter().find_map(|place| std::fs::canonicalize(place).ok()).ok_or_else(|| {
-        Failure::file(&places[0], "the library is missing, and it is not in ../lib either")
-            .advice(format!(
-                "Build it with `cargo build --release`, or say where it is: {LIBRARY_VARIABLE}=/path/{LIBRARY}"
-            ))
-            .code(NOT_FOUND)
     })
 }
 

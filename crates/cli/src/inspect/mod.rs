@@ -17,12 +17,12 @@ pub use problems::{problems, unused_note};
 pub use tier::Away;
 pub use wal::Wal;
 
-use crate::failure::Failure;
 use litefoot::stats::Published;
 use litefoot::tier::logs_beside;
 use litefoot_engine::device::{
     self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, OsMedium,
 };
+use litefoot_terminal::Failure;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

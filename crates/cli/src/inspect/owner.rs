@@ -1,7 +1,7 @@
 //! Who has a database.
 
-use crate::output::printable;
 use litefoot_engine::device::{File, RangeLock, Result};
+use litefoot_terminal::text::printable;
 
 /// First of SQLite's lock bytes, and how many there are (file format, section 1.4, and `os.h`).
 const LOCK_OFFSET: u64 = 0x4000_0000;

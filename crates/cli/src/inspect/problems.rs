@@ -12,7 +12,7 @@
 
 use super::Files;
 use super::journal::Content;
-use crate::output::grouped;
+use litefoot_terminal::text::grouped;
 
 /// What is wrong, one sentence each; empty when nothing is.
 pub fn problems(files: &Files) -> Vec<String> {

@@ -58,15 +58,6 @@ fn every_block_can_be_run_or_says_why_not() {
     }
 }
 
-/// The list of experiments has all of them.
-#[test]
-fn every_experiment_is_told() {
-    let text = std::fs::read_to_string(repository().join("docs/benchmarks.md")).unwrap();
-    for experiment in litefoot_lab::experiments::ALL {
-        assert!(text.contains(&format!("| `litefoot bench {}", experiment.name)), "{}", experiment.name);
-    }
-}
-
 /// The tables of options have all of them, with their defaults.
 #[test]
 fn every_option_is_told_with_its_default() {

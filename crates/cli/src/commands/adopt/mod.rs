@@ -12,12 +12,14 @@ mod ways;
 
 use super::check::{foreign_key_findings, integrity_findings};
 use super::release::{bring_home, set_journal_mode};
-use crate::failure::Failure;
 use crate::inspect::{self, Files};
-use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, PERMISSIONS, path_of};
-use crate::output::{Columns, Output, left, printable};
 use litefoot_engine::device::{Medium, OsMedium, parent_directory};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::table::{Columns, left};
+use litefoot_terminal::text::printable;
 use plan::Plan;
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     files.refuse_owned("Close the other program first, then adopt the database.")?;
     may_write(&path)?;
     let plan = Plan::new(&files, args.journal);
-    let mut output = Output::new();
+    let mut output = Output::lock();
     show(&plan, &files, &mut output)?;
     let found = inspect::problems(&files);
     if !found.is_empty() {

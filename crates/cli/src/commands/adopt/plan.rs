@@ -2,7 +2,7 @@
 
 use super::Mode;
 use crate::inspect::{Content, Files};
-use crate::output::grouped;
+use litefoot_terminal::text::grouped;
 
 /// What `litefoot adopt` shows before it does anything.
 #[derive(Debug, Default)]

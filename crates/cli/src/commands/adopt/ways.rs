@@ -1,6 +1,6 @@
 //! How a database is opened through litefoot, in the language of the application.
 
-use super::super::run::find_library;
+use litefoot_terminal::installed;
 use std::path::{Path, PathBuf};
 
 /// Characters of a name that mean nothing to a shell.
@@ -12,7 +12,7 @@ pub fn lines(database: &Path) -> Vec<String> {
     let path = path.to_string_lossy();
     let uri = format!("file:{}?vfs=litefoot", uri_path(&path));
     // SQLite finds the file with its ending.
-    let library = find_library().unwrap_or_else(|_| PathBuf::from("./liblitefoot.so"));
+    let library = installed::library().unwrap_or_else(|_| PathBuf::from("./liblitefoot.so"));
     let library = library.with_extension("").to_string_lossy().into_owned();
     let ways = [
         ("any program", "litefoot run -- PROGRAM ARGS…, and nothing else".to_owned()),

@@ -5,10 +5,10 @@
 
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::progress::Bar;
 use litefoot_engine::device::{CountingMedium, OsMedium, Snapshot};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt;
+use litefoot_terminal::progress::Bar;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -13,10 +13,12 @@ mod plug;
 mod race;
 mod series;
 
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::{Cell, Output, grouped, left, right, table};
 use count::Cost;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::table::{Cell, aligned, left, right};
+use litefoot_terminal::text::grouped;
 use plug::Loss;
 use race::{Race, SIDES, Timing};
 use std::path::{Path, PathBuf};
@@ -62,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let directory = work_directory(&args.dir)?;
     let limit = args.readings.is_none().then_some(TIME_LIMIT);
     let count = args.readings.unwrap_or(READINGS);
-    let mut output = Output::new();
+    let mut output = Output::lock();
     output.line(format!(
         "Storing {} readings of a machine's temperature, each a durable transaction of its own,\n\
          in {} (removed at the end).\n",
@@ -152,5 +154,5 @@ fn results(timings: &[Timing], costs: &[Cost], losses: &[Loss]) -> String {
             ]
         })
         .collect();
-    table(&heading, &rows)
+    aligned(&heading, &rows)
 }

@@ -6,11 +6,11 @@
 
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::progress::Bar;
 use litefoot_engine::device::SimMedium;
 use litefoot_engine::device::sim::Random;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt;
+use litefoot_terminal::progress::Bar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

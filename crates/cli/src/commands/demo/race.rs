@@ -5,9 +5,9 @@
 //! folded into it: work put off is not work saved.
 
 use super::series::{self, Reading};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::progress::Bar;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt;
+use litefoot_terminal::progress::Bar;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //!
 //! Origin and licence: `data/nab/README.md`.
 
-use crate::failure::Failure;
+use litefoot_terminal::Failure;
 use rusqlite::Connection;
 
 const CSV: &str = include_str!("../../../../../data/nab/machine_temperature_system_failure.csv");

@@ -1,15 +1,15 @@
 //! `litefoot graph bfs`: how many nodes lie how far away.
 
 use super::explain;
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::Output;
 use crate::pagefile::{self, Bytes};
-use crate::progress::Bar;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph, Search};
 use litefoot_engine::ops::{Error, Pages};
 use litefoot_engine::pagefile::Options;
 use litefoot_engine::task::Workers;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Bar;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let graph = Graph::open(&database, GRAPH_PAGE).map_err(|error| explain(path, &error))?;
     let mut search = Search::from(&graph, args.start).map_err(|error| explain(path, &error))?;
     let counts = count_levels(&workers, &graph, &mut search).map_err(|error| explain(path, &error))?;
-    let mut output = Output::new();
+    let mut output = Output::lock();
     for (depth, count) in counts.iter().enumerate() {
         output.line(format!("{depth} {count}"))?;
     }

@@ -1,13 +1,14 @@
 //! `litefoot graph load`: from text to pages.
 
 use super::explain;
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::{Output, grouped};
 use crate::pagefile::{self, PageBytes};
-use crate::progress::Bar;
 use litefoot_engine::ops::Error;
 use litefoot_engine::ops::graph::{Order, Text, load};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Bar;
+use litefoot_terminal::text::grouped;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let loaded = loaded.map_err(|error| explain(&args.database, &error))?;
     interrupt::check()?;
     pagefile::finish(new, &args.database)?;
-    let mut output = Output::new();
+    let mut output = Output::lock();
     let (nodes, edges) = (grouped(loaded.nodes), grouped(loaded.edges));
     output.line(format!("{}: {nodes} nodes, {edges} edges", args.database.display()))?;
     output.flush()?;

@@ -4,9 +4,9 @@ mod bfs;
 mod load;
 mod stat;
 
-use crate::failure::Failure;
 use clap::Subcommand;
 use litefoot_engine::ops::Error;
+use litefoot_terminal::Failure;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 
 /// An operator's error on a page file, in words.
 fn explain(path: &Path, error: &Error) -> Failure {
-    if let (Error::Stopped, Err(interrupted)) = (error, crate::interrupt::check()) {
+    if let (Error::Stopped, Err(interrupted)) = (error, litefoot_terminal::interrupt::check()) {
         return interrupted;
     }
     match error {

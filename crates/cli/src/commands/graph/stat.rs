@@ -1,12 +1,13 @@
 //! `litefoot graph stat`: what a graph consists of.
 
 use super::explain;
-use crate::failure::Failure;
-use crate::output::{Output, grouped};
 use crate::pagefile;
 use litefoot_engine::ops::Pages;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
 use litefoot_engine::pagefile::Options;
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::grouped;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let graph = Graph::open(&database, GRAPH_PAGE).map_err(|error| explain(&args.database, &error))?;
     let order = if graph.is_reordered() { "locality" } else { "text" };
     let page_bytes = database.page_bytes() as u64;
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         let object = json!({
             "nodes": graph.nodes(),

@@ -1,13 +1,13 @@
 //! `litefoot pages check`: can every page be read, and is a graph in them whole?
 
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::Output;
 use crate::pagefile::{self, Opened};
-use crate::progress::Bar;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
 use litefoot_engine::ops::{Error, Pages};
 use litefoot_engine::pagefile::Options;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Bar;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if found.is_empty() {
         found = graph_findings(&file)?;
     }
-    let mut output = Output::new();
+    let mut output = Output::lock();
     for finding in &found {
         output.line(finding)?;
     }

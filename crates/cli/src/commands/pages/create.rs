@@ -1,12 +1,13 @@
 //! `litefoot pages create`: a page file of random bytes, to try things on.
 
 use super::explain;
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::{Output, grouped};
 use crate::pagefile::{self, Bytes, PageBytes};
-use crate::progress::Bar;
 use litefoot_engine::ops::PagesMut;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Bar;
+use litefoot_terminal::text::grouped;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else {
         make_file(&args, count)?;
     }
-    let mut output = Output::new();
+    let mut output = Output::lock();
     let (count, page_bytes) = (grouped(count), grouped(args.page_size.0 as u64));
     output.line(format!("{}: {count} pages of {page_bytes} bytes", path.display()))?;
     output.flush()?;

@@ -1,9 +1,9 @@
 //! `litefoot pages dump`: the allocation table.
 
-use crate::failure::Failure;
-use crate::output::Output;
 use crate::pagefile::{self, Opened};
 use litefoot_engine::pagefile::Options;
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Opened::Database(database) => database.dump(),
         Opened::File(file) => vec![(0..file.extents().len() + 1, true)],
     };
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         let rows: Vec<_> = runs
             .iter()

@@ -6,9 +6,9 @@ mod dump;
 mod scan;
 mod stat;
 
-use crate::failure::Failure;
 use clap::Subcommand;
 use litefoot_engine::ops::Error;
+use litefoot_terminal::Failure;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -1,12 +1,13 @@
 //! `litefoot pages scan`: the sequential scan of the engine.
 
 use super::explain;
-use crate::failure::Failure;
-use crate::interrupt::{self, Idle};
-use crate::output::{Output, grouped};
 use crate::pagefile::{self, Bytes};
 use litefoot_engine::ops::{Pages, scan};
 use litefoot_engine::pagefile::Options;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::grouped;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = extents.len() * file.page_bytes() as u64;
     let statistics = file.statistics();
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         let object = json!({
             "count": count,

@@ -1,12 +1,13 @@
 //! `litefoot pages stat`: what a page file consists of.
 
-use crate::failure::Failure;
-use crate::output::{Output, grouped};
 use crate::pagefile::{self, Opened};
 use litefoot_engine::ops::Pages;
 use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
 use litefoot_engine::pagefile::Options;
 use litefoot_engine::store::Database;
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::grouped;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (pages, page_bytes) = (file.extents().len(), file.page_bytes() as u64);
     let is_graph = pages > 0 && file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<Opened>::is_at(&page));
     let holds = if is_graph { "graph" } else { "pages" };
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         let bytes = (pages + 1) * page_bytes;
         let object = json!({"page_bytes": page_bytes, "pages": pages, "bytes": bytes, "holds": holds});
@@ -56,7 +57,7 @@ fn of_database(database: &Database, json: bool) -> Result<ExitCode, Failure> {
     let statistics = database.statistics();
     let page_bytes = database.page_bytes() as u64;
     let (pages, used) = (statistics.pages, statistics.in_use);
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if json {
         let object = json!({
             "page_bytes": page_bytes,

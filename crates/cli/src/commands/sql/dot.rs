@@ -1,8 +1,8 @@
 //! The few dot commands that users of SQLite's shell expect.
 
 use super::Session;
-use crate::failure::Failure;
-use crate::output::Output;
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
 use std::ops::ControlFlow;
 
 const HELP: &str = "\
@@ -25,7 +25,7 @@ pub fn run(session: &mut Session, line: &str) -> Result<ControlFlow<()>, Failure
     let mut words = line.split_ascii_whitespace();
     let command = words.next().unwrap_or_default();
     let argument = words.next().unwrap_or_default();
-    let mut output = Output::new();
+    let mut output = Output::lock();
     match command {
         ".quit" | ".exit" => return Ok(ControlFlow::Break(())),
         ".help" => output.text(HELP)?,

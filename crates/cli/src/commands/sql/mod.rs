@@ -15,10 +15,10 @@ mod prompt;
 mod render;
 mod source;
 
-use crate::failure::Failure;
-use crate::interrupt;
 use crate::open::{Access, Database};
-use crate::output::Output;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt;
+use litefoot_terminal::output::Output;
 use render::Format;
 use rusqlite::fallible_iterator::FallibleIterator;
 use std::io::IsTerminal;
@@ -90,7 +90,7 @@ impl Session {
         litefoot::clear_last_error();
         let _watch = interrupt::watch(connection);
         let explain = |error| self.database.explain(&error);
-        let mut output = Output::new();
+        let mut output = Output::lock();
         let mut batch = rusqlite::Batch::new(connection, sql);
         while let Some(mut statement) = batch.next().map_err(explain)? {
             interrupt::check()?;

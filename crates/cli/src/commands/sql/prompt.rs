@@ -5,8 +5,8 @@
 
 use super::source::Pending;
 use super::{Session, dot};
-use crate::failure::Failure;
-use crate::interrupt;
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt;
 use rusqlite::Connection;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -36,7 +36,7 @@ fn greet(connection: &Connection, name: &str) -> Result<(), Failure> {
     let mode: String = connection
         .pragma_query_value(None, "journal_mode", |row| row.get(0))
         .unwrap_or_else(|_| "unknown".to_owned());
-    let mut output = crate::output::Output::new();
+    let mut output = litefoot_terminal::output::Output::lock();
     output.line(format!(
         "{name} on SQLite {}, journal mode {mode}. SQL ends with a semicolon; .help for more.",
         rusqlite::version()

@@ -3,8 +3,10 @@
 //! Rows are printed as they come. Aligned output gets its widths from the first [`ROWS_MEASURED`] rows, so
 //! that a result of any size needs bounded memory.
 
-use crate::failure::Failure;
-use crate::output::{Cell, Columns, Output, left, printable, right};
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::table::{Cell, Columns, left, right};
+use litefoot_terminal::text::printable;
 use rusqlite::types::ValueRef;
 use rusqlite::{Error, Statement};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Where one statement ends and the next begins.
 
 use super::{Session, dot};
-use crate::failure::Failure;
+use litefoot_terminal::Failure;
 use std::ffi::CString;
 use std::io::BufRead;
 

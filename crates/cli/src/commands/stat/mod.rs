@@ -16,11 +16,13 @@ mod text;
 mod view;
 mod watch;
 
-use crate::failure::Failure;
 use crate::inspect;
 use crate::open::path_of;
-use crate::output::{Columns, Output, left, printable};
 use litefoot::stats::{Published, Reading};
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::table::{Columns, left};
+use litefoot_terminal::text::printable;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -94,7 +96,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return watch::run(&files, args.interval, args.count);
     }
     let seen = files.published.as_ref().and_then(Seen::of);
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         output.line(format!("{:#}", json::as_json(&files, seen.as_ref())))?;
     } else if args.prometheus {

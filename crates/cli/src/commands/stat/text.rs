@@ -3,7 +3,7 @@
 use super::super::tier::{living, spread};
 use super::Seen;
 use crate::inspect::{Content, Files, Owner, process};
-use crate::output::{duration, grouped};
+use litefoot_terminal::text::{duration, grouped};
 
 /// A row: what, and what of it.
 pub type Row = (String, String);

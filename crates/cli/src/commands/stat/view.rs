@@ -2,7 +2,8 @@
 
 use super::Seen;
 use super::rates::Rates;
-use crate::output::{Cell, Columns, duration, grouped, left, right};
+use litefoot_terminal::table::{Cell, Columns, left, right};
+use litefoot_terminal::text::{duration, grouped};
 use std::path::Path;
 use std::time::Duration;
 

@@ -8,11 +8,12 @@
 
 use super::rates::Rates;
 use super::{Seen, view};
-use crate::failure::Failure;
 use crate::inspect::Files;
-use crate::interrupt::{self, Idle};
-use crate::output::{Output, printable};
 use litefoot::stats::{Published, Reading};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::printable;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ struct Screen {
 impl Screen {
     fn new() -> Result<Screen, Failure> {
         let terminal = stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let mut screen = Screen { output: Output::new(), terminal };
+        let mut screen = Screen { output: Output::lock(), terminal };
         let begin = if terminal { ENTER.to_owned() } else { view::heading() + "\n" };
         screen.show(&begin)?;
         Ok(screen)

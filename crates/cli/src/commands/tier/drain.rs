@@ -1,11 +1,12 @@
 //! `litefoot tier drain`: everything home, the device free.
 
 use crate::commands::release;
-use crate::failure::Failure;
 use crate::inspect;
-use crate::interrupt::{self, Idle};
 use crate::open::{Access, Database, named_with_tier, path_of};
-use crate::output::{Output, grouped};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::grouped;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
     let files = inspect::look(&path)?;
     files.refuse_owned("Close the other program: the last connection that closes brings everything home.")?;
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if files.away.is_none() {
         output.line(format!("{}: nothing is away", path.display()))?;
         output.flush()?;

@@ -5,8 +5,8 @@ mod stat;
 
 pub use stat::{living, spread};
 
-use crate::failure::Failure;
 use clap::Subcommand;
+use litefoot_terminal::Failure;
 use std::process::ExitCode;
 
 /// Look at the fast device that hot chunks of a database live on, and bring them home.

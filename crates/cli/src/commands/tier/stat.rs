@@ -1,10 +1,11 @@
 //! `litefoot tier stat`: what lives on a device, and how worn it is.
 
-use crate::failure::Failure;
 use crate::inspect::{Away, Header};
-use crate::output::{Output, grouped};
 use litefoot_engine::device::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
 use litefoot_engine::tier::{self, Overview, Whereabouts};
+use litefoot_terminal::Failure;
+use litefoot_terminal::output::Output;
+use litefoot_terminal::text::grouped;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Whereabouts::Crossing => "crossing",
         Whereabouts::Away => "away",
     };
-    let mut output = Output::new();
+    let mut output = Output::lock();
     if args.json {
         let object = json!({
             "device": device.to_string_lossy(),

@@ -1,0 +1,251 @@
+//! `litefoot bench`: the experiments, with a progress bar, a table and a file for scripts.
+//!
+//! What is measured, and how, is the lab's; `table` turns its figures into rows and columns, `report` runs all
+//! experiments and writes their page.
+
+mod child;
+mod report;
+mod table;
+mod watch;
+mod whole;
+
+use litefoot_bench::Error;
+use litefoot_bench::experiments::{self, Experiment, Flag, Journals, Options};
+use litefoot_terminal::Failure;
+use litefoot_terminal::installed;
+use litefoot_terminal::interrupt::{self, Idle};
+use litefoot_terminal::output::Output;
+use litefoot_terminal::table::{aligned, left};
+use report::Job;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use watch::Watcher;
+use whole::WholeFile;
+
+const JSON_ADVICE: &str = "Name a file in a directory that you may write to: --json FILE";
+
+/// Run an experiment; without a name, list them.
+///
+/// The sides of an experiment take turns in one run, at least five rounds; figures are medians of the rounds.
+/// Everything happens in a temporary directory that is removed at the end.
+#[derive(clap::Parser)]
+#[command(
+    name = "litefoot-bench",
+    bin_name = "litefoot bench",
+    version,
+    after_help = "\
+Examples:
+  litefoot bench                                  the experiments
+  litefoot bench commit                           what a small durable transaction costs here
+  litefoot bench commit --quick                   roughly, in less than 45 seconds
+  litefoot bench commit --dir /media/sdcard       on another device
+  litefoot bench commit --json commit.json        for scripts
+  litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench faults --quick                   calls to the system that fail, on a real program
+  litefoot bench kill --rounds 10000              processes killed at work
+  litefoot bench random --sequences 1000          random statements, compared with SQLite
+  litefoot bench peers                            other stores, too, once litefoot-peers is built
+  litefoot bench --all --report out               everything, and a page of it: out/report.html
+  litefoot bench --all --quick --report out       roughly, in less than five minutes
+  litefoot bench --report out --from out/*.json   the page alone, from what was measured before"
+)]
+pub struct Args {
+    /// The experiment
+    experiment: Option<String>,
+
+    /// The short form, in less than 45 seconds for each
+    #[arg(long)]
+    quick: bool,
+
+    /// Every experiment that measures, one after the other
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
+    all: bool,
+
+    /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
+    #[arg(long, value_name = "DIR", requires = "page")]
+    report: Option<PathBuf>,
+
+    /// Run nothing: make the page from files that --json or --report has written
+    #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
+    from: Vec<PathBuf>,
+
+    /// Write the report to a file, as {"experiment", "environment", "figures"}
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// A directory on the device to be measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// The seed of everything random
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// How many power cuts, where the experiment makes some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    cuts: Option<u64>,
+
+    /// What stands before each bar
+    #[arg(long, hide = true)]
+    place: Option<String>,
+
+    /// Which journals, where the experiment has a choice
+    #[arg(long, value_name = "FAMILY")]
+    journal: Option<Family>,
+
+    /// With hot chunks on a second device, where the experiment has a choice
+    #[arg(long)]
+    tier: bool,
+
+    /// How many processes are killed, where the experiment kills some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+
+    /// How many sequences of statements, where the experiment runs some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sequences: Option<u64>,
+
+    /// Only the cases whose names begin like this, where the experiment names some
+    #[arg(long, value_name = "CASE")]
+    case: Option<String>,
+}
+
+/// A journal family on the command line.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Family {
+    Wal,
+    Rollback,
+    Both,
+}
+
+impl From<Family> for Journals {
+    fn from(family: Family) -> Journals {
+        match family {
+            Family::Wal => Journals::Wal,
+            Family::Rollback => Journals::Rollback,
+            Family::Both => Journals::Both,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let mut output = Output::lock();
+    if let Some(directory) = &args.report {
+        return page(directory, &args, &mut output);
+    }
+    let Some(name) = &args.experiment else {
+        let numbers = [args.cuts, args.rounds, args.sequences].iter().any(Option::is_some);
+        let others = args.journal.is_some() || args.tier || args.case.is_some();
+        if args.json.is_some() || args.quick || numbers || others {
+            return Err(Failure::new("which experiment?")
+                .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
+                .code(2));
+        }
+        output.text(list())?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let experiment = experiments::find(name).ok_or_else(|| unknown(name))?;
+    let options = options(experiment, &args)?;
+    interrupt::listen(Idle::Ask);
+    // First, so that an experiment of minutes does not end with a file that cannot be written.
+    let json = args.json.as_deref().map(|path| WholeFile::create(path, JSON_ADVICE)).transpose()?;
+    let report =
+        experiment.run(&options, &mut Watcher::at(args.place.clone())).map_err(|error| explain(&error))?;
+    output.line(format!("{}: {}", experiment.name, experiment.description))?;
+    output.line(format!("{}\n", report.environment.summary()))?;
+    output.text(table::of(&report.figures))?;
+    if !report.figures.notes().is_empty() {
+        output.line(format!("\n{}", report.figures.notes().join("\n")))?;
+    }
+    if report.environment.build != "release" {
+        output.line("\nThis is a debug build: its times mean nothing.")?;
+    }
+    output.flush()?;
+    if let Some(json) = json {
+        json.write(&report.to_json().map_err(|error| explain(&error))?)?;
+    }
+    match report.figures.alarms() {
+        [] => Ok(ExitCode::SUCCESS),
+        alarms => Err(Failure::new(alarms.join("\n"))),
+    }
+}
+
+/// All experiments, or none, and the page.
+fn page(directory: &Path, args: &Args, output: &mut Output) -> Result<ExitCode, Failure> {
+    if !args.all {
+        return report::from(directory, &args.from, output);
+    }
+    interrupt::listen(Idle::Ask);
+    let options = plain_options(args);
+    let mut jobs: Vec<(&Experiment, &Options)> = Vec::new();
+    for known in experiments::ALL.iter().filter(|known| known.measures) {
+        match known.prepared() {
+            Ok(()) => jobs.push((known, &options)),
+            Err(why) => output.line(format!("without {}: {why}", known.name))?,
+        }
+    }
+    let jobs: Vec<&dyn Job> = jobs.iter().map(|job| job as &dyn Job).collect();
+    report::all(directory, &jobs, args.quick, output)
+}
+
+fn list() -> String {
+    let rows: Vec<_> =
+        experiments::ALL.iter().map(|known| vec![left(known.name), left(known.description)]).collect();
+    format!(
+        "{}\nRun one: litefoot bench NAME; all: litefoot bench --all --report DIR\n",
+        aligned(&[left("experiment"), left("measures")], &rows)
+    )
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = experiments::ALL.iter().map(|known| known.name).collect();
+    Failure::new(format!("there is no experiment {name:?}"))
+        .advice(format!("There is: {}.", known.join(", ")))
+        .code(2)
+}
+
+fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
+    for (given, flag, name) in [
+        (args.cuts.is_some(), Flag::Cuts, "--cuts"),
+        (args.journal.is_some(), Flag::Journal, "--journal"),
+        (args.tier, Flag::Tier, "--tier"),
+        (args.case.is_some(), Flag::Case, "--case"),
+        (args.rounds.is_some(), Flag::Rounds, "--rounds"),
+        (args.sequences.is_some(), Flag::Sequences, "--sequences"),
+    ] {
+        if given && !experiment.flags.contains(&flag) {
+            let what = format!("{name} means nothing to the experiment {}", experiment.name);
+            return Err(Failure::new(what).advice(format!("Leave {name} out.")).code(2));
+        }
+    }
+    Ok(plain_options(args))
+}
+
+fn plain_options(args: &Args) -> Options {
+    Options {
+        quick: args.quick,
+        seed: args.seed,
+        directory: args.dir.clone(),
+        cuts: args.cuts,
+        journals: args.journal.map(Journals::from).unwrap_or_default(),
+        tier: args.tier,
+        rounds: args.rounds,
+        sequences: args.sequences,
+        case: args.case.clone(),
+        library: installed::library().ok(),
+    }
+}
+
+fn explain(error: &Error) -> Failure {
+    match (error, interrupt::check()) {
+        (Error::Stopped, Err(interrupted)) => interrupted,
+        (Error::Directory { path, source }, _) => {
+            Failure::file(path, format!("cannot be worked in: {source}"))
+                .advice("Name a directory that you may write to: --dir DIR")
+        }
+        _ => Failure::new(error.to_string()),
+    }
+}

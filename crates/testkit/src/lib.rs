@@ -1,0 +1,11 @@
+//! What the integration tests of several crates share; no product depends on it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`process`] | programs that a test starts: output, and an end to those that hang |
+//! | [`files`] | the files of a directory |
+
+#![allow(clippy::unwrap_used)]
+
+pub mod files;
+pub mod process;
