@@ -17,7 +17,6 @@
 //! 2. Whoever asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
 //! 3. A process without relatives has no thread, and nothing to do.
 
-use crate::open::database::Database;
 use litefoot_engine::device::FileId;
 use litefoot_engine::fork;
 use litefoot_engine::sync::{AcrossFork, Global};
@@ -32,6 +31,21 @@ const HEARING: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Databases that are told apart in the page. Those that share a place are asked for together.
 const PLACES: usize = 128;
+
+/// A database that its owner may give up to a related process.
+pub(crate) trait Lendable: Send + Sync {
+    /// Whether this process owns it now.
+    fn is_owned(&self) -> bool;
+
+    /// Identity of its file, the same in all processes.
+    fn file_id(&self) -> FileId;
+
+    /// Whether relatives have asked for it since that was seen to; `wanted` is how often they have asked so far.
+    fn is_wanted(&self, wanted: u32) -> bool;
+
+    /// Gives it up if no connection of this process is in a transaction. Else it is given up when they have ended.
+    fn give_turn(&self, wanted: u32);
+}
 
 #[repr(C)]
 struct Page {
@@ -139,7 +153,7 @@ pub(crate) enum Answer<T> {
 /// The databases that this process owns and may give up, and whether a thread sees to that.
 #[derive(Default)]
 struct Owned {
-    databases: Vec<Weak<Database>>,
+    databases: Vec<Weak<dyn Lendable>>,
     watched: bool,
 }
 
@@ -154,12 +168,13 @@ impl AcrossFork for Owned {
 static OWNED: Global<Owned> = Global::new(Owned { databases: Vec::new(), watched: false });
 
 /// This process has become the owner of a database that it may give up.
-pub(crate) fn note_owned(database: &Arc<Database>) {
+pub(crate) fn note_owned<D: Lendable + 'static>(database: &Arc<D>) {
+    let database: Arc<dyn Lendable> = database.clone();
     let mut owned = OWNED.lock();
     owned
         .databases
-        .retain(|other| other.strong_count() > 0 && !ptr::eq(other.as_ptr(), Arc::as_ptr(database)));
-    owned.databases.push(Arc::downgrade(database));
+        .retain(|other| other.strong_count() > 0 && !ptr::addr_eq(other.as_ptr(), Arc::as_ptr(&database)));
+    owned.databases.push(Arc::downgrade(&database));
     drop(owned);
     watch();
 }
@@ -213,7 +228,7 @@ fn keep_watch(page: &'static Page, generation: u32) {
             databases.extend(owned.databases.iter().filter_map(Weak::upgrade));
         }
         for database in databases {
-            let place = place_of(database.file().id());
+            let place = place_of(database.file_id());
             let wanted = page.wanted[place].load(Ordering::SeqCst);
             if database.is_wanted(wanted) {
                 say(&page.heard[place]);

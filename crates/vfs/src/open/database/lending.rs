@@ -20,7 +20,8 @@ use crate::open::registry::Companion;
 use crate::stats::PageState;
 use crate::sync::owner_lock;
 use crate::sync::relatives;
-use crate::sync::relatives::Answer;
+use crate::sync::relatives::{Answer, Lendable};
+use litefoot_engine::device::FileId;
 use litefoot_engine::log::RedoLog;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
@@ -75,11 +76,6 @@ impl Database {
             && self.file.raw_descriptor().is_some()
             // Its logs lie where another process would not find them.
             && self.has_its_name()
-    }
-
-    /// Whether relatives have asked for it since that was seen to.
-    pub(crate) fn is_wanted(&self, wanted: u32) -> bool {
-        self.turns.seen.load(Ordering::Relaxed) != wanted
     }
 
     /// A transaction has ended, or a connection was closed.
@@ -149,21 +145,6 @@ impl Database {
         }
     }
 
-    /// Gives the database up where nobody is in a transaction. Else it is given up when they have ended.
-    pub(crate) fn give_turn(&self, wanted: u32) {
-        if !self.may_be_given() {
-            return self.turns.seen.store(wanted, Ordering::Relaxed);
-        }
-        // First of all: who ends a transaction from now on says so.
-        self.turns.owed.store(true, Ordering::SeqCst);
-        let given = self.give_up();
-        if given {
-            self.turns.given.store(true, Ordering::Relaxed);
-            self.turns.owed.store(false, Ordering::Relaxed);
-            self.turns.seen.store(wanted, Ordering::Relaxed);
-        }
-    }
-
     fn give_up(&self) -> bool {
         self.background.wait();
         let _one = self.owning.lock();
@@ -208,5 +189,33 @@ impl Database {
         self.stats.set_state(PageState::Open);
         // Should this fail, nobody else gets the file before it is closed; this process takes it again.
         owner_lock::release(&*self.file).is_ok()
+    }
+}
+
+impl Lendable for Database {
+    fn is_owned(&self) -> bool {
+        Database::is_owned(self)
+    }
+
+    fn file_id(&self) -> FileId {
+        self.file.id()
+    }
+
+    fn is_wanted(&self, wanted: u32) -> bool {
+        self.turns.seen.load(Ordering::Relaxed) != wanted
+    }
+
+    fn give_turn(&self, wanted: u32) {
+        if !self.may_be_given() {
+            return self.turns.seen.store(wanted, Ordering::Relaxed);
+        }
+        // First of all: who ends a transaction from now on says so.
+        self.turns.owed.store(true, Ordering::SeqCst);
+        let given = self.give_up();
+        if given {
+            self.turns.given.store(true, Ordering::Relaxed);
+            self.turns.owed.store(false, Ordering::Relaxed);
+            self.turns.seen.store(wanted, Ordering::Relaxed);
+        }
     }
 }
