@@ -14,6 +14,7 @@ mod miri;
 mod process;
 mod sqlite;
 mod sqlite_suite;
+mod tables;
 mod threads;
 
 use process::Tally;
@@ -46,6 +47,11 @@ const STEPS: &[Step] = &[
         name: "licences",
         does: "dependencies may be used, and none has a known hole",
         run: licences::check,
+    },
+    Step {
+        name: "tables",
+        does: "the tables of options and metrics are what the code says",
+        run: tables::check,
     },
     Step {
         name: "build",
@@ -147,6 +153,12 @@ const MIRI: Step = Step {
     run: miri::check,
 };
 
+const DOCS: Step = Step {
+    name: "docs",
+    does: "writes the tables of options and metrics from the code into the documents",
+    run: tables::write,
+};
+
 const BOARDS: Step = Step {
     name: "boards",
     does: "built for small boards as released, tried under emulation, and measured",
@@ -160,6 +172,8 @@ fn main() -> ExitCode {
         ["boards"] => test(vec![&BOARDS]),
         ["sqlite"] => test(vec![&SQLITE]),
         ["miri"] => test(vec![&MIRI]),
+        ["docs"] => test(vec![&DOCS]),
+        ["docs", "--check"] => test(STEPS.iter().filter(|step| step.name == "tables").collect()),
         ["fuzz", arguments @ ..] => match fuzz::drive(arguments) {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
@@ -194,7 +208,7 @@ fn find(name: &str) -> std::result::Result<&'static Step, &str> {
 
 fn usage(complaint: &str) -> ExitCode {
     eprintln!(
-        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask miri\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
+        "xtask: {complaint}\n\nUsage: cargo xtask test [STEP…]\n       cargo xtask boards\n       cargo xtask sqlite\n       cargo xtask miri\n       cargo xtask docs [--check]\n       cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]\n       cargo xtask sqlite-suite [OPTION…] [FILE…]\n\nSteps:"
     );
     for step in STEPS {
         eprintln!("  {:<12} {}", step.name, step.does);

@@ -1,10 +1,9 @@
 //! Options of a database: URI parameters, `PRAGMA litefoot_*`, the CLI's `--set`, Python's keywords.
 //!
-//! One table names them all. An unknown name is an error, so that a typo cannot silently cost durability; in a URI there
+//! One table names them all, `docs/options.md` included (`cargo xtask docs`). An unknown name is an error, so that a typo cannot silently cost durability; in a URI there
 //! are names of others, too (`parameters.rs`).
 
 use litefoot_engine::tier::Kind;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,9 +21,9 @@ pub struct Options {
     pub log_bytes: usize,
     /// Whether a commit of a database in WAL mode may be logged as its statements. They are watched by SQLite's trace hook.
     pub statements: bool,
-    /// Most bytes of the statement log of a database in WAL mode; 0 writes pages only.
+    /// Most bytes of the commit log of a database in WAL mode; 0 writes pages only.
     pub sla_size: usize,
-    /// Where the statement log lies, if not beside the database.
+    /// Where the commit log lies, if not beside the database.
     pub nvram: Option<PathBuf>,
     /// The file on a fast non-volatile device that hot chunks of the database live on.
     pub tier: Option<PathBuf>,
@@ -105,190 +104,263 @@ impl Default for Options {
     }
 }
 
+/// One option: how users set it, and what they read of it.
 struct Known {
     name: &'static str,
-    help: &'static str,
-    set: fn(&mut Options, &str) -> Result<(), &'static str>,
+    /// What a value is, behind the word "takes" in an error.
+    takes: &'static str,
+    meaning: &'static str,
+    /// When a user should leave the default.
+    change_when: &'static str,
+    /// Sets a value; `None` for one that makes no sense.
+    set: fn(&mut Options, &str) -> Option<()>,
     get: fn(&Options) -> String,
 }
 
+/// What the documentation says of an option (`docs/options.md`, by `cargo xtask docs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The name that users write.
+    pub name: &'static str,
+    /// The default value, as a user would write it.
+    pub default: String,
+    /// The unit, or the words that can be set.
+    pub takes: &'static str,
+    /// The meaning, in Markdown.
+    pub meaning: &'static str,
+    /// When a user should leave the default, in Markdown.
+    pub change_when: &'static str,
+}
+
+const SIZE: &str = "a number of bytes, such as 4M";
+const SIZE_OR_AUTO: &str = "a number of bytes, such as 4M, or auto";
+const MILLISECONDS: &str = "a number of milliseconds, such as 10";
+const PATH: &str = "a path";
+
 /// An option that takes one of a few words, each of which stands for one value.
 macro_rules! one_of {
-    ($name:ident, $help:literal, $mistake:literal, $($word:literal => $value:path),+ $(,)?) => {
+    ($name:ident, $takes:literal, $meaning:literal, $change_when:literal, $($word:literal => $value:path),+ $(,)?) => {
         Known {
             name: stringify!($name),
-            help: $help,
+            takes: $takes,
+            meaning: $meaning,
+            change_when: $change_when,
             set: |options, value| {
                 options.$name = match value {
                     $($word => $value,)+
-                    _ => return Err($mistake),
+                    _ => return None,
                 };
-                Ok(())
+                Some(())
             },
             get: |options| match options.$name { $($value => $word,)+ }.to_owned(),
         }
     };
 }
 
+/// The table of all options: the parser, the PRAGMAs and `docs/options.md` come from here.
 const KNOWN: &[Known] = &[
     Known {
-        name: "shared",
-        help: "0 or 1: leave the database to SQLite's own VFS, so that several processes can use it",
-        set: |options, value| boolean(value).map(|value| options.shared = value),
-        get: |options| u8::from(options.shared).to_string(),
-    },
-    Known {
-        name: "wal_memory",
-        help: "most bytes (K, M, G) of the write-ahead log, and of a transaction's pages, in memory; auto: 16M of the \
-               log between transactions, and for one under way what is free of the memory of the process (pool)",
-        set: |options, value| {
-            options.wal_memory = if value == "auto" { None } else { Some(size(value)?) };
-            Ok(())
-        },
-        get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
-    },
-    one_of!(
-        atomic,
-        "auto, off or assume4k: write a transaction of one page in place where the device guarantees \
-         that it is never torn; assume4k takes that for granted, and a device that does tear 4 KiB \
-         corrupts the database at a power cut",
-        "takes auto, off or assume4k",
-        "auto" => AtomicWrites::Auto,
-        "assume4k" => AtomicWrites::Assume4k,
-        "off" => AtomicWrites::Off,
-    ),
-    Known {
-        name: "log_bytes",
-        help: "bytes (K, M, G) of the redo log at which a rollback-journal database begins it anew",
-        set: |options, value| size(value).map(|value| options.log_bytes = value),
-        get: |options| options.log_bytes.to_string(),
-    },
-    Known {
-        name: "statements",
-        help: "off or on: log a commit of a database in WAL mode as its statements, where that is exact; SQLite's trace \
-               hook then tells of the application's statements",
-        set: |options, value| boolean(value).map(|value| options.statements = value),
-        get: |options| if options.statements { "on" } else { "off" }.to_owned(),
-    },
-    Known {
-        name: "sla_size",
-        help: "most bytes (K, M, G) of the statement log (statements=on); 0: commits write pages only",
-        set: |options, value| size(value).map(|value| options.sla_size = value),
-        get: |options| options.sla_size.to_string(),
-    },
-    Known {
-        name: "nvram",
-        help: "a file on a fast non-volatile device for the statement log, which else lies beside the database; \
-               needed whenever the database is opened after a crash",
-        set: |options, value| {
-            options.nvram = (!value.is_empty()).then(|| PathBuf::from(value));
-            Ok(())
-        },
-        get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
-    },
-    Known {
-        name: "tier",
-        help: "a file on a fast non-volatile device on which the chunks live that are written most, and the logs; \
-               needed whenever the database is opened, until a clean close or `litefoot tier drain` has brought \
-               them home; each database needs its own",
-        set: |options, value| {
-            options.tier = (!value.is_empty()).then(|| PathBuf::from(value));
-            Ok(())
-        },
-        get: |options| options.tier.as_ref().map_or(String::new(), |path| path.display().to_string()),
-    },
-    Known {
-        name: "tier_size",
-        help: "bytes (K, M, G) of that file; it keeps the size it has while chunks live on it",
-        set: |options, value| size(value).map(|value| options.tier_size = value),
-        get: |options| options.tier_size.to_string(),
-    },
-    one_of!(
-        tier_policy,
-        "ewma or lru: which chunks live there, those written most over the last transactions, or those \
-         written last",
-        "takes ewma or lru",
-        "ewma" => Kind::Ewma,
-        "lru" => Kind::Lru,
-    ),
-    Known {
-        name: "normal_window",
-        help: "milliseconds until what was committed at synchronous=NORMAL is durable; a power cut loses no more",
-        set: |options, value| milliseconds(value).map(|value| options.normal_window = value),
-        get: |options| options.normal_window.as_millis().to_string(),
-    },
-    Known {
-        name: "busy_wait",
-        help: "milliseconds that a writer waits for its turn inside the process before SQLite's busy handling",
-        set: |options, value| milliseconds(value).map(|value| options.busy_wait = value),
-        get: |options| options.busy_wait.as_millis().to_string(),
-    },
-    Known {
         name: "pool",
-        help: "most bytes (K, M, G) of pages in memory, at least 1M, for all connections of the process together; \
-               auto: a quarter of what is free, at most 256M; 0: SQLite's own caches only",
-        set: |options, value| {
-            options.pool = if value == "auto" { None } else { Some(size(value)?) };
-            Ok(())
-        },
+        takes: SIZE_OR_AUTO,
+        meaning: "most bytes of pages in memory, at least 1M, for all connections of the process together; SQLite's own \
+                  caches come on top. `auto`: a quarter of what is free, at most 256M. `0`: SQLite's own caches only",
+        change_when: "memory is scarce, or the database is larger and there is plenty",
+        set: |options, value| size_or_auto(value).map(|bytes| options.pool = bytes),
         get: |options| options.pool.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
     one_of!(
         direct,
-        "auto, on or off: read pages past the system's cache, so that memory holds one copy of them; \
-         auto does where the database is larger than half of the memory that is free",
-        "takes auto, on or off",
+        "auto, on or off",
+        "`on`: read pages past the system's cache, so that memory holds one copy of them. `auto`: where the database is \
+         larger than half of the free memory. `off`: nowhere",
+        "two copies hurt (`on`; the system then cannot read a fragmented file in its own order, and a long scan is some \
+         times slower), or other programs read the same file (`off`); no effect with `tier`",
         "auto" => Direct::Auto,
         "on" => Direct::On,
         "off" => Direct::Off,
     ),
+    Known {
+        name: "wal_memory",
+        takes: SIZE_OR_AUTO,
+        meaning: "most bytes of SQLite's write-ahead log, and of a transaction's pages, in memory. `auto`: 16M of the log \
+                  between transactions (a quarter of `pool` where that is less), and for a transaction under way what \
+                  is free of `pool`. The rest of a transaction goes where it will stay: new pages into the database \
+                  file, others to the redo log",
+        change_when: "a part of the memory must stay free for readers",
+        set: |options, value| size_or_auto(value).map(|bytes| options.wal_memory = bytes),
+        get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
+    },
     one_of!(
         cleaner,
-        "auto, background or caller: who writes pages away of a transaction that is too large for memory: a \
-         thread, the statement that finds too many changed, or what suits the transaction",
-        "takes auto, background or caller",
+        "auto, background or caller",
+        "which thread writes pages of a transaction that is too large for memory: one of its own (`background`), the one \
+         of the statement (`caller`), or what suits the transaction (`auto`)",
+        "the processor has one core (`caller`)",
         "auto" => Cleaner::Auto,
         "background" => Cleaner::Background,
         "caller" => Cleaner::Caller,
     ),
     Known {
         name: "clean_threshold",
-        help: "0.1 to 1: the part of a transaction's memory that changed pages fill before they are written away, \
-               in sorted batches, the ones longest unchanged first",
+        takes: "a number from 0.1 to 1, such as 0.8",
+        meaning: "the part of a transaction's memory that changed pages fill before they are written, in sorted batches, \
+                  the ones longest unchanged first",
+        change_when: "commits after large transactions must be shorter (smaller)",
         set: |options, value| share(value).map(|value| options.clean_threshold = value),
         get: |options| (f64::from(options.clean_threshold) / 1000.0).to_string(),
+    },
+    Known {
+        name: "statements",
+        takes: "on or off",
+        meaning: "`on`: log a commit of a WAL database as its statements, where that is exact. This puts SQLite's trace \
+                  hook into the application's connection, and only the same build of SQLite can recover such a log",
+        change_when: "transactions are small, the application is known, and bytes written count most",
+        set: |options, value| boolean(value).map(|value| options.statements = value),
+        get: |options| if options.statements { "on" } else { "off" }.to_owned(),
+    },
+    Known {
+        name: "sla_size",
+        takes: SIZE,
+        meaning: "most bytes of the commit log (`statements=on`). `0`: commits write pages only",
+        change_when: "opening after a crash must be quicker (smaller), or pages shall be checkpointed less often (larger)",
+        set: |options, value| size(value).map(|value| options.sla_size = value),
+        get: |options| options.sla_size.to_string(),
+    },
+    Known {
+        name: "log_bytes",
+        takes: SIZE,
+        meaning: "bytes of the redo log at which a rollback-journal database is checkpointed",
+        change_when: "as for the commit log",
+        set: |options, value| size(value).map(|value| options.log_bytes = value),
+        get: |options| options.log_bytes.to_string(),
+    },
+    Known {
+        name: "normal_window",
+        takes: MILLISECONDS,
+        meaning: "milliseconds until a commit at `synchronous=NORMAL` is durable; a power cut loses no more",
+        change_when: "more may be lost for fewer syncs",
+        set: |options, value| milliseconds(value).map(|value| options.normal_window = value),
+        get: |options| options.normal_window.as_millis().to_string(),
+    },
+    Known {
+        name: "busy_wait",
+        takes: MILLISECONDS,
+        meaning: "milliseconds that a writer waits for its turn inside the process, in order, before SQLite's busy handling",
+        change_when: "the application wants `SQLITE_BUSY` soon",
+        set: |options, value| milliseconds(value).map(|value| options.busy_wait = value),
+        get: |options| options.busy_wait.as_millis().to_string(),
+    },
+    one_of!(
+        atomic,
+        "auto, off or assume4k",
+        "`auto`: write a transaction of one page in place where the device guarantees that it never tears the page. \
+         `off`: never. `assume4k`: take that for granted; a device that does tear 4 KiB corrupts the database at a \
+         power cut",
+        "the device's data sheet promises it (`assume4k`)",
+        "auto" => AtomicWrites::Auto,
+        "assume4k" => AtomicWrites::Assume4k,
+        "off" => AtomicWrites::Off,
+    ),
+    Known {
+        name: "nvram",
+        takes: PATH,
+        meaning: "a file on a fast non-volatile device for the commit log of this one database; it is needed whenever \
+                  the database is opened after a crash. On a DAX file system it is mapped, and a commit flushes cache \
+                  lines instead of syncing",
+        change_when: "there is such a device",
+        set: |options, value| {
+            options.nvram = path(value);
+            Some(())
+        },
+        get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "tier",
+        takes: PATH,
+        meaning: "a file on a fast non-volatile device for the chunks of this one database that are written most, and \
+                  its logs; it is needed whenever the database is opened, until a clean close or `litefoot tier drain`. \
+                  Each database needs its own ([tier](tier.md))",
+        change_when: "there is such a device, and flash is slow or wears",
+        set: |options, value| {
+            options.tier = path(value);
+            Some(())
+        },
+        get: |options| options.tier.as_ref().map_or(String::new(), |path| path.display().to_string()),
+    },
+    Known {
+        name: "tier_size",
+        takes: SIZE,
+        meaning: "bytes of that file; it keeps its size while chunks live on it. The logs take up to `log_bytes` or \
+                  `wal_memory`, and `sla_size`, in addition",
+        change_when: "the chunks that are written often are more, or fewer",
+        set: |options, value| size(value).map(|value| options.tier_size = value),
+        get: |options| options.tier_size.to_string(),
+    },
+    one_of!(
+        tier_policy,
+        "ewma or lru",
+        "which chunks live there: those written most over the last transactions (`ewma`), or those written last (`lru`)",
+        "the set of hot chunks changes quickly, or fits as a whole (`lru`)",
+        "ewma" => Kind::Ewma,
+        "lru" => Kind::Lru,
+    ),
+    Known {
+        name: "shared",
+        takes: "0 or 1",
+        meaning: "`1`: leave the database to SQLite's own VFS, without litefoot's commits",
+        change_when: "several processes use it",
+        set: |options, value| boolean(value).map(|value| options.shared = value),
+        get: |options| u8::from(options.shared).to_string(),
     },
 ];
 
 /// A part of one, in thousandths.
-fn share(value: &str) -> Result<u16, &'static str> {
+fn share(value: &str) -> Option<u16> {
     let share = value.parse().ok().filter(|share: &f64| (0.1..=1.0).contains(share));
-    share.map(|share| (share * 1000.0).round() as u16).ok_or("takes a number from 0.1 to 1, such as 0.8")
+    share.map(|share| (share * 1000.0).round() as u16)
 }
 
 /// A number of bytes, with a suffix for 1,024 of them and so on.
-fn size(value: &str) -> Result<usize, &'static str> {
+fn size(value: &str) -> Option<usize> {
     let suffix = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let shift = match suffix.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => return Err("takes a number of bytes, such as 4M"),
+        _ => return None,
     };
-    let number = value[..value.len() - suffix.len()].parse::<usize>().ok();
-    number.and_then(|number| number.checked_mul(1 << shift)).ok_or("takes a number of bytes, such as 4M")
+    let number = value[..value.len() - suffix.len()].parse::<usize>().ok()?;
+    number.checked_mul(1 << shift)
 }
 
-fn milliseconds(value: &str) -> Result<Duration, &'static str> {
-    value.parse().map(Duration::from_millis).map_err(|_| "takes a number of milliseconds, such as 10")
+fn size_or_auto(value: &str) -> Option<Option<usize>> {
+    if value == "auto" { Some(None) } else { size(value).map(Some) }
 }
 
-fn boolean(value: &str) -> Result<bool, &'static str> {
+fn milliseconds(value: &str) -> Option<Duration> {
+    value.parse().map(Duration::from_millis).ok()
+}
+
+fn path(value: &str) -> Option<PathBuf> {
+    (!value.is_empty()).then(|| PathBuf::from(value))
+}
+
+fn boolean(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
-        "1" | "on" | "yes" | "true" => Ok(true),
-        "0" | "off" | "no" | "false" => Ok(false),
-        _ => Err("takes 0 or 1"),
+        "1" | "on" | "yes" | "true" => Some(true),
+        "0" | "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number of bytes as a user would write it: whole mebibytes with their letter, else as it is.
+fn short(value: String, takes: &str) -> String {
+    match value.parse::<usize>() {
+        Ok(bytes) if takes == SIZE && bytes >= 1 << 20 && bytes % (1 << 20) == 0 => {
+            format!("{}M", bytes >> 20)
+        }
+        _ => value,
     }
 }
 
@@ -301,9 +373,8 @@ impl Options {
     /// Sets one option by name.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match KNOWN.iter().find(|known| known.name == name) {
-            Some(known) => {
-                (known.set)(self, value).map_err(|why| format!("option {name}={value:?}: {name} {why}"))
-            }
+            Some(known) => (known.set)(self, value)
+                .ok_or_else(|| format!("option {name}={value:?}: {name} takes {}", known.takes)),
             None => Err(format!("unknown option {name:?}; litefoot knows {}", Options::names())),
         }
     }
@@ -339,11 +410,15 @@ impl Options {
         Options::all().any(|known| known == name)
     }
 
-    /// One line of help for each option.
-    pub fn help() -> String {
-        KNOWN.iter().fold(String::new(), |mut text, known| {
-            let _ = writeln!(text, "{:<14} {}", known.name, known.help);
-            text
+    /// What the documentation says of each option.
+    pub fn described() -> impl Iterator<Item = Described> {
+        let defaults = Options::default();
+        KNOWN.iter().map(move |known| Described {
+            name: known.name,
+            default: short((known.get)(&defaults), known.takes),
+            takes: known.takes,
+            meaning: known.meaning,
+            change_when: known.change_when,
         })
     }
 }
@@ -369,6 +444,44 @@ mod tests {
                 (Ok(()), Ok(shared)) => assert_eq!(options.shared, *shared, "{list}"),
                 (Err(message), Err(part)) => assert!(message.contains(part), "{list}: {message}"),
                 (result, expected) => panic!("{list}: {result:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_takes_its_default_and_is_described() {
+        for option in Options::described() {
+            let mut options = Options::default();
+            assert_eq!(options.set(option.name, &option.default), Ok(()), "{option:?}");
+            assert_eq!(options, Options::default(), "{option:?}");
+            assert!(option.meaning.len() > 20 && !option.change_when.is_empty(), "{option:?}");
+            let cells = format!("{}{}{}", option.takes, option.meaning, option.change_when);
+            assert!(!cells.contains(['|', '\n']), "a cell of a table: {cells}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_by_their_unit() {
+        for (name, value, expected) in [
+            ("pool", "auto", Ok("auto")),
+            ("pool", "4M", Ok("4194304")),
+            ("pool", "much", Err("pool takes a number of bytes, such as 4M, or auto")),
+            ("sla_size", "1k", Ok("1024")),
+            ("sla_size", "auto", Err("sla_size takes a number of bytes, such as 4M")),
+            ("sla_size", "99999999999999999999", Err("sla_size takes a number of bytes")),
+            ("busy_wait", "500", Ok("500")),
+            ("busy_wait", "-1", Err("busy_wait takes a number of milliseconds")),
+            ("clean_threshold", "0.25", Ok("0.25")),
+            ("clean_threshold", "2", Err("clean_threshold takes a number from 0.1 to 1")),
+            ("statements", "yes", Ok("on")),
+            ("direct", "sometimes", Err("direct takes auto, on or off")),
+            ("tier", "", Ok("")),
+        ] {
+            let mut options = Options::default();
+            match (options.set(name, value), expected) {
+                (Ok(()), Ok(set)) => assert_eq!(options.get(name).as_deref(), Some(set), "{name}={value}"),
+                (Err(message), Err(part)) => assert!(message.contains(part), "{name}={value}: {message}"),
+                (result, expected) => panic!("{name}={value}: {result:?}, expected {expected:?}"),
             }
         }
     }

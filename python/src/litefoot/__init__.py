@@ -20,22 +20,24 @@ __all__ = ["NotAvailable", "OPTIONS", "connect", "load", "loadable_path", "stats
 __version__ = "0.1.0"
 
 OPTIONS = (
-    "shared",
+    # table: option-names, by cargo xtask docs
+    "pool",
+    "direct",
     "wal_memory",
-    "atomic",
-    "log_bytes",
+    "cleaner",
+    "clean_threshold",
     "statements",
     "sla_size",
+    "log_bytes",
+    "normal_window",
+    "busy_wait",
+    "atomic",
     "nvram",
     "tier",
     "tier_size",
     "tier_policy",
-    "normal_window",
-    "busy_wait",
-    "pool",
-    "direct",
-    "cleaner",
-    "clean_threshold",
+    "shared",
+    # end of table
 )
 """The options that are litefoot's own."""
 

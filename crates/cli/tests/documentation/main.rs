@@ -58,24 +58,6 @@ fn every_block_can_be_run_or_says_why_not() {
     }
 }
 
-/// The tables of options have all of them, with their defaults.
-#[test]
-fn every_option_is_told_with_its_default() {
-    let options = litefoot::Options::default();
-    for name in ["README.md", "docs/options.md"] {
-        let text = std::fs::read_to_string(repository().join(name)).unwrap();
-        for option in litefoot::Options::names().split(", ") {
-            let default = match options.get(option).unwrap().as_str() {
-                "16777216" => "16M".to_owned(),
-                "8388608" => "8M".to_owned(),
-                "4194304" => "4M".to_owned(),
-                default => default.to_owned(),
-            };
-            assert!(text.contains(&format!("| `{option}={default}` |")), "{name}: {option}={default}");
-        }
-    }
-}
-
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn every_block_runs() {

@@ -163,8 +163,33 @@ pub fn figures() -> impl Iterator<Item = (String, Kind, &'static str)> {
         WRITTEN.iter().map(|(name, help)| (format!("{}_{name}", file.name()), Kind::Counter, *help))
     });
     let fallbacks =
-        FallbackCause::ALL.iter().map(|(_, name)| (format!("fallback.{name}"), Kind::Counter, FALLBACK));
+        FallbackCause::ALL.iter().map(|(_, name, _)| (format!("fallback.{name}"), Kind::Counter, FALLBACK));
     own.chain(written).chain(fallbacks)
+}
+
+/// A row of the documentation's table of figures: figures of files and of causes are one row for all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The name in `litefoot_stats`.
+    pub name: String,
+    /// How the figure moves.
+    pub kind: Kind,
+    /// The meaning, a sentence.
+    pub meaning: &'static str,
+}
+
+/// The documentation's table of figures (`docs/metrics.md`, by `cargo xtask docs`).
+pub fn described() -> impl Iterator<Item = Described> {
+    let own = OWN.iter().map(|(name, kind, help)| ((*name).to_owned(), *kind, help.trim()));
+    let written = WRITTEN.iter().map(|(name, help)| (format!("FILE_{name}"), Kind::Counter, *help));
+    let fallback = [("fallback.CAUSE".to_owned(), Kind::Counter, FALLBACK)];
+    let rows = own.chain(written).chain(fallback);
+    rows.map(|(name, kind, meaning)| Described { name, kind, meaning })
+}
+
+/// Name and meaning of each cause for which a commit writes pages although statements are allowed.
+pub fn described_causes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FallbackCause::ALL.iter().map(|(_, name, meaning)| (*name, meaning.trim()))
 }
 
 impl Stats {
