@@ -11,7 +11,7 @@
 //! 1 integer (signed number), 2 real (8 bytes, bit for bit), 3 text and 4 blob (length and bytes). Texts are
 //! stored once per generation of the log and referred to.
 
-use crate::ffi::connection::Value;
+use crate::ffi::statement::Value;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -41,7 +41,8 @@ use crate::capture::trace_filter::Rest;
 pub(crate) use crate::capture::trace_filter::Subscription;
 use crate::ffi::api::Api;
 use crate::ffi::authorizer::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
-use crate::ffi::connection::{Db, Running, Statement, TransactionState};
+use crate::ffi::connection::{Connection, TransactionState};
+use crate::ffi::statement::{RunningStatement, Statement};
 use crate::open::database::Database;
 use crate::stats::FallbackCause;
 use crate::sync::lock_table::Seat;
@@ -115,7 +116,7 @@ const HARMLESS: [&str; 38] = [
 /// What one connection has done in its open transaction.
 pub(crate) struct Capture {
     api: &'static Api,
-    db: Db,
+    db: Connection,
     database: Arc<Database>,
     writer: WriterId,
     /// How far the connection has locked the database.
@@ -274,7 +275,7 @@ impl Capture {
     /// Watches a connection whose main database is `database`.
     pub fn new(
         api: &'static Api,
-        db: Db,
+        db: Connection,
         database: Arc<Database>,
         writer: WriterId,
         seat: Arc<Seat>,
@@ -307,7 +308,7 @@ impl Capture {
     }
 
     /// The connection.
-    pub fn db(&self) -> Db {
+    pub fn db(&self) -> Connection {
         self.db
     }
 
@@ -391,7 +392,7 @@ impl Capture {
     /// # Safety
     /// As above.
     #[inline]
-    pub unsafe fn started_quickly(&self, statement: Running, sql: *const u8) -> bool {
+    pub unsafe fn started_quickly(&self, statement: RunningStatement, sql: *const u8) -> bool {
         if !self.rest.is_over() {
             return false;
         }
@@ -415,7 +416,7 @@ impl Capture {
     }
 
     /// Whether a statement only adds to a transaction that is lost, and runs to its end at once: nothing can come between.
-    fn is_of_no_account(&self, statement: Running) -> bool {
+    fn is_of_no_account(&self, statement: RunningStatement) -> bool {
         !self.db.is_autocommit()
             && self.owes.load(Ordering::Relaxed) == 0
             && !statement.is_read_only()
@@ -424,7 +425,7 @@ impl Capture {
 
     /// A statement has ended: `true` where that is all.
     #[inline]
-    pub fn ended_quickly(&self, statement: Running) -> bool {
+    pub fn ended_quickly(&self, statement: RunningStatement) -> bool {
         if self.unnoted.load(Ordering::Relaxed) == statement.id() {
             self.unnoted.store(0, Ordering::Relaxed);
             return true;
@@ -460,7 +461,7 @@ impl Capture {
     }
 
     /// A statement starts. Answers what SQLite should tell of from now on, where that changes.
-    pub fn started(&self, statement: Running, sql: &[u8]) -> Option<Subscription> {
+    pub fn started(&self, statement: RunningStatement, sql: &[u8]) -> Option<Subscription> {
         if !self.enter() {
             return None;
         }
@@ -485,7 +486,7 @@ impl Capture {
     }
 
     /// A statement has ended.
-    pub fn ended(&self, statement: Running) {
+    pub fn ended(&self, statement: RunningStatement) {
         if self.rest.is_logless() || !self.enter() {
             return;
         }
@@ -558,7 +559,7 @@ impl Capture {
 
     /// A query of a transaction that has written nothing, known from the last time: nothing has to be noted of
     /// it but that it runs.
-    fn start_alone(&self, state: &mut State, statement: Running, sql: &[u8]) -> bool {
+    fn start_alone(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) -> bool {
         let alone = state.query == sql
             && state.is_idle()
             && !self.shows_nothing.load(Ordering::Relaxed)
@@ -590,13 +591,13 @@ impl Capture {
     }
 
     /// Notes a text whose statements may run alone.
-    fn note_query(&self, state: &mut State, statement: Running, sql: &[u8]) {
+    fn note_query(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) {
         if statement.is_read_only() && state.query != sql && std::str::from_utf8(sql).is_ok_and(is_query) {
             state.query = sql.to_vec();
         }
     }
 
-    fn start(&self, state: &mut State, statement: Running, sql: &[u8]) {
+    fn start(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) {
         if self.start_alone(state, statement, sql) {
             return;
         }
@@ -678,7 +679,7 @@ impl Capture {
         }
     }
 
-    fn end(&self, state: &mut State, statement: Running) {
+    fn end(&self, state: &mut State, statement: RunningStatement) {
         if state.alone.take_if(|alone| *alone == statement.id()).is_some() {
             state.open.clear();
             self.settle();
@@ -766,12 +767,17 @@ impl Capture {
     }
 
     /// Adds a statement to the transaction.
-    fn add(&self, state: &mut State, statement: Running, sql: &str) {
+    fn add(&self, state: &mut State, statement: RunningStatement, sql: &str) {
         let added = self.try_add(state, statement, sql);
         state.cause = added.err().or_else(|| self.barred.get().copied());
     }
 
-    fn try_add(&self, state: &mut State, statement: Running, sql: &str) -> Result<(), FallbackCause> {
+    fn try_add(
+        &self,
+        state: &mut State,
+        statement: RunningStatement,
+        sql: &str,
+    ) -> Result<(), FallbackCause> {
         let parameters = statement.parameters();
         if parameters > 0 && !self.db.can_lend_bindings() {
             return Err(FallbackCause::Bindings);

@@ -13,9 +13,10 @@
 
 use crate::capture::encoding::Settings;
 use crate::capture::replayable::{Program, examine};
-use crate::ffi::authorizer::Confined;
+use crate::ffi::authorizer::ConfinedConnection;
 use crate::ffi::codes::SQLITE_ROW;
-use crate::ffi::connection::{Db, OwnConnection, Value};
+use crate::ffi::connection::{Connection, InternalConnection};
+use crate::ffi::statement::Value;
 use crate::stats::FallbackCause;
 use std::ffi::c_int;
 
@@ -41,19 +42,19 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Those of a connection.
-    pub fn of(db: Db) -> Surroundings {
+    pub fn of(db: Connection) -> Surroundings {
         Surroundings { flags: FLAGS.map(|flag| db.flag(flag)), limits: LIMITS.map(|limit| db.limit(limit)) }
     }
 }
 
 /// Whether a connection enforces foreign keys.
-pub(super) fn has_foreign_keys(db: Db) -> bool {
+pub(super) fn has_foreign_keys(db: Connection) -> bool {
     db.flag(ENABLE_FKEY).unwrap_or(false)
 }
 
 /// A connection of ours that has nothing but defaults, for the schema that it was opened with.
 pub(crate) struct ReferenceConnection {
-    own: Confined,
+    own: ConfinedConnection,
     surroundings: Surroundings,
     recursive_triggers: bool,
     settings: Option<Settings>,
@@ -65,9 +66,9 @@ pub(crate) struct ReferenceConnection {
 
 impl ReferenceConnection {
     /// Takes over a connection of ours; `None` where this SQLite cannot confine it, or it cannot be read.
-    pub fn new(connection: OwnConnection) -> Option<ReferenceConnection> {
-        let surroundings = Surroundings::of(connection.db());
-        let own = Confined::new(connection)?;
+    pub fn new(connection: InternalConnection) -> Option<ReferenceConnection> {
+        let surroundings = Surroundings::of(*connection);
+        let own = ConfinedConnection::new(connection)?;
         let (recursive_triggers, calls_inline, has_statistics) = own.freely(|db| {
             db.execute("PRAGMA temp_store=MEMORY").ok()?;
             if first_text(db, "PRAGMA encoding").as_deref() != Some("UTF-8") {
@@ -93,7 +94,7 @@ impl ReferenceConnection {
     }
 
     /// The connection, as far as it is confined.
-    pub fn own(&self) -> &Confined {
+    pub fn own(&self) -> &ConfinedConnection {
         &self.own
     }
 
@@ -168,7 +169,7 @@ pub(super) fn mentions_large(text: &[u8]) -> bool {
 
 /// The largest rowid of the table with this root page, or 0 where it has no rows, or no rowids; `None` where that is not
 /// known.
-fn largest_rowid(db: Db, root: i64) -> Option<i64> {
+fn largest_rowid(db: Connection, root: i64) -> Option<i64> {
     let mut tables = db
         .prepare(&format!("SELECT name FROM main.sqlite_schema WHERE type='table' AND rootpage={root}"))
         .ok()?;
@@ -204,7 +205,7 @@ fn calls_one_of(sql: &str, functions: &[&str]) -> bool {
 }
 
 /// The first value that a query answers, as text.
-pub(super) fn first_text(db: Db, sql: &str) -> Option<String> {
+pub(super) fn first_text(db: Connection, sql: &str) -> Option<String> {
     let mut statement = db.prepare(sql).ok()?;
     (statement.step() == SQLITE_ROW).then(|| match statement.value(0) {
         Value::Integer(number) => number.to_string(),

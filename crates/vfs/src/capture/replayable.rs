@@ -1,14 +1,14 @@
 //! Whether a statement can be replayed, read from SQLite's own bytecode.
 //!
 //! `EXPLAIN` lists the program of a statement with the programs of its triggers, on a connection of ours that allows nothing
-//! but rows of the main database to be changed ([`Confined`]). The statement can be replayed if every instruction is one of
+//! but rows of the main database to be changed ([`ConfinedConnection`]). The statement can be replayed if every instruction is one of
 //! [`SAFE`], and none calls a function or compares by a collation that an application could have put in the place of
 //! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
 
 use crate::capture::reference::mentions_large;
-use crate::ffi::authorizer::{Confined, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
+use crate::ffi::authorizer::{ConfinedConnection, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
 use crate::ffi::codes::SQLITE_ROW;
-use crate::ffi::connection::Statement;
+use crate::ffi::statement::Statement;
 use crate::stats::FallbackCause;
 use std::collections::BTreeSet;
 
@@ -245,8 +245,8 @@ struct Instruction {
 }
 
 /// Reads the program of `sql`; `None` where it does not compile.
-pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, FallbackCause>> {
-    let db = own.db();
+pub(super) fn examine(own: &ConfinedConnection, sql: &str) -> Option<Result<Program, FallbackCause>> {
+    let db = **own;
     own.denied();
     let mut listing = match db.prepare(&format!("EXPLAIN {sql}")) {
         Ok(listing) => listing,
@@ -274,7 +274,7 @@ pub(super) fn examine(own: &Confined, sql: &str) -> Option<Result<Program, Fallb
     if loops && makes_rowids {
         return Some(Err(FallbackCause::RowOrder));
     }
-    if db.can_lend_bindings() && own.freely(|db| listing.is_shaped_by_values(db)) {
+    if db.can_lend_bindings() && own.freely(|db| db.is_shaped_by_values(&mut listing)) {
         return Some(Err(FallbackCause::Plan));
     }
     let written = instructions.iter().filter(|instruction| makes_rowids && instruction.name == "OpenWrite");

@@ -16,7 +16,8 @@
 //! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
 
 use crate::capture::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
-use crate::ffi::connection::{Running, TransactionState};
+use crate::ffi::connection::TransactionState;
+use crate::ffi::statement::RunningStatement;
 use crate::stats::FallbackCause;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,7 +124,7 @@ impl Capture {
     /// else is noted of it.
     pub(super) fn rests_or_wakes(
         &self,
-        statement: Running,
+        statement: RunningStatement,
         sql: &[u8],
         generation: u64,
     ) -> Option<Option<Subscription>> {
@@ -153,7 +154,7 @@ impl Capture {
     }
 
     /// A query starts, and it is one of so many that the connection rests.
-    fn may_rest(&self, statement: Running, sql: &[u8]) -> bool {
+    fn may_rest(&self, statement: RunningStatement, sql: &[u8]) -> bool {
         let may = self.rest.queries.load(Ordering::Relaxed) >= self.database.queries_before_rest()
             && self.ready.load(Ordering::Relaxed)
             && !self.rest.is_logless()
@@ -171,7 +172,7 @@ impl Capture {
 
     /// Whether a statement that starts during a rest changes nothing that matters: a query, in the middle of another one,
     /// too, or the end of a transaction that has only read.
-    fn is_slept_through(&self, statement: Running, sql: &[u8]) -> bool {
+    fn is_slept_through(&self, statement: RunningStatement, sql: &[u8]) -> bool {
         let Ok(sql) = std::str::from_utf8(sql) else { return false };
         // What looks like the text of an inner statement can be a comment in front of another.
         let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
@@ -181,7 +182,7 @@ impl Capture {
 
     /// From now on everything is told again. The statement that starts is not captured, and neither is the transaction that
     /// it is part of, unless it begins one by a mere promise to read.
-    fn wake(&self, statement: Running, sql: &[u8], had_log: bool) {
+    fn wake(&self, statement: RunningStatement, sql: &[u8], had_log: bool) {
         self.rest.quiet.store(LOUD, Ordering::Relaxed);
         self.rest.logless.store(0, Ordering::Relaxed);
         self.rest.unsure.store(true, Ordering::Relaxed);
@@ -240,7 +241,7 @@ impl Capture {
     }
 
     /// Whether statements may be open that were not told, beside one that starts.
-    pub(super) fn may_meet_others(&self, statement: Running) -> bool {
+    pub(super) fn may_meet_others(&self, statement: RunningStatement) -> bool {
         self.rest.is_unsure() && {
             let others = self.db.has_open_statement_but(statement);
             self.rest.unsure.store(others, Ordering::Relaxed);

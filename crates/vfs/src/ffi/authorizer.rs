@@ -1,23 +1,24 @@
-//! A connection of ours for SQL that others wrote: what it may do.
+//! Confined connections: internal connections that run SQL of unknown origin.
 //!
 //! # Why
-//! A statement log is a file beside a database, and anybody may have put it there. Replaying it must do no more than change
-//! rows of that database, whatever it says.
+//! A statement log is a file beside a database, and anybody may have put it there. Replay must do no more than change
+//! rows of that database, whatever the log says.
 //!
-//! # What it promises
-//! 1. SQL that is compiled between [`Confined::new`] and `drop`, but for that in [`Confined::freely`], reads and changes
-//!    rows of the main database's own tables. It calls no function, by whatever name, and opens no other file. Anything
-//!    else does not compile, and [`Confined::denied`] says what that was.
-//! 2. What runs is interrupted once the budget of instructions is used up.
+//! # Promises
+//! 1. SQL that is compiled after [`ConfinedConnection::new`], outside [`ConfinedConnection::freely`], reads and changes
+//!    rows of the main database's own tables only. It calls no function and opens no other file. Anything else does not
+//!    compile, and [`ConfinedConnection::denied`] says what that was.
+//! 2. A statement is interrupted once the budget of instructions is used up.
 //! 3. The schema is not trusted, and cannot be written as data.
 
 use crate::ffi::codes::SQLITE_OK;
-use crate::ffi::connection::{Db, OwnConnection};
+use crate::ffi::connection::{Connection, InternalConnection};
 use litefoot_engine::sync::Mutex;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// SQLite's numbers of what is to be authorized.
+/// Numbers of the actions that SQLite asks an authorizer about (`sqlite3.h`).
 pub(crate) const SQLITE_CREATE_TEMP_INDEX: c_int = 3;
 pub(crate) const SQLITE_CREATE_TEMP_VIEW: c_int = 6;
 const SQLITE_DELETE: c_int = 9;
@@ -39,38 +40,38 @@ const SQLITE_LIMIT_VDBE_OP: c_int = 5;
 const SQLITE_LIMIT_ATTACHED: c_int = 7;
 const SQLITE_LIMIT_WORKER_THREADS: c_int = 11;
 
-/// Most instructions of one statement's program.
+/// The limit of instructions in one statement's program.
 const MOST_INSTRUCTIONS: c_int = 1_000_000;
-/// Instructions between two looks at the budget.
+/// Instructions between two checks of the budget.
 const STEP: c_int = 1000;
 
-/// What was not allowed.
+/// An action that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     /// SQLite's number of the action.
     pub action: c_int,
-    /// The name of a function; of anything else, the database that it is about.
+    /// The name of the function; for any other action, the name of its database.
     pub name: String,
 }
 
+/// The state that the callbacks share with the connection.
 struct Context {
     free: AtomicBool,
     denied: Mutex<Option<Denied>>,
     budget: AtomicI64,
 }
 
-/// A connection of ours that may do little.
-pub(crate) struct Confined {
-    connection: OwnConnection,
-    /// What its callbacks are given; it goes after the connection.
+/// An internal connection that may change rows of the main database and nothing else.
+pub(crate) struct ConfinedConnection {
+    connection: InternalConnection,
+    /// Given to the callbacks; dropped after the connection.
     context: Box<Context>,
 }
 
-impl Confined {
+impl ConfinedConnection {
     /// Confines a connection; `None` where this SQLite was built without what that takes.
-    pub fn new(connection: OwnConnection) -> Option<Confined> {
-        let db = connection.db();
-        let (api, raw) = (db.api(), db.raw());
+    pub fn new(connection: InternalConnection) -> Option<ConfinedConnection> {
+        let (api, raw) = (connection.api(), connection.raw());
         let (set_authorizer, set_progress) = (api.set_authorizer?, api.progress_handler?);
         let context = Box::new(Context {
             free: AtomicBool::new(false),
@@ -78,9 +79,9 @@ impl Confined {
             budget: AtomicI64::new(i64::MAX),
         });
         let pointer = (&raw const *context).cast_mut().cast::<c_void>();
-        db.set_flag(SQLITE_DBCONFIG_DEFENSIVE, true);
-        db.set_flag(SQLITE_DBCONFIG_TRUSTED_SCHEMA, false);
-        db.set_flag(SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, false);
+        connection.set_flag(SQLITE_DBCONFIG_DEFENSIVE, true);
+        connection.set_flag(SQLITE_DBCONFIG_TRUSTED_SCHEMA, false);
+        connection.set_flag(SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, false);
         // SAFETY: the connection is alive, and the context outlives it.
         unsafe {
             (api.limit)(raw, SQLITE_LIMIT_ATTACHED, 0);
@@ -91,34 +92,37 @@ impl Confined {
                 return None;
             }
         }
-        Some(Confined { connection, context })
+        Some(ConfinedConnection { connection, context })
     }
 
-    /// The connection, while this lives.
-    pub fn db(&self) -> Db {
-        self.connection.db()
-    }
-
-    /// Does something of ours, whatever it is.
-    pub fn freely<T>(&self, what: impl FnOnce(Db) -> T) -> T {
+    /// Runs `what` without the limits, for SQL of this crate.
+    pub fn freely<T>(&self, what: impl FnOnce(Connection) -> T) -> T {
         self.context.free.store(true, Ordering::Relaxed);
-        let result = what(self.db());
+        let result = what(**self);
         self.context.free.store(false, Ordering::Relaxed);
         result
     }
 
-    /// What was denied since it was asked last.
+    /// The first refused action since the last call.
     pub fn denied(&self) -> Option<Denied> {
         self.context.denied.lock().take()
     }
 
-    /// So many instructions may run from now on.
+    /// Allows this many instructions from now on.
     pub fn set_budget(&self, instructions: i64) {
         self.context.budget.store(instructions, Ordering::Relaxed);
     }
 }
 
-/// Whether SQLite may compile something.
+impl Deref for ConfinedConnection {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// Authorizer: allows reads and changes of rows in the main database.
 unsafe extern "C" fn authorize(
     context: *mut c_void,
     action: c_int,
@@ -127,7 +131,7 @@ unsafe extern "C" fn authorize(
     database: *const c_char,
     _source: *const c_char,
 ) -> c_int {
-    // SAFETY: `Confined::new` has passed the context; SQLite's arguments are texts or null.
+    // SAFETY: `ConfinedConnection::new` has passed the context; SQLite's arguments are texts or null.
     let (context, first, second, database) =
         unsafe { (&*context.cast::<Context>(), text(first), text(second), text(database)) };
     if context.free.load(Ordering::Relaxed) {
@@ -151,9 +155,9 @@ unsafe extern "C" fn authorize(
     SQLITE_DENY
 }
 
-/// Some instructions have run: whether it is enough.
+/// Progress handler: interrupts the statement when the budget is used up.
 unsafe extern "C" fn spend(context: *mut c_void) -> c_int {
-    // SAFETY: `Confined::new` has passed the context.
+    // SAFETY: `ConfinedConnection::new` has passed the context.
     let context = unsafe { &*context.cast::<Context>() };
     let left = context.budget.fetch_sub(STEP.into(), Ordering::Relaxed);
     c_int::from(left <= 0 && !context.free.load(Ordering::Relaxed))

@@ -1,12 +1,22 @@
-//! The C side of SQLite: its structures, its numbers, and the thin trampolines it calls us through.
+//! The C side of SQLite: its structures, its numbers, its functions, and safe connections and statements.
 //!
-//! `unsafe` of this crate lives here. Every trampoline catches panics, maps errors once and hands over to
-//! safe code. Layouts and numbers are those of `sqlite3.h`, stable since SQLite 3.40 by SQLite's own promise.
+//! The ground floor of this crate: nothing here imports another room. Layouts and numbers are those of `sqlite3.h`, which
+//! SQLite has promised to keep since version 3. The callbacks that SQLite calls are in `shim`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | SQLite's structures |
+//! | `codes` | SQLite's numbers |
+//! | `api` | the table of SQLite's functions |
+//! | `statement` | prepared statements |
+//! | `connection` | connections |
+//! | `authorizer` | connections that may do little |
 
 pub mod api;
 pub(crate) mod authorizer;
 pub mod codes;
 pub(crate) mod connection;
+pub(crate) mod statement;
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -31,7 +41,7 @@ pub struct Sqlite3Stmt {
     _opaque: [u8; 0],
 }
 
-/// The place for a function's result (`sqlite3_context*`), opaque.
+/// The room for a function's result (`sqlite3_context*`), opaque.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Sqlite3Context {

@@ -72,14 +72,14 @@ fn run(database: &Database) {
         return;
     }
     let in_sqlite = InSqlite::enter();
-    if let Ok(connection) = database.own_connection() {
+    if let Ok(connection) = database.internal_connection() {
         // The bulk of it, while commits go on.
-        connection.db().checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-        connection.db().set_patience(READERS_PATIENCE);
+        connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+        connection.set_busy_timeout(READERS_PATIENCE);
         let _turn = outside(|| Turn::begin(database));
         // Commits that wait for their sync still read the log.
         if outside(|| wal.log(database, Durability::Durable).is_ok()) {
-            connection.db().checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+            connection.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
     }
     drop(in_sqlite);

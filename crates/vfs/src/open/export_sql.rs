@@ -9,7 +9,7 @@
 //!
 //! Tokens are told apart as SQLite's tokenizer does, as far as parameters, quotes and comments need it.
 
-use crate::ffi::connection::Value;
+use crate::ffi::statement::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

@@ -3,7 +3,7 @@
 use crate::capture::encoding;
 use crate::capture::encoding::{Logged, Text};
 use crate::error::{Error, Result};
-use crate::ffi::connection::Value;
+use crate::ffi::statement::Value;
 use crate::open::export_sql;
 use crate::open::recovery::{Worth, version_text, worth};
 use crate::open::tier;

@@ -100,7 +100,7 @@ impl Database {
     }
 
     fn replay(&self, records: &[Record]) -> Result<()> {
-        let mut reference = ReferenceConnection::new(self.own_connection()?);
+        let mut reference = ReferenceConnection::new(self.internal_connection()?);
         let result = reference
             .as_mut()
             .ok_or_else(|| {
@@ -128,7 +128,7 @@ impl Database {
         reference.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
         let wal = self.wal().ok_or("its -wal cannot be used")?;
         wal.set_replaying(self, true).map_err(|error| error.to_string())?;
-        reference.own().db().set_autocheckpoint(0);
+        reference.own().set_autocheckpoint(0);
         replay_records(reference, records, self.path())?;
         wal.set_replaying(self, false).map_err(|error| error.to_string())
     }

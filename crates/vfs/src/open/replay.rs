@@ -14,7 +14,8 @@ use crate::capture::encoding::{Checks, Logged, Settings, Text};
 use crate::capture::is_savepoint;
 use crate::capture::reference::ReferenceConnection;
 use crate::ffi::codes::*;
-use crate::ffi::connection::{Db, Statement, Value};
+use crate::ffi::connection::Connection;
+use crate::ffi::statement::{Statement, Value};
 use litefoot_engine::log::statement::Record;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -44,7 +45,7 @@ pub(crate) fn transactions(records: &[Record]) -> usize {
     records.iter().filter(|record| record.kind == encoding::TRANSACTION).count()
 }
 
-pub(crate) fn execute(db: Db, sql: &str) -> Outcome<()> {
+pub(crate) fn execute(db: Connection, sql: &str) -> Outcome<()> {
     db.execute(sql).map_err(|code| format!("{sql}: {} ({code})", db.message()))
 }
 
@@ -90,7 +91,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn run(&mut self, logged: &Logged<'_>) -> Outcome<()> {
-        let db = self.reference.own().db();
+        let db = **self.reference.own();
         let first = logged.statements.first().and_then(|(id, _)| self.texts.get(id));
         self.set(first.map(|text| text.settings).ok_or("its text is missing")?)?;
         let before = db.total_changes();
@@ -108,7 +109,7 @@ impl Replay<'_> {
         if !self.reference.has(settings) {
             self.prepared.clear();
         }
-        self.reference.apply(settings).ok_or_else(|| self.reference.own().db().message())
+        self.reference.apply(settings).ok_or_else(|| self.reference.own().message())
     }
 
     /// Prepares a text that capturing would have vouched for.
@@ -126,10 +127,10 @@ impl Replay<'_> {
                 Some(Err(cause)) => {
                     return Err(format!("{sql}: it is none that would have been logged ({cause:?})"));
                 }
-                None => return Err(format!("{sql}: {}", reference.own().db().message())),
+                None => return Err(format!("{sql}: {}", reference.own().message())),
             }
         }
-        let db = reference.own().db();
+        let db = **reference.own();
         db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))
     }
 
@@ -157,7 +158,7 @@ impl Replay<'_> {
                 code => break code,
             }
         };
-        let db = self.reference.own().db();
+        let db = **self.reference.own();
         let outcome = match code {
             SQLITE_DONE | SQLITE_CONSTRAINT => Ok(()),
             // A savepoint that is not there was not there for the application either, and nothing was changed.
@@ -172,7 +173,7 @@ impl Replay<'_> {
         if checks.changes.is_some_and(|expected| expected != changes) {
             return Err(format!("it changed {changes} rows and not {}", checks.changes.unwrap_or_default()));
         }
-        let rowid = self.reference.own().db().last_insert_rowid();
+        let rowid = self.reference.own().last_insert_rowid();
         if checks.rowid.is_some_and(|expected| expected != rowid) {
             return Err(format!("it inserted row {rowid} and not {}", checks.rowid.unwrap_or_default()));
         }

@@ -8,7 +8,7 @@ use crate::capture::Capture;
 use crate::error::{Error, Result, remember};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
-use crate::ffi::connection::Db;
+use crate::ffi::connection::Connection;
 use crate::ffi::{IoMethods, Sqlite3, Sqlite3File};
 use crate::files::handle::{AnyHandle, Control, Handled, MMAP_SIZE_OF_OURS, PragmaCall};
 use crate::files::session::Session;
@@ -165,7 +165,7 @@ impl FileObject {
         }
         let database = &session.database;
         // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
-        let handle = unsafe { Db::new(api, db) };
+        let handle = unsafe { Connection::new(api, db) };
         if database.is_pooled() {
             // This comes back through `file_control`.
             use_pool(handle)?;
@@ -191,7 +191,7 @@ impl FileObject {
 
 /// Tells SQLite to ask for pages by address. What the application says later counts, and what it has said is what it is
 /// told (`MmapSize`). This works without a look at the database.
-fn use_pool(db: Db) -> Result<()> {
+fn use_pool(db: Connection) -> Result<()> {
     // Any size will do: how much is mapped is for the VFS to say. A build that cannot map reads instead.
     match db.execute(&format!("PRAGMA mmap_size={MMAP_SIZE_OF_OURS}")) {
         Err(SQLITE_NOMEM) => Err(Error::NoMemory),

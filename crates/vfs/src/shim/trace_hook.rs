@@ -12,7 +12,7 @@
 use crate::capture::{Capture, Subscription};
 use crate::ffi::authorizer::text;
 use crate::ffi::codes::{SQLITE_OK, SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
-use crate::ffi::connection::Running;
+use crate::ffi::statement::RunningStatement;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -144,7 +144,7 @@ unsafe extern "C" fn told(
     let is_ours = |capture: &&Capture| !capture.is_busy() && capture.is_of_this_process();
     let Some(capture) = capture.filter(is_ours) else { return 0 };
     // SAFETY: SQLite passes the statement that it is about to run, or has run.
-    let running = unsafe { Running::new(capture.api(), statement) };
+    let running = unsafe { RunningStatement::new(capture.api(), statement) };
     let done = match event {
         // SAFETY: for this event the detail is the text of the statement.
         SQLITE_TRACE_STMT if !detail.is_null() => unsafe { capture.started_quickly(running, detail.cast()) },
@@ -167,7 +167,7 @@ unsafe fn note(
     capture: &Capture,
     context: *mut Context,
     event: c_uint,
-    running: Running,
+    running: RunningStatement,
     sql: *const c_char,
 ) {
     let call = || match event {

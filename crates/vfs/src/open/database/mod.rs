@@ -26,7 +26,7 @@ use crate::commit::wal::Wal;
 use crate::db::companions::Beside;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
-use crate::ffi::connection::OwnConnection;
+use crate::ffi::connection::InternalConnection;
 use crate::memory::budget::Share;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::checkpointer::Background;
@@ -548,7 +548,7 @@ impl Database {
 
     /// A new connection of our own. Not while one of the application's has the database to itself: its index of
     /// the log is then its own, too.
-    pub(crate) fn own_connection(&self) -> Result<OwnConnection> {
+    pub(crate) fn internal_connection(&self) -> Result<InternalConnection> {
         if self.is_reserved() {
             return Err(Error::Busy);
         }
@@ -557,10 +557,10 @@ impl Database {
         if !self.has_its_name() {
             return Err(Error::Busy);
         }
-        let connection = OwnConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)?;
+        let connection = InternalConnection::open(host.api, &host.vfs, &self.path).map_err(Error::Refused)?;
         // SQLite opens the log with the first read, and takes a checkpoint before that for done.
-        let read = connection.db().execute("SELECT count(*) FROM sqlite_schema");
-        read.map_err(|_| Error::Refused(connection.db().message()))?;
+        let read = connection.execute("SELECT count(*) FROM sqlite_schema");
+        read.map_err(|_| Error::Refused(connection.message()))?;
         Ok(connection)
     }
 
@@ -573,7 +573,7 @@ impl Database {
         let mut reference = self.reference.lock();
         if reference.as_ref().is_none_or(|(known, _)| *known != schema) {
             *reference = None;
-            *reference = Some((schema, ReferenceConnection::new(self.own_connection().ok()?)?));
+            *reference = Some((schema, ReferenceConnection::new(self.internal_connection().ok()?)?));
         }
         reference.as_mut().map(|(_, reference)| what(reference))
     }
