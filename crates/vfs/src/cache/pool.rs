@@ -27,7 +27,7 @@
 
 use crate::commit::rollback_log::AtomicLog;
 use crate::error::{Error, Result};
-use crate::memory::budget::{Share, free_memory};
+use crate::memory::process_budget::{Share, free_memory};
 use crate::options::Direct;
 use crate::readahead;
 use crate::readahead::{Memory, ReadAhead, Sweeps};

@@ -105,8 +105,8 @@ impl Wal {
         let statements =
             StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
         let options = database.options();
-        let store = Store::new(Allowance::new(database), database.wal_bytes(), make_spill);
-        let cache = SpillingCache::new(database);
+        let store = Store::new(Allowance::new(database.share()), database.wal_bytes(), make_spill);
+        let cache = SpillingCache::new(database.share());
         let policy = Policy::new(options.cleaner, options.clean_threshold);
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**database.data())?;
         database.note_needed(frames.database_bytes());

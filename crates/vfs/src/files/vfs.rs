@@ -372,7 +372,7 @@ impl Vfs {
     /// A file in memory that keeps as many bytes there as the database allows.
     fn memory(&self, database: &Database) -> MemoryFile {
         let files = self.temporary_files_of(database);
-        MemoryFile::new(Allowance::new(database), Box::new(move || files.open()))
+        MemoryFile::new(Allowance::new(database.share()), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.

@@ -4,7 +4,7 @@
 //! reads go on while a large transaction is under way. What SQLite's own cache keeps back of a transaction
 //! is counted as well, by what is known of it.
 
-use crate::open::database::Database;
+use crate::memory::process_budget::Share;
 use litefoot_engine::pool::Taken;
 use litefoot_engine::reserve;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,8 +15,6 @@ const SHARE: f64 = 0.75;
 const STEP_BYTES: usize = 64 << 10;
 /// Bytes however little is free.
 const LEAST_BYTES: usize = 256 << 10;
-/// Bytes where no pool is wanted, and so no budget.
-const WITHOUT_BUDGET: usize = 16 << 20;
 
 /// Memory of one such thing.
 pub struct Allowance {
@@ -27,14 +25,9 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// For a database, with what it is set to.
-    pub fn new(database: &Database) -> Allowance {
-        let fixed = database.options().wal_memory;
-        Allowance {
-            taken: Taken::nothing(database.share().budget().clone()),
-            fixed: fixed.or_else(|| (!database.is_pooled()).then_some(WITHOUT_BUDGET)),
-            bytes: 0,
-        }
+    /// Nothing yet, of a database's share.
+    pub fn new(share: &Share) -> Allowance {
+        Allowance { taken: Taken::nothing(share.budget().clone()), fixed: share.write_bytes(), bytes: 0 }
     }
 
     /// So many bytes, of a budget of its own.
@@ -120,9 +113,8 @@ impl CacheSize {
 
 impl SpillingCache {
     /// Of a connection to a database, before its transaction has passed anything on.
-    pub fn new(database: &Database) -> SpillingCache {
-        let share = database.share();
-        let limit = if database.is_pooled() { share.spill_bytes() } else { 0 };
+    pub fn new(share: &Share) -> SpillingCache {
+        let limit = share.spill_bytes();
         SpillingCache { taken: Taken::nothing(share.budget().clone()), limit, most: limit }
     }
 

@@ -27,7 +27,7 @@ use crate::db::companions::Beside;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::connection::InternalConnection;
-use crate::memory::budget::Share;
+use crate::memory::process_budget::{Share, ShareRequest};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::checkpointer::Background;
 use crate::open::database::lending::Turns;
@@ -431,7 +431,13 @@ impl Database {
 
     /// The share of the process's memory, for what this database keeps there.
     pub fn share(&self) -> &Arc<Share> {
-        self.share.get_or_init(|| Arc::new(Share::join(self.options.pool)))
+        self.share.get_or_init(|| {
+            Arc::new(Share::join(&ShareRequest {
+                pool_bytes: self.options.pool,
+                write_bytes: self.options.wal_memory,
+                is_pooled: self.pooled,
+            }))
+        })
     }
 
     /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.

@@ -17,6 +17,9 @@ pub const FEWEST: usize = 1 << 20;
 /// says otherwise.
 const SPILL_BYTES: usize = 2 << 20;
 
+/// Bytes of a log in memory, or of dirty pages, where no pool is wanted, and so no budget.
+const WITHOUT_BUDGET: usize = 16 << 20;
+
 /// The resources of a process.
 pub struct Process {
     /// The memory.
@@ -27,11 +30,24 @@ pub struct Process {
     asked: Mutex<BTreeMap<usize, usize>>,
 }
 
+/// What a database asks of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareRequest {
+    /// Bytes of pages; as many as suit the machine where nothing is said.
+    pub pool_bytes: Option<usize>,
+    /// Bytes of a log in memory, or of a transaction's dirty pages, whatever is free.
+    pub write_bytes: Option<usize>,
+    /// Whether its pages are kept in the pool.
+    pub is_pooled: bool,
+}
+
 /// A database's share in them.
 pub struct Share {
     process: Arc<Process>,
     /// Most bytes that this database may have.
     bytes: usize,
+    write_bytes: Option<usize>,
+    is_pooled: bool,
 }
 
 /// The resources, while anybody uses them.
@@ -49,16 +65,16 @@ impl AcrossFork for Current {
 static CURRENT: Global<Current> = Global::new(Current(None));
 
 impl Share {
-    /// Joins the databases of this process, with so many bytes, or as many as suit the machine. All of them
-    /// together have as many as the one that asks for most.
-    pub fn join(bytes: Option<usize>) -> Share {
-        let bytes = bytes.unwrap_or_else(by_default).max(FEWEST);
+    /// Joins the databases of this process. All of them together have as many bytes as the one that asks for most.
+    pub fn join(request: &ShareRequest) -> Share {
+        let ShareRequest { pool_bytes, write_bytes, is_pooled } = *request;
+        let bytes = pool_bytes.unwrap_or_else(by_default).max(FEWEST);
         let process = current();
         let mut asked = process.asked.lock();
         *asked.entry(bytes).or_default() += 1;
         process.follow(&asked);
         drop(asked);
-        Share { process, bytes }
+        Share { process, bytes, write_bytes, is_pooled }
     }
 
     /// Most bytes that this database may have.
@@ -66,9 +82,16 @@ impl Share {
         self.bytes
     }
 
-    /// Most bytes of changed pages that are taken to be in the cache of a connection whose transaction is under way.
+    /// Bytes that a log in memory, or a transaction's dirty pages, may have whatever is free; `None` where that depends on
+    /// the budget.
+    pub fn write_bytes(&self) -> Option<usize> {
+        self.write_bytes.or_else(|| (!self.is_pooled).then_some(WITHOUT_BUDGET))
+    }
+
+    /// Most bytes of changed pages that are taken to be in the cache of a connection whose transaction is under way. Without
+    /// a pool there is no budget that they could count against.
     pub fn spill_bytes(&self) -> usize {
-        SPILL_BYTES.min(self.bytes)
+        if self.is_pooled { SPILL_BYTES.min(self.bytes) } else { 0 }
     }
 
     /// The memory.
@@ -138,17 +161,36 @@ fn available(meminfo: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn join(bytes: usize) -> Share {
+        Share::join(&ShareRequest { pool_bytes: Some(bytes), is_pooled: true, ..ShareRequest::default() })
+    }
+
+    #[test]
+    fn a_share_says_what_writes_may_take() {
+        for (pool_bytes, write_bytes, is_pooled, writes, spills) in [
+            (8 << 20, None, true, None, SPILL_BYTES),
+            (1 << 20, None, true, None, 1 << 20),
+            (8 << 20, Some(5), true, Some(5), SPILL_BYTES),
+            (8 << 20, None, false, Some(WITHOUT_BUDGET), 0),
+            (8 << 20, Some(5), false, Some(5), 0),
+        ] {
+            let request = ShareRequest { pool_bytes: Some(pool_bytes), write_bytes, is_pooled };
+            let share = Share::join(&request);
+            assert_eq!((share.write_bytes(), share.spill_bytes()), (writes, spills), "{request:?}");
+        }
+    }
+
     #[test]
     fn the_limit_is_what_the_greediest_database_asks_for() {
-        let small = Share::join(Some(2 << 20));
+        let small = join(2 << 20);
         let budget = small.budget().clone();
         assert!(budget.limit() >= 2 << 20);
-        let large = Share::join(Some(1 << 40));
+        let large = join(1 << 40);
         assert!(Arc::ptr_eq(&budget, large.budget()));
         assert_eq!((budget.limit(), small.bytes()), (1 << 40, 2 << 20));
         drop(large);
         assert!(budget.limit() < 1 << 40);
-        assert_eq!(Share::join(Some(5)).bytes(), FEWEST);
+        assert_eq!(join(5).bytes(), FEWEST);
     }
 
     #[test]
