@@ -1,6 +1,7 @@
 //! Running cargo, and counting the tests it ran.
 
 use crate::Result;
+use crate::timing::Watch;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,12 +55,14 @@ pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Ta
 /// Runs a command that ends up in cargo, as above.
 pub fn tally(command: &mut Command) -> Result<Tally> {
     command.stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cargo cannot be started: {error}"))?;
-    let mut tally = Tally::default();
+    let mut child =
+        command.spawn().map_err(|error| format!("{:?} cannot be started: {error}", command.get_program()))?;
+    let (mut tally, mut watch) = (Tally::default(), Watch::start());
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
             let line = line.map_err(|error| format!("cargo's output cannot be read: {error}"))?;
             println!("{line}");
+            watch.see(&line);
             tally.add(Tally::from_line(&line));
         }
     }
@@ -68,7 +71,7 @@ pub fn tally(command: &mut Command) -> Result<Tally> {
         return Ok(tally);
     }
     println!("the command was: {command:?}");
-    if tally.failed > 0 { Ok(tally) } else { Err(format!("cargo ended with {status}")) }
+    if tally.failed > 0 { Ok(tally) } else { Err(format!("{:?} ended with {status}", command.get_program())) }
 }
 
 /// The cargo that runs us.
@@ -93,6 +96,12 @@ pub fn built() -> Result<[PathBuf; 2]> {
         Some(missing) => Err(format!("{} is missing: cargo xtask test build", missing.display())),
         None => Ok(files),
     }
+}
+
+/// Runs an experiment of the laboratory, which is built first: as the step `build` does, so that nothing is built twice.
+pub fn laboratory(arguments: &[&str]) -> Result<Tally> {
+    cargo(&["build", "-q", "--locked"])?;
+    tally(Command::new(target_directory().join("debug/litefoot-bench")).args(arguments))
 }
 
 /// Runs Python's `unittest` with an environment, and counts its tests; those that were skipped did not fail.

@@ -1,0 +1,194 @@
+//! The steps of the checks, and what else can be run: each is one thing that passes or fails.
+
+use crate::process::{self, Tally};
+use crate::{Result, boards, fuzz, licences, miri, sqlite, sqlite_suite, tables, threads};
+
+/// One thing that can be run.
+pub struct Step {
+    /// The name by which users ask for the step.
+    pub name: &'static str,
+    /// The meaning of a pass, in half a line.
+    pub does: &'static str,
+    /// Runs the step.
+    pub run: fn() -> Result<Tally>,
+}
+
+/// What fails quickly, and what all others build upon.
+pub const FIRST: &[Step] = &[
+    Step {
+        name: "format",
+        does: "the source is formatted",
+        run: || process::cargo(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "lint",
+        does: "clippy has nothing to say",
+        run: || {
+            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        },
+    },
+    Step {
+        name: "licences",
+        does: "dependencies may be used, and none has a known hole",
+        run: licences::check,
+    },
+    Step {
+        name: "tables",
+        does: "the tables of options and metrics are what the code says",
+        run: tables::check,
+    },
+    Step {
+        name: "build",
+        does: "the program, the loadable extension and the laboratory",
+        run: || process::cargo(&["build", "--locked"]),
+    },
+];
+
+/// The first lane: the tests of the workspace, and what runs the programs that it has built.
+pub const FRONT: &[Step] = &[
+    Step {
+        name: "tests",
+        does: "unit, property, integration and documentation tests",
+        run: || process::cargo(&["test", "--workspace", "--locked"]),
+    },
+    Step {
+        name: "end-to-end",
+        does: "unmodified programs on litefoot: sqlite3, python3",
+        run: || {
+            let tests = [
+                "--test",
+                "end_to_end",
+                "--test",
+                "forks",
+                "--test",
+                "footprint",
+                "--test",
+                "rewritten_frames",
+                "--test",
+                "whose_log",
+            ];
+            let arguments = [&["test", "--locked", "-p", "litefoot-cli"], &tests[..], &["--", "--ignored"]];
+            process::cargo(&arguments.concat())
+        },
+    },
+    Step {
+        name: "python",
+        does: "the Python package",
+        run: || {
+            let arguments = ["-m", "unittest", "discover", "-s", "python/tests", "-t", "python"];
+            process::unittest(&arguments, &[])
+        },
+    },
+    Step {
+        name: "examples",
+        does: "the examples whose toolchains and packages are there; nothing is downloaded",
+        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
+    },
+    Step {
+        name: "documents",
+        does: "every block of code in README.md and docs/ runs",
+        run: || {
+            let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
+            process::cargo(&[&["test", "--locked", "-p", "litefoot-cli"], &tests[..]].concat())
+        },
+    },
+    Step {
+        name: "docs",
+        does: "the documentation builds without warnings",
+        run: || {
+            process::cargo_with(
+                &["doc", "--workspace", "--no-deps", "--locked"],
+                &[("RUSTDOCFLAGS", "-D warnings")],
+            )
+        },
+    },
+];
+
+/// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
+/// minutes without cargo, while the first lane compiles with it.
+pub const BESIDE: &[Step] = &[
+    Step {
+        name: "sqlite-suite",
+        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
+        run: || sqlite_suite::run(&["--short"]),
+    },
+    Step {
+        name: "power-cuts",
+        does: "20,000 simulated power cuts over both journal families lose nothing",
+        run: || process::laboratory(&["crash", "--cuts", "20000", "--seed", "1"]),
+    },
+    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
+    Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
+    Step {
+        name: "faults",
+        does: "calls that fail, processes that are killed, random statements: nothing is lost, all is as by SQLite",
+        run: || {
+            for experiment in ["faults", "kill", "random"] {
+                process::laboratory(&[experiment, "--quick"])?;
+            }
+            Ok(Tally { passed: 3, failed: 0 })
+        },
+    },
+];
+
+/// The check of two minutes: with `format`, `lint` and `tables`.
+pub const UNIT: Step = Step {
+    name: "unit",
+    does: "unit tests, those of the laboratory left out",
+    run: || {
+        let left_out = ["--exclude", "litefoot-bench", "--exclude", "litefoot-peers"];
+        process::cargo(&[&["test", "--locked", "--workspace"], &left_out[..], &["--lib", "--bins"]].concat())
+    },
+};
+
+/// What is no step of the checks: it takes longer, or needs what few machines have.
+pub const APART: &[Step] = &[
+    Step { name: "sqlite", does: "the pool and the tier under other builds of SQLite", run: sqlite::check },
+    Step {
+        name: "miri",
+        does: "what works in memory, interpreted, where Miri is installed",
+        run: miri::check,
+    },
+    Step {
+        name: "boards",
+        does: "built for small boards as released, tried under emulation, and measured",
+        run: boards::check,
+    },
+];
+
+/// Writes what `tables` compares.
+pub const DOCS: Step = Step {
+    name: "write-tables",
+    does: "writes the tables of options and metrics from the code into the documents",
+    run: tables::write,
+};
+
+/// All steps of the checks.
+pub fn all() -> impl Iterator<Item = &'static Step> {
+    FIRST.iter().chain(FRONT).chain(BESIDE)
+}
+
+/// The steps of these names; the first name that is none of a step's, where there is one.
+pub fn named<'a>(names: &[&'a str]) -> std::result::Result<Vec<&'static Step>, &'a str> {
+    names.iter().map(|name| all().chain([&UNIT]).find(|step| step.name == *name).ok_or(*name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: Vec<_> = all().chain(APART).chain([&UNIT]).map(|step| step.name).collect();
+        assert_eq!(names.len(), names.iter().collect::<std::collections::HashSet<_>>().len(), "{names:?}");
+    }
+
+    #[test]
+    fn steps_are_found_by_their_names() {
+        assert_eq!(
+            named(&["fuzz", "unit"]).unwrap().iter().map(|step| step.name).collect::<Vec<_>>(),
+            ["fuzz", "unit"]
+        );
+        assert_eq!(named(&["format", "formats"]).err(), Some("formats"));
+    }
+}
