@@ -14,6 +14,7 @@
 //! [`Connection`] derefs to [`rusqlite::Connection`], so everything that works there works here.
 //! Options of the storage are URI parameters: `Connection::open("file:app.db?shared=1")`.
 
+pub mod graph;
 mod library;
 mod registered;
 

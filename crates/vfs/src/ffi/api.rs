@@ -9,7 +9,7 @@
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
 
-use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
+use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Vfs};
 use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
@@ -174,10 +174,6 @@ api! {
     94 step: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
     97 total_changes: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     99 transfer_bindings: Option<unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int>,
-    103 value_bytes: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
-    107 value_int64: unsafe extern "C" fn(*mut Sqlite3Value) -> i64,
-    109 value_text: unsafe extern "C" fn(*mut Sqlite3Value) -> *const c_uchar,
-    113 value_type: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
     116 prepare_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut *mut Sqlite3Stmt, *mut *const c_char) -> c_int,
     119 create_module_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int,
     127 file_control: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_void) -> c_int,

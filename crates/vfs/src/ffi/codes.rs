@@ -118,7 +118,6 @@ pub const SQLITE_INTEGER: c_int = 1;
 pub const SQLITE_FLOAT: c_int = 2;
 pub const SQLITE_TEXT: c_int = 3;
 pub const SQLITE_BLOB: c_int = 4;
-pub const SQLITE_NULL: c_int = 5;
 
 pub const SQLITE_DBSTATUS_CACHE_HIT: c_int = 7;
 pub const SQLITE_DBSTATUS_CACHE_MISS: c_int = 8;
@@ -128,5 +127,4 @@ pub const SQLITE_CHECKPOINT_FULL: c_int = 1;
 pub const SQLITE_CHECKPOINT_RESTART: c_int = 2;
 pub const SQLITE_CHECKPOINT_TRUNCATE: c_int = 3;
 
-pub const SQLITE_INDEX_CONSTRAINT_EQ: u8 = 2;
 pub const SQLITE_VTAB_DIRECTONLY: c_int = 3;

@@ -1,7 +1,7 @@
 //! Trampolines of `sqlite3_module`: functions that answer with rows.
 //!
-//! A table-valued function is an eponymous virtual table: `f(a, b)` in a FROM clause is the table `f` whose hidden
-//! columns are equal to `a` and `b`. It exists as long as its connection, and nothing creates or writes it.
+//! A table-valued function is an eponymous virtual table: `f` in a FROM clause is the table `f`. It exists as long as
+//! its connection, and nothing creates or writes it. None has parameters.
 //!
 //! # Invariants
 //! 1. A [`TableObject`] begins with SQLite's `sqlite3_vtab`, a [`CursorObject`] with its `sqlite3_vtab_cursor`; both
@@ -17,7 +17,7 @@ use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Most columns that are no parameters.
+/// Most columns.
 pub(crate) const MOST_COLUMNS: usize = 2;
 
 /// The result columns of a row; those beyond the function's own count for nothing.
@@ -26,14 +26,11 @@ pub(crate) type Row = [Cell; MOST_COLUMNS];
 /// Rows, one after the other; an error is the message of the statement that failed.
 pub(crate) type Rows = Box<dyn FnMut() -> Result<Option<Row>, String>>;
 
-/// What a parameter was given, or a column holds.
+/// What a column holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
-    Null,
     Integer(i64),
     Text(String),
-    /// A double or a blob, which no parameter takes.
-    Other,
 }
 
 /// A function that answers with rows. There is one for each connection.
@@ -41,14 +38,12 @@ pub(crate) trait TableFunction: Default {
     const NAME: &'static CStr;
     /// The result columns with their types, at most [`MOST_COLUMNS`].
     const COLUMNS: &'static [&'static str];
-    /// The parameters: hidden columns.
-    const PARAMETERS: &'static [&'static str];
 
     /// The connection that it belongs to; called once, before everything else.
     fn connect(&mut self, _connection: Connection) {}
 
-    /// Begins to answer; there is an argument for each parameter.
-    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String>;
+    /// Begins to answer.
+    fn call(&mut self) -> Result<Rows, String>;
 }
 
 /// The connection that a function belongs to.
@@ -130,30 +125,14 @@ struct Cursor {
     table: *mut Vtab,
 }
 
-/// `sqlite3_index_constraint`.
-#[repr(C)]
-struct Constraint {
-    column: c_int,
-    operator: u8,
-    usable: u8,
-    term: c_int,
-}
-
-/// `sqlite3_index_constraint_usage`.
-#[repr(C)]
-struct Usage {
-    argument: c_int,
-    omit: u8,
-}
-
 /// `sqlite3_index_info`, up to what is written here.
 #[repr(C)]
 struct IndexInfo {
     constraint_count: c_int,
-    constraints: *const Constraint,
+    constraints: *const c_void,
     order_count: c_int,
     orders: *const c_void,
-    usages: *mut Usage,
+    usages: *mut c_void,
     index: c_int,
     index_text: *mut c_char,
     free_index_text: c_int,
@@ -175,7 +154,6 @@ struct CursorObject {
     rows: Option<Rows>,
     row: Option<Row>,
     rowid: i64,
-    arguments: Vec<Cell>,
 }
 
 struct Methods<F>(std::marker::PhantomData<F>);
@@ -185,7 +163,7 @@ impl<F: TableFunction> Methods<F> {
         version: 1,
         create: std::ptr::null(),
         connect: connect::<F>,
-        best_index: best_index::<F>,
+        best_index,
         disconnect: disconnect::<F>,
         destroy: std::ptr::null(),
         open,
@@ -226,13 +204,11 @@ unsafe extern "C" fn connect<F: TableFunction>(
 ) -> c_int {
     // SAFETY: what `register` passed.
     let api = unsafe { *api.cast::<Api>() };
-    let hidden = F::PARAMETERS.iter().map(|name| format!("{name} HIDDEN"));
-    let columns: Vec<String> = F::COLUMNS.iter().map(|column| (*column).to_owned()).chain(hidden).collect();
-    let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", columns.join(", "))) else {
+    let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", F::COLUMNS.join(", "))) else {
         return SQLITE_INTERNAL;
     };
     // SAFETY: called while SQLite connects this table, as both functions demand. A view or trigger of a
-    // database that came from elsewhere must not make the process read other files.
+    // database that came from elsewhere must not read the process's figures.
     unsafe {
         (api.vtab_config)(db, SQLITE_VTAB_DIRECTONLY);
         match (api.declare_vtab)(db, declaration.as_ptr()) {
@@ -255,47 +231,17 @@ unsafe extern "C" fn disconnect<F>(table: *mut Vtab) -> c_int {
     SQLITE_OK
 }
 
-/// Every parameter that has a usable value is passed on, in the order of the parameters.
-unsafe extern "C" fn best_index<F: TableFunction>(_table: *mut Vtab, info: *mut IndexInfo) -> c_int {
+/// There is one way to read a function.
+unsafe extern "C" fn best_index(_table: *mut Vtab, info: *mut IndexInfo) -> c_int {
     // SAFETY: SQLite's structure, for the duration of the call.
     let info = unsafe { &mut *info };
-    let count = info.constraint_count as usize;
-    if count == 0 {
-        return SQLITE_OK;
-    }
-    // SAFETY: both arrays have that many entries.
-    let (constraints, usages) = unsafe {
-        (
-            std::slice::from_raw_parts(info.constraints, count),
-            std::slice::from_raw_parts_mut(info.usages, count),
-        )
-    };
-    let mut passed = 0;
-    for parameter in 0..F::PARAMETERS.len() {
-        let column = (F::COLUMNS.len() + parameter) as c_int;
-        let of_parameter = |constraint: &&(usize, &Constraint)| {
-            constraint.1.column == column && constraint.1.operator == SQLITE_INDEX_CONSTRAINT_EQ
-        };
-        let all: Vec<(usize, &Constraint)> = constraints.iter().enumerate().collect();
-        let mut candidates = all.iter().filter(of_parameter).peekable();
-        if candidates.peek().is_none() {
-            continue;
-        }
-        let Some((place, _)) = candidates.find(|(_, constraint)| constraint.usable != 0) else {
-            // Known only in another order of the join.
-            return SQLITE_CONSTRAINT;
-        };
-        passed += 1;
-        info.index |= 1 << parameter;
-        usages[*place] = Usage { argument: passed, omit: 1 };
-    }
     (info.cost, info.rows) = (1000.0, 1000);
     SQLITE_OK
 }
 
 unsafe extern "C" fn open(_table: *mut Vtab, cursor: *mut *mut Cursor) -> c_int {
     let header = Cursor { table: std::ptr::null_mut() };
-    let object = CursorObject { header, rows: None, row: None, rowid: 0, arguments: Vec::new() };
+    let object = CursorObject { header, rows: None, row: None, rowid: 0 };
     // SAFETY: SQLite provides room for the pointer, and sets the table.
     unsafe { *cursor = Box::into_raw(Box::new(object)).cast() };
     SQLITE_OK
@@ -322,50 +268,15 @@ unsafe fn objects<'a, F>(cursor: *mut Cursor) -> (&'a mut CursorObject, &'a mut 
 
 unsafe extern "C" fn filter<F: TableFunction>(
     cursor: *mut Cursor,
-    index: c_int,
+    _index: c_int,
     _index_text: *const c_char,
-    argc: c_int,
-    argv: *mut *mut Sqlite3Value,
+    _argc: c_int,
+    _argv: *mut *mut Sqlite3Value,
 ) -> c_int {
     // SAFETY: by contract of xFilter.
     let (cursor, table) = unsafe { objects::<F>(cursor) };
     (cursor.rows, cursor.row, cursor.rowid) = (None, None, 0);
-    guard(table, |table| {
-        let mut arguments = Vec::with_capacity(F::PARAMETERS.len());
-        for (parameter, name) in F::PARAMETERS.iter().enumerate() {
-            if index & (1 << parameter) == 0 || parameter >= argc as usize {
-                let function = F::NAME.to_string_lossy();
-                return Err(format!("{function}({}): {name} is missing", F::PARAMETERS.join(", ")));
-            }
-            // SAFETY: SQLite passes `argc` values, in the order of the parameters, and none is missing so far.
-            arguments.push(unsafe { argument(&table.api, *argv.add(parameter)) });
-        }
-        let rows = table.function.call(&arguments)?;
-        cursor.arguments = arguments;
-        advance(cursor, rows)
-    })
-}
-
-/// # Safety
-/// `value` is a value that SQLite passed for the duration of the call.
-unsafe fn argument(api: &Api, value: *mut Sqlite3Value) -> Cell {
-    // SAFETY: by contract; the text is asked for before its length, as SQLite demands.
-    unsafe {
-        match (api.value_type)(value) {
-            SQLITE_INTEGER => Cell::Integer((api.value_int64)(value)),
-            SQLITE_NULL => Cell::Null,
-            SQLITE_TEXT => {
-                let text = (api.value_text)(value);
-                let bytes = (api.value_bytes)(value) as usize;
-                if text.is_null() {
-                    return Cell::Null;
-                }
-                let bytes = std::slice::from_raw_parts(text.cast::<u8>(), bytes);
-                Cell::Text(String::from_utf8_lossy(bytes).into_owned())
-            }
-            _ => Cell::Other,
-        }
-    }
+    guard(table, |table| advance(cursor, table.function.call()?))
 }
 
 fn advance(cursor: &mut CursorObject, mut rows: Rows) -> Result<(), String> {
@@ -398,19 +309,17 @@ unsafe extern "C" fn column<F: TableFunction>(
 ) -> c_int {
     // SAFETY: by contract of xColumn.
     let (cursor, table) = unsafe { objects::<F>(cursor) };
-    let (api, column) = (&table.api, column as usize);
-    let value = match column.checked_sub(F::COLUMNS.len()) {
-        None => cursor.row.as_ref().map_or(Cell::Null, |row| row[column].clone()),
-        Some(parameter) => cursor.arguments.get(parameter).cloned().unwrap_or(Cell::Null),
-    };
+    let api = &table.api;
+    let value =
+        cursor.row.as_ref().zip(usize::try_from(column).ok()).and_then(|(row, column)| row.get(column));
     // SAFETY: the context is valid for the call; the text is copied before it returns.
     unsafe {
         match value {
-            Cell::Integer(number) => (api.result_int64)(context, number),
-            Cell::Text(text) => {
+            Some(Cell::Integer(number)) => (api.result_int64)(context, *number),
+            Some(Cell::Text(text)) => {
                 (api.result_text)(context, text.as_ptr().cast(), text.len() as c_int, SQLITE_TRANSIENT);
             }
-            Cell::Null | Cell::Other => (api.result_null)(context),
+            None => (api.result_null)(context),
         }
     }
     SQLITE_OK

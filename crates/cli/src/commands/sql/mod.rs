@@ -69,6 +69,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         _ => Format::Table,
     };
     let mut session = Session { database: Database::open(&args.database, access)?, format };
+    let graphs = litefoot::graph::register(&session.database.connection);
+    graphs.map_err(|error| session.database.explain(&error))?;
     match args.statement {
         Some(sql) => session.execute(&sql)?,
         None if std::io::stdin().is_terminal() => prompt::run(&mut session)?,

@@ -8,7 +8,7 @@
 use crate::shim::table_function::{Cell, Connection, Rows, TableFunction};
 use std::ffi::CStr;
 
-/// The function, without parameters.
+/// The function.
 #[derive(Default)]
 pub(crate) struct Stats {
     connection: Option<Connection>,
@@ -17,13 +17,12 @@ pub(crate) struct Stats {
 impl TableFunction for Stats {
     const NAME: &'static CStr = c"litefoot_stats";
     const COLUMNS: &'static [&'static str] = &["name TEXT", "value INTEGER"];
-    const PARAMETERS: &'static [&'static str] = &[];
 
     fn connect(&mut self, connection: Connection) {
         self.connection = Some(connection);
     }
 
-    fn call(&mut self, _arguments: &[Cell]) -> Result<Rows, String> {
+    fn call(&mut self) -> Result<Rows, String> {
         let session = self.connection.as_ref().and_then(Connection::session);
         let mut rows = session.map(|session| session.database.stats()).unwrap_or_default().into_iter();
         Ok(Box::new(move || Ok(rows.next().map(|(name, value)| [Cell::Text(name), Cell::Integer(value)]))))
@@ -37,13 +36,12 @@ pub(crate) struct PragmaStats(Stats);
 impl TableFunction for PragmaStats {
     const NAME: &'static CStr = c"pragma_litefoot_stats";
     const COLUMNS: &'static [&'static str] = Stats::COLUMNS;
-    const PARAMETERS: &'static [&'static str] = Stats::PARAMETERS;
 
     fn connect(&mut self, connection: Connection) {
         self.0.connect(connection);
     }
 
-    fn call(&mut self, arguments: &[Cell]) -> Result<Rows, String> {
-        self.0.call(arguments)
+    fn call(&mut self) -> Result<Rows, String> {
+        self.0.call()
     }
 }

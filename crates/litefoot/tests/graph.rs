@@ -1,4 +1,4 @@
-//! The table-valued functions, from SQL.
+//! Graph search in SQL.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,6 +19,7 @@ impl Fixture {
     fn new() -> Fixture {
         let directory = tempfile::tempdir().unwrap();
         let db = Connection::open(directory.path().join("app.db")).unwrap();
+        litefoot::graph::register(&db).unwrap();
         Fixture { directory, db }
     }
 
@@ -151,4 +152,15 @@ fn wrong_calls_say_what_is_wrong() {
     fixture.db.execute_batch(&view).unwrap();
     let error = fixture.error("SELECT * FROM v");
     assert!(error.contains("unsafe use of virtual table"), "{error}");
+}
+
+/// A connection has the functions only after `register`.
+#[test]
+fn other_connections_do_not_have_the_functions() {
+    let fixture = Fixture::new();
+    let other = Connection::open(fixture.directory.path().join("app.db")).unwrap();
+    for function in ["litefoot_bfs", "litefoot_neighbors"] {
+        let error = other.prepare(&format!("SELECT * FROM {function}('g', 0)")).map(drop).unwrap_err();
+        assert!(error.to_string().contains("no such table"), "{error}");
+    }
 }
