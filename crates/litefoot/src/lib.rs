@@ -69,9 +69,8 @@ impl Connection {
     pub fn open_with_flags(path: impl AsRef<Path>, flags: rusqlite::OpenFlags) -> Result<Connection, Error> {
         library::install(false)?;
         clear_last_error();
-        let inner =
-            rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::shim::install::VFS_NAME)
-                .map_err(with_detail)?;
+        let inner = rusqlite::Connection::open_with_flags_and_vfs(path, flags, litefoot_vfs::VFS_NAME)
+            .map_err(with_detail)?;
         Ok(Connection { inner })
     }
 

@@ -47,3 +47,4 @@ pub use litefoot_engine::reserve::Allocator;
 pub use notice::leave_errors_to_the_program;
 pub use options::Options;
 pub use shim::vfs_methods::Registration;
+pub use uri_parameters::VFS_NAME;

@@ -1,7 +1,7 @@
-//! One line to the application's user, where litefoot is the cause of something that SQLite has no words for.
+//! Lines on standard error, for the user of a program in which litefoot causes an error that SQLite cannot explain.
 //!
-//! SQLite makes of an error below it a text of its own, such as "unable to open database file". The reason then reaches
-//! nobody but by the standard error stream.
+//! SQLite reports an error below it in a text of its own, such as "unable to open database file". A program that knows
+//! nothing of litefoot then shows its user no reason.
 //!
 //! # Promises
 //! 1. A line is written once for each database and cause in a process.
@@ -11,7 +11,7 @@
 //! # Limits
 //! At most [`MOST`] different lines in a process. A line is lost where standard error cannot take it at once.
 
-use crate::error::Error;
+use crate::error::{Error, printable};
 use litefoot_engine::sync::{AcrossFork, Global};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString, c_char};
@@ -19,40 +19,42 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most lines that one process writes.
+/// The limit of lines in one process.
 const MOST: usize = 64;
 
 /// The variable that silences all lines.
 const QUIET: &str = "LITEFOOT_QUIET";
 
 unsafe extern "C" {
-    /// Of the C library, which the bindings lack.
+    /// A function of the C library that the `libc` crate lacks.
     fn secure_getenv(name: *const c_char) -> *mut c_char;
 }
 
-/// What was told already: a hash of the database and the cause.
+/// The lines written so far: a hash of the database and the cause of each.
 #[derive(Default)]
 struct Told(BTreeSet<u64>);
 
 impl AcrossFork for Told {
     fn inherit(parents: Told) -> Told {
-        // Whoever reads the parent's lines reads the child's.
+        // A child writes to its parent's standard error.
         parents
     }
 }
 
 static TOLD: Global<Told> = Global::new(Told(BTreeSet::new()));
 
-/// Whether the program shows errors by itself.
+/// True in a program that shows litefoot's errors itself.
 static SHOWN_ELSEWHERE: AtomicBool = AtomicBool::new(false);
 
-/// Writes no line of an error from now on: the program shows each with litefoot's own text.
+/// Writes no lines of errors from now on. For programs that show [`last_error`](crate::last_error) themselves.
 pub fn leave_errors_to_the_program() {
     SHOWN_ELSEWHERE.store(true, Ordering::Relaxed);
 }
 
-/// Tells of an error where litefoot is its cause, once for each database and cause. Answers whether it is news: of
-/// what an application meets again and again, each time that it tries, the error log is told once as well.
+/// Writes the line of an error that litefoot causes, once for each database and cause.
+///
+/// Answers whether the error belongs into SQLite's error log: always, but for a database that another process owns. An
+/// application meets that at every try, and the log gets one entry.
 pub(crate) fn tell(error: &Error) -> bool {
     let cause = match error {
         Error::Owned { .. } => "owned",
@@ -74,8 +76,7 @@ pub(crate) fn tell(error: &Error) -> bool {
     is_new || !matches!(error, Error::Owned { .. })
 }
 
-/// Writes `text` as one line, unless this `cause` was told of this database before.
-/// Answers whether it was not.
+/// Writes `text` as one line, once for each `cause` and database. Answers whether this was the first time.
 pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) -> bool {
     if !is_new(database, cause) {
         return false;
@@ -83,17 +84,17 @@ pub(crate) fn tell_once(database: &Path, cause: &'static str, text: &str) -> boo
     if environment(QUIET).is_some_and(|value| value != "0" && !value.is_empty()) {
         return true;
     }
-    let line = harmless(&format!("litefoot: {text}")) + "\n";
+    let line = printable(&format!("litefoot: {text}")) + "\n";
     write_at_once(line.as_bytes());
     true
 }
 
-/// Whether this `cause` was told of this database before.
+/// True once a line of this `cause` was written for this database.
 pub(crate) fn was_told(database: &Path, cause: &'static str) -> bool {
     TOLD.lock().0.contains(&key(database, cause))
 }
 
-/// A variable of the environment; none in a program that runs with more rights than its user has.
+/// A variable of the environment; `None` in a program that runs with more rights than its user has.
 pub(crate) fn environment(name: &str) -> Option<OsString> {
     let name = CString::new(name).ok()?;
     // SAFETY: the name is NUL-terminated; the value is copied before anything else can change the environment.
@@ -115,19 +116,14 @@ fn key(database: &Path, cause: &'static str) -> u64 {
     hasher.finish()
 }
 
-/// Text for a terminal, which may have the names of others in it: without what the terminal would obey.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
-}
-
-/// Writes to standard error what it takes without waiting.
+/// Writes to standard error as much as the stream takes without waiting.
 fn write_at_once(line: &[u8]) {
     // SAFETY: all structures are plain data on this stack; the descriptor may be closed, and then the calls fail.
     unsafe {
         let errno = *libc::__errno_location();
         let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
         if libc::poll(&raw mut ready, 1, 0) == 1 && ready.revents & libc::POLLOUT != 0 {
-            // The reader of a pipe may be gone: the signal of that is taken back before anybody sees it.
+            // The reader of a pipe may be gone: its signal is consumed before the application can see it.
             let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
                 (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&raw mut pipe);
@@ -156,11 +152,6 @@ mod tests {
         let (a, b) = (Path::new("/notice-a.db"), Path::new("/notice-b.db"));
         assert!(is_new(a, "locked") && !is_new(a, "locked"));
         assert!(is_new(b, "locked") && is_new(a, "moved") && !is_new(b, "locked"));
-    }
-
-    #[test]
-    fn a_terminal_gets_no_escapes() {
-        assert_eq!(harmless("a\u{1b}[2J\u{9b}b\n"), "a?[2J?b?");
     }
 
     #[test]

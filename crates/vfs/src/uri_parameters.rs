@@ -1,7 +1,7 @@
-//! URI parameters of a database: options among what belongs to others.
+//! URI parameters of a database: options, among the parameters of SQLite, drivers and applications.
 //!
-//! SQLite promises that parameters which nobody knows are ignored, and applications and drivers keep their own there. A
-//! typo in an option must not silently cost durability, either. So:
+//! SQLite ignores unknown parameters, and applications and drivers keep their own there. But a typo in an option must not
+//! silently cost durability. So:
 //!
 //! | parameter | is |
 //! |---|---|
@@ -12,10 +12,13 @@
 
 use crate::options::Options;
 
-/// What marks a parameter as meant for litefoot.
+/// The name of the VFS, as in `vfs=litefoot`.
+pub const VFS_NAME: &str = "litefoot";
+
+/// The prefix of a parameter that is meant for litefoot.
 const PREFIX: &str = "litefoot_";
 
-/// Parameters of SQLite's own, and of the VFSes that come with it, that must not be taken for misspelt options.
+/// Parameters of SQLite and of the VFSes that come with it; none of them is a misspelt option.
 const SQLITES: [&str; 14] = [
     "vfs",
     "mode",
@@ -33,10 +36,9 @@ const SQLITES: [&str; 14] = [
     "cksm",
 ];
 
-/// Sets the options that are among a database's parameters.
+/// Sets the options among the parameters of a database.
 pub(crate) fn apply(options: &mut Options, parameters: &[(String, String)]) -> Result<(), String> {
-    let by_name =
-        parameters.iter().any(|(name, value)| name == "vfs" && value == crate::shim::install::VFS_NAME);
+    let by_name = parameters.iter().any(|(name, value)| name == "vfs" && value == VFS_NAME);
     for (name, value) in parameters {
         if let Some(option) = option(name, by_name) {
             options.set(option, value)?;
@@ -45,7 +47,7 @@ pub(crate) fn apply(options: &mut Options, parameters: &[(String, String)]) -> R
     Ok(())
 }
 
-/// The option that a parameter sets, which may be one that does not exist.
+/// The option that a parameter sets, be it known or not; `None` for a parameter of others.
 fn option(parameter: &str, by_name: bool) -> Option<&str> {
     if let Some(option) = parameter.strip_prefix(PREFIX) {
         return Some(option);
@@ -56,12 +58,12 @@ fn option(parameter: &str, by_name: bool) -> Option<&str> {
     let is_meant = Options::known(parameter)
         || (by_name
             && !parameter.starts_with('_')
-            && Options::all().any(|option| is_near(parameter, option)));
+            && Options::all().any(|option| is_misspelling(parameter, option)));
     is_meant.then_some(parameter)
 }
 
-/// Whether a word becomes another by one letter that is added, left out or changed, or by two that change places.
-fn is_near(word: &str, other: &str) -> bool {
+/// True where one letter is added, left out or changed between two words, or two neighbours are swapped.
+fn is_misspelling(word: &str, other: &str) -> bool {
     let (word, other) = (word.as_bytes(), other.as_bytes());
     let same = word.iter().zip(other).take_while(|(a, b)| a == b).count();
     let (word, other) = (&word[same..], &other[same..]);

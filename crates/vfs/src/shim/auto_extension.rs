@@ -7,7 +7,9 @@
 use crate::ffi::Sqlite3;
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
-use crate::shim::io_methods::{FileObject, caught, main_file};
+use crate::shim::boundary::caught;
+use crate::shim::libraries;
+use crate::shim::main_file::{main_file, watch};
 use std::ffi::{c_char, c_int, c_void};
 
 /// The automatic extension.
@@ -56,7 +58,7 @@ unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int
     let Some(refusal) = refusal else {
         // SAFETY: as above. The connection is alive as long as its main file, which owns what is made here.
         // Without memory SQLite lets the open fail by itself, as above.
-        let _ = unsafe { FileObject::watch(object, db) };
+        let _ = unsafe { watch(object, db) };
         return SQLITE_OK;
     };
     if !message.is_null() {
@@ -73,7 +75,7 @@ unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int
 /// `table` is null or SQLite's function table.
 unsafe fn functions(table: *const c_void) -> Option<Api> {
     if table.is_null() {
-        return crate::shim::install::only_library();
+        return libraries::only();
     }
     // SAFETY: by contract.
     unsafe { Api::from_table(table) }.ok()

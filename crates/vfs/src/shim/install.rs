@@ -1,43 +1,41 @@
 //! Putting litefoot into a running SQLite: once per SQLite library in the process.
 //!
-//! A process can hold several copies of SQLite (its own, and one inside an interpreter). Each is known by
-//! the address of one of its functions and gets its own registration, which stays for the life of the
-//! process.
+//! A library is known by the address of one of its functions. Its registration stays for the life of the process.
 
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::files::vfs::{Vfs, VfsSetup};
 use crate::notice::environment;
 use crate::options::Options;
+use crate::shim::libraries::SERVED;
 use crate::shim::vfs_methods::Registration;
+use crate::uri_parameters::VFS_NAME;
 use litefoot_engine::device::OsMedium;
 use litefoot_engine::sync::{AcrossFork, Global};
 use std::sync::Arc;
 
-/// The name of the VFS.
-pub const VFS_NAME: &str = "litefoot";
-
 /// The environment variable that holds default options, `name=value&name=value`.
 pub const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
 
+/// A library that has litefoot.
 struct Installed {
-    /// Address of `sqlite3_vfs_register`, which tells libraries apart.
+    /// The address of `sqlite3_vfs_register`, which differs among libraries.
     library: usize,
-    api: &'static Api,
     registration: Registration,
 }
 
+/// The registrations of this process, one for each library.
 #[derive(Default)]
-struct All(Vec<Installed>);
+struct Registrations(Vec<Installed>);
 
-impl AcrossFork for All {
-    fn inherit(parents: All) -> All {
+impl AcrossFork for Registrations {
+    fn inherit(parents: Registrations) -> Registrations {
         // SQLite's list of them is inherited as well.
         parents
     }
 }
 
-static INSTALLED: Global<All> = Global::new(All(Vec::new()));
+static INSTALLED: Global<Registrations> = Global::new(Registrations(Vec::new()));
 
 /// Registers the VFS `litefoot` over the operating system's files. May be called while SQLite initialises.
 ///
@@ -56,21 +54,14 @@ pub fn install(api: Api, make_default: bool) -> Result<()> {
         defaults: default_options()?,
         pass_through: false,
     });
+    let mut served = SERVED.lock();
     let registration = Registration::new(api, vfs, make_default)?;
-    installed.0.push(Installed { library, api, registration });
+    served.0.push(api);
+    installed.0.push(Installed { library, registration });
     Ok(())
 }
 
-/// The functions of the library that litefoot serves, if there is exactly one.
-pub(crate) fn only_library() -> Option<Api> {
-    let installed = INSTALLED.lock();
-    match installed.0.as_slice() {
-        [only] => Some(*only.api),
-        _ => None,
-    }
-}
-
-/// The options of the environment, for programs that cannot say them in a URI.
+/// The options of the environment, for programs that cannot give them in a URI.
 fn default_options() -> Result<Options> {
     let mut options = Options::default();
     if let Some(list) = environment(OPTIONS_VARIABLE) {

@@ -1,25 +1,24 @@
-//! Trampolines of `xFetch` and `xUnfetch`: pages by address.
+//! The callbacks `xFetch` and `xUnfetch`: pages by address.
 //!
-//! SQLite makes these calls for every page that it looks at, so nothing lies between the call and a page that is in
-//! memory: no look at whether the file is inherited, and no result to translate. All else goes the way of the other methods.
+//! SQLite makes these calls for every page that it reads. So nothing lies between the call and a page in memory: no check
+//! for a forked child, and no result to translate. Everything else goes the way of the other methods.
 
 use crate::error::Error;
 use crate::ffi::Sqlite3File;
 use crate::ffi::codes::SQLITE_OK;
 use crate::files::main_db::MainFile;
-use crate::shim::io_methods::{FileObject, offset_of, with};
+use crate::shim::file_object::{FileObject, offset_of, with};
 use crate::worker::text_of;
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// As [`with`], for the calls that SQLite makes for every page: nothing lies before them, and `call` answers what is there
-/// without further questions. What a panic leaves half done is not built upon.
+/// As [`with`], without its checks, for the two calls that SQLite makes for every page. A panic latches the database.
 ///
 /// # Safety
 /// As for [`with`].
 #[inline(always)]
-unsafe fn near<T>(
+unsafe fn on_main_file<T>(
     file: *mut Sqlite3File,
     call: impl FnOnce(&mut MainFile) -> T,
 ) -> std::result::Result<Option<T>, c_int> {
@@ -47,9 +46,9 @@ pub(crate) unsafe extern "C" fn fetch(
     bytes: c_int,
     page: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the file is ours, SQLite does not call two methods of it at a time; `page` can be written.
+    // SAFETY: the file holds a FileObject, SQLite does not call two methods of it at a time; `page` can be written.
     unsafe {
-        match near(file, |main| main.fetch_kept(offset as u64, bytes as u32)) {
+        match on_main_file(file, |main| main.fetch_kept(offset as u64, bytes as u32)) {
             Ok(Some(Some(found))) => {
                 *page = found.as_ptr().cast();
                 SQLITE_OK
@@ -60,7 +59,7 @@ pub(crate) unsafe extern "C" fn fetch(
     }
 }
 
-/// A page that the connection does not keep; apart, so that those that it does keep cost less.
+/// A page that the connection has not pinned; apart, so that pinned pages cost less.
 #[inline(never)]
 unsafe extern "C" fn fetch_in_memory(
     file: *mut Sqlite3File,
@@ -70,7 +69,7 @@ unsafe extern "C" fn fetch_in_memory(
 ) -> c_int {
     // SAFETY: as for `fetch`.
     unsafe {
-        match near(file, |main| main.fetch_in_memory(offset as u64, bytes as u32)) {
+        match on_main_file(file, |main| main.fetch_in_memory(offset as u64, bytes as u32)) {
             Ok(Some(Some(found))) => {
                 *page = found.as_ptr().cast();
                 SQLITE_OK
@@ -81,7 +80,7 @@ unsafe extern "C" fn fetch_in_memory(
     }
 }
 
-/// A page that is not in memory, and whatever else is out of the ordinary.
+/// A page that is not in memory, and all other rare cases.
 #[cold]
 unsafe extern "C" fn fetch_other(
     file: *mut Sqlite3File,
@@ -104,12 +103,12 @@ unsafe extern "C" fn fetch_other(
 }
 
 pub(crate) unsafe extern "C" fn unfetch(file: *mut Sqlite3File, offset: i64, page: *mut c_void) -> c_int {
-    // Without a page it is only said that the file is about to change: a hint to those who map all of it.
+    // A call without a page announces a change of the file: a hint for a VFS that maps the whole file.
     if page.is_null() {
         return SQLITE_OK;
     }
     // SAFETY: as for `fetch`.
-    match unsafe { near(file, |main| main.unfetch(offset as u64)) } {
+    match unsafe { on_main_file(file, |main| main.unfetch(offset as u64)) } {
         Ok(_) => SQLITE_OK,
         Err(code) => code,
     }

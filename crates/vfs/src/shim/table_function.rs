@@ -12,7 +12,7 @@ use crate::ffi::api::{Api, SQLITE_TRANSIENT};
 use crate::ffi::codes::*;
 use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Value};
 use crate::files::session::Session;
-use crate::shim::io_methods::session_of;
+use crate::shim::main_file::session_of;
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

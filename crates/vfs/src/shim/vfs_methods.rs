@@ -7,9 +7,11 @@ use crate::ffi::codes::*;
 use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
 use crate::files::vfs::{OpenRequest, Vfs};
 use crate::shim::auto_extension::on_new_connection;
+use crate::shim::boundary::{guard, guard_code};
+use crate::shim::file_object::FileObject;
 use crate::shim::filenames;
 use crate::shim::filenames::{Names, Owner};
-use crate::shim::io_methods::{FileObject, guard, guard_code};
+use crate::shim::io_methods::methods;
 use crate::sync::forks;
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -208,7 +210,7 @@ unsafe extern "C" fn open(
             if let (true, Some(session)) = (is_main && !name.is_null(), opened.handle.session()) {
                 app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(session));
             }
-            FileObject::install(file, app.api, ours, opened.handle, is_main);
+            FileObject::install(file, app.api, ours, opened.handle, methods(is_main));
             Ok(SQLITE_OK)
         })
     }

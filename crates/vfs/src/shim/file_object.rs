@@ -1,0 +1,191 @@
+//! The object behind an open file, and its life in a forked child.
+//!
+//! A [`FileObject`] lies in the memory of SQLite's `sqlite3_file`. SQLite calls the methods of one file one at a time (it
+//! holds the connection's mutex), so that a call may borrow the handle mutably. Everybody else knows the object by its
+//! address and borrows nothing of it while SQLite runs: SQLite may come back through a method of the same file.
+
+use crate::error::{Error, Result};
+use crate::ffi::api::Api;
+use crate::ffi::codes::SQLITE_OK;
+use crate::ffi::{IoMethods, Sqlite3File};
+use crate::files::handle::AnyHandle;
+use crate::files::session::Session;
+use crate::files::vfs::Vfs;
+use crate::open::database::Database;
+use crate::shim::boundary::{answer, caught, guard};
+use crate::shim::trace_hook::Watched;
+use litefoot_engine::fork;
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// An open file of litefoot's. SQLite allocates it and sees only the header.
+#[repr(C)]
+pub(crate) struct FileObject {
+    header: Sqlite3File,
+    /// The process that opened it, as a number of forks.
+    generation: u32,
+    pub(crate) api: &'static Api,
+    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) handle: AnyHandle,
+    /// True while one of its methods runs, where that is asserted.
+    is_called: bool,
+    /// The trace hook of the connection, on a main file whose statements are captured.
+    pub(crate) watched: Option<Watched>,
+    /// True once a connection has been opened on it.
+    pub(crate) met: bool,
+}
+
+impl FileObject {
+    /// Builds the object in the memory that SQLite provides.
+    ///
+    /// # Safety
+    /// `file` points to memory of at least `size_of::<FileObject>()` bytes, aligned for pointers.
+    pub(crate) unsafe fn install(
+        file: *mut Sqlite3File,
+        api: &'static Api,
+        vfs: Arc<Vfs>,
+        handle: AnyHandle,
+        methods: &'static IoMethods,
+    ) {
+        let generation = fork::generation();
+        let header = Sqlite3File { methods };
+        let object =
+            FileObject { header, generation, api, vfs, handle, is_called: false, watched: None, met: false };
+        // SAFETY: by contract; the memory holds nothing that must be dropped.
+        unsafe { file.cast::<FileObject>().write(object) }
+    }
+
+    /// True for a file of a database that the parent of this process has opened.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != fork::generation() && self.inherited_database().is_some()
+    }
+
+    #[cold]
+    fn inherited_database(&self) -> Option<&Arc<Database>> {
+        self.handle.database()
+    }
+
+    /// In a forked child: an inherited connection outside a transaction goes on with files of this process.
+    #[cold]
+    fn come_back(&mut self) -> Result<()> {
+        let new = match &self.handle {
+            AnyHandle::Main(main) => AnyHandle::Main(Box::new(main.in_this_process(&self.vfs)?)),
+            AnyHandle::Other(other) => match other.in_this_process() {
+                Some(new) => AnyHandle::Other(new),
+                None => return self.refuse_inherited().map(drop),
+            },
+        };
+        // The parent's handle and hook are left as they are.
+        std::mem::forget(std::mem::replace(&mut self.handle, new));
+        std::mem::forget(self.watched.take());
+        self.generation = fork::generation();
+        Ok(())
+    }
+
+    /// A log comes back after the main file of its connection, and not by itself.
+    #[cold]
+    fn follow_main(&mut self) -> Result<()> {
+        if self.handle.main().is_some() { self.refuse_inherited().map(drop) } else { self.come_back() }
+    }
+
+    /// Before a call that begins a transaction: an inherited main file comes back.
+    fn begin(&mut self, is_begin: bool) -> Result<()> {
+        if is_begin && self.is_inherited() && self.handle.main().is_some() {
+            self.come_back()
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn refuse_inherited(&self) -> Result<c_int> {
+        // Between transactions SQLite locks only to close the file, and skips its last checkpoint when busy.
+        if let AnyHandle::Main(main) = &self.handle
+            && main.is_idle()
+        {
+            return Err(Error::Busy);
+        }
+        let path = self.handle.database().map(|database| database.path().to_owned());
+        Err(Error::Forked { path: path.unwrap_or_default() })
+    }
+
+    /// The connection behind a main database file.
+    ///
+    /// # Safety
+    /// The file is open, and none of its methods runs.
+    pub(crate) unsafe fn session(file: NonNull<FileObject>) -> Option<Arc<Session>> {
+        // SAFETY: by contract.
+        unsafe { file.as_ref() }.handle.session().cloned()
+    }
+
+    /// The reason of a refused open.
+    pub(crate) fn refusal(&self) -> Option<&Error> {
+        self.handle.refusal()
+    }
+}
+
+/// Borrows the object behind a call and runs `call` guarded. A panic latches the database.
+///
+/// # Safety
+/// `file` holds a [`FileObject`]: SQLite calls these methods only through the tables of `io_methods`.
+pub(crate) unsafe fn with(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut FileObject) -> Result<c_int>,
+) -> c_int {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    let api = object.api;
+    if object.is_inherited() {
+        let code = guard(api, || object.follow_main());
+        if code != SQLITE_OK {
+            return code;
+        }
+    }
+    debug_assert!(!std::mem::replace(&mut object.is_called, true), "a method inside a method of one file");
+    let result = caught(|| call(&mut *object));
+    if cfg!(debug_assertions) {
+        object.is_called = false;
+    }
+    if let Err(Error::Panic(text)) = &result {
+        object.handle.latch_after_panic(text);
+    }
+    answer(api, result)
+}
+
+/// Before a call that may begin a transaction: lets an inherited connection come back.
+///
+/// # Safety
+/// As for [`with`].
+#[inline]
+pub(crate) unsafe fn begin(file: *mut Sqlite3File, is_begin: bool) -> std::result::Result<(), c_int> {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    if object.generation == fork::generation() { Ok(()) } else { begin_inherited(object, is_begin) }
+}
+
+#[cold]
+fn begin_inherited(object: &mut FileObject, is_begin: bool) -> std::result::Result<(), c_int> {
+    let api = object.api;
+    match guard(api, || object.begin(is_begin)) {
+        SQLITE_OK => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// As [`with`], for calls that must not fail. In a forked child a file of the parent's needs nothing done.
+///
+/// # Safety
+/// As for [`with`].
+pub(crate) unsafe fn with_own(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut FileObject) -> Result<c_int>,
+) -> c_int {
+    // SAFETY: by contract.
+    unsafe { if (*file.cast::<FileObject>()).is_inherited() { SQLITE_OK } else { with(file, call) } }
+}
+
+pub(crate) fn offset_of(offset: i64) -> u64 {
+    u64::try_from(offset).unwrap_or(0)
+}

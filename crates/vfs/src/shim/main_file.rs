@@ -1,0 +1,91 @@
+//! The main file of a connection: finding it, and preparing a new connection on it.
+
+use crate::capture::Capture;
+use crate::error::{Error, Result};
+use crate::ffi::api::Api;
+use crate::ffi::codes::*;
+use crate::ffi::connection::Connection;
+use crate::ffi::{Sqlite3, Sqlite3File};
+use crate::files::handle::MMAP_SIZE_OF_OURS;
+use crate::files::session::Session;
+use crate::shim::file_object::FileObject;
+use crate::shim::io_methods::object_of;
+use crate::shim::trace_hook::Watched;
+use crate::stats::FallbackCause;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Prepares a new connection: SQLite asks for its pages by address, and its statements are captured where the options
+/// say so. A failure is a lack of memory, of which SQLite knows.
+///
+/// A shared cache has one file, and each of its connections comes here. What the first has found stays: another one may be
+/// in a transaction, and SQLite then refuses whatever is said through a new one.
+///
+/// # Safety
+/// `db` is a connection whose main file this is. The file is open, and none of its methods runs.
+pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Result<()> {
+    // SAFETY: by contract. Nothing of the file is borrowed any longer than this takes.
+    let (session, api, is_first) = unsafe {
+        let is_first = !std::mem::replace(&mut (*file.as_ptr()).met, true);
+        (FileObject::session(file), file.as_ref().api, is_first)
+    };
+    let Some(session) = session.filter(|session| !session.internal) else { return Ok(()) };
+    if !is_first {
+        // Whose statements made a transaction cannot be told any more.
+        if let Some(capture) = session.capture() {
+            capture.bar(FallbackCause::Interleaved);
+        }
+        return Ok(());
+    }
+    let database = &session.database;
+    // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
+    let handle = unsafe { Connection::new(api, db) };
+    if database.is_pooled() {
+        // This comes back through `file_control`.
+        use_pool(handle)?;
+    }
+    if !database.holds_back() || !database.options().logs_statements() {
+        return Ok(());
+    }
+    let capture = Arc::new(Capture::new(api, handle, database.clone(), session.id, session.seat.clone()));
+    session.set_capture(capture.clone());
+    // SAFETY: as above; the connection is new, and its hook nobody's.
+    unsafe {
+        let watched = Watched::begin(capture);
+        (*file.as_ptr()).watched = Some(watched);
+    }
+    Ok(())
+}
+
+/// Has SQLite ask for pages by address. A later setting of the application counts, and the application reads back its own
+/// (`MmapSize`). This reads nothing of the database.
+fn use_pool(db: Connection) -> Result<()> {
+    // Any size will do: the VFS decides how much is mapped. A build that cannot map reads instead.
+    match db.execute(&format!("PRAGMA mmap_size={MMAP_SIZE_OF_OURS}")) {
+        Err(SQLITE_NOMEM) => Err(Error::NoMemory),
+        _ => Ok(()),
+    }
+}
+
+/// The session behind a connection's main database, where that is on litefoot.
+///
+/// # Safety
+/// `db` is a connection of the library behind `api`.
+pub(crate) unsafe fn session_of(api: &Api, db: *mut Sqlite3) -> Option<Arc<Session>> {
+    // SAFETY: by contract.
+    unsafe { FileObject::session(main_file(api, db)?) }
+}
+
+/// A connection's main database file, where that is on litefoot.
+///
+/// # Safety
+/// As for [`session_of`].
+pub(crate) unsafe fn main_file(api: &Api, db: *mut Sqlite3) -> Option<NonNull<FileObject>> {
+    let mut file: *mut Sqlite3File = std::ptr::null_mut();
+    // SAFETY: FILE_POINTER stores one pointer; SQLite returns the connection's main file.
+    unsafe {
+        let code =
+            (api.file_control)(db, c"main".as_ptr(), SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast());
+        if code == SQLITE_OK { object_of(file) } else { None }
+    }
+}
