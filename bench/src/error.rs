@@ -1,6 +1,6 @@
 //! Why an experiment has no result.
 
-use litefoot_engine::device::DeviceError;
+use litefoot_storage::file::DeviceError;
 use std::io;
 use std::path::PathBuf;
 
@@ -35,13 +35,16 @@ pub enum Error {
     Device(#[from] DeviceError),
     /// A page file could not be made or read.
     #[error(transparent)]
-    Pages(#[from] litefoot_engine::pagefile::Error),
+    Pages(#[from] litefoot_pagestore::pagefile::Error),
     /// An operator on pages failed.
     #[error(transparent)]
-    Operator(#[from] litefoot_engine::ops::Error),
+    Operator(#[from] litefoot_pagestore::ops::Error),
     /// Workers failed.
     #[error(transparent)]
-    Task(#[from] litefoot_engine::task::TaskError),
+    Task(#[from] litefoot_pagestore::task::TaskError),
+    /// The I/O queue cannot start.
+    #[error(transparent)]
+    Queue(#[from] litefoot_storage::io::NoThread),
     /// A side does not hold what was stored in it: its speed means nothing.
     #[error("{0}; please report this: it must not happen")]
     Wrong(String),

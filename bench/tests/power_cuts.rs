@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot_bench::crash::{CrashOptions, CrashReport, Journal, simulate};
-use litefoot_engine::device::FileKind;
-use litefoot_engine::device::sim::{Faults, SyncSite};
+use litefoot_sim::{Faults, SyncSite};
+use litefoot_storage::file::FileKind;
 
 const SEED: u64 = 20_261_120;
 

@@ -10,19 +10,19 @@ use crate::process::{self, Tally};
 use std::process::{Command, Stdio};
 
 /// For each crate, the tests whose names contain one of these.
-const TESTS: [(&str, &[&str]); 2] = [
+const TESTS: [(&str, &[&str]); 4] = [
     (
-        "litefoot-engine",
+        "litefoot-storage",
         &[
-            "device::resolve::",
-            "device::sim::",
-            "log::redo::tests::a_commit_into",
-            "pool::shown::",
-            "pool::table::tests::a_word",
-            "pool::table::tests::chunks",
-            "store::metadata::",
+            "file::resolve::",
+            "wal_file::tests::a_commit_into",
+            "buffer_pool::shown::",
+            "buffer_pool::table::tests::a_word",
+            "buffer_pool::table::tests::chunks",
         ],
     ),
+    ("litefoot-sim", &["simulated::"]),
+    ("litefoot-pagestore", &["store::metadata::"]),
     ("litefoot-vfs", &["memory::spill_file::", "stats::published::tests::what_cannot"]),
 ];
 

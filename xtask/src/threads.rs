@@ -26,8 +26,13 @@ race:MaybeUninit<test::event
 race:test::event::CompletedTest";
 
 /// The packages with such tests.
-const PACKAGES: [(&str, &str); 3] =
-    [("litefoot-engine", "crates/engine"), ("litefoot", "crates/litefoot"), ("litefoot-vfs", "crates/vfs")];
+const PACKAGES: [(&str, &str); 5] = [
+    ("litefoot-storage", "crates/storage"),
+    ("litefoot-pagestore", "crates/pagestore"),
+    ("litefoot-tier", "crates/tier"),
+    ("litefoot", "crates/litefoot"),
+    ("litefoot-vfs", "crates/vfs"),
+];
 
 /// Runs the step.
 pub fn check() -> Result<Tally> {
@@ -54,7 +59,7 @@ pub fn check() -> Result<Tally> {
             .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
         command
     };
-    find_the_planted_race(cargo(&["run", "-q", "-p", "litefoot-engine", "--example", "planted_race"]))?;
+    find_the_planted_race(cargo(&["run", "-q", "-p", "litefoot-storage", "--example", "planted_race"]))?;
     let mut arguments = vec!["test".to_owned(), "--lib".to_owned()];
     for (package, directory) in PACKAGES {
         arguments.extend(["-p".to_owned(), package.to_owned()]);

@@ -23,7 +23,7 @@ impl WholeFile {
         tempfile::Builder::new()
             .prefix(".litefoot-")
             .permissions(std::fs::Permissions::from_mode(0o666))
-            .tempfile_in(litefoot_engine::device::parent_directory(path))
+            .tempfile_in(litefoot_storage::file::parent_directory(path))
             .map(|file| WholeFile { path: path.to_owned(), file, advice })
             .map_err(|error| failure(path, &error, advice))
     }

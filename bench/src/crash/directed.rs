@@ -6,8 +6,8 @@
 
 use super::verify::{self, Reader, Verdict};
 use super::workload::{Journal, Recording, RunSetup};
-use litefoot_engine::device::FileKind;
-use litefoot_engine::device::sim::{Faults, Random, SyncSite};
+use litefoot_sim::{Faults, Random, SyncSite};
+use litefoot_storage::file::FileKind;
 
 /// Cuts made at each such place.
 const CUTS: u64 = 60;

@@ -2,7 +2,7 @@
 
 use super::model::{self, Change, Rows};
 use super::workload::DATABASE;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use rusqlite::{Connection, OpenFlags, ffi};
 use std::time::Duration;
 

@@ -30,8 +30,8 @@ mod workload;
 pub use verify::{Reader, Verdict};
 pub use workload::{Journal, Recording, RunSetup};
 
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random};
 
 /// How many cuts one recorded run is used for.
 const CUTS_PER_RUN: u64 = 200;

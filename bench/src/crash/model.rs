@@ -1,6 +1,6 @@
 //! What the database should hold: a plain ordered map, and the operations on it.
 
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 

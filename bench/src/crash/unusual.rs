@@ -2,7 +2,7 @@
 
 use super::model::{Change, Rows};
 use super::workload::DATABASE;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::ffi::c_int;
 use std::path::Path;

@@ -2,7 +2,8 @@
 
 use super::model::{self, Rows};
 use super::workload::{DATABASE, Expected, progress, vfs_over};
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::FileKind;
 use rusqlite::{Connection, OpenFlags};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

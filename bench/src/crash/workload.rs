@@ -5,7 +5,7 @@ use super::model::{Change, Rows, SCHEMA};
 use super::unusual;
 use crate::harness::vfs_name;
 use litefoot::Cleaner;
-use litefoot_engine::device::sim::{Faults, Random, SimMedium};
+use litefoot_sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
 

@@ -2,9 +2,10 @@
 
 use super::cache::CachedFile;
 use super::ftl::{Ftl, FtlCounts};
-use litefoot_engine::device::{File, FileId, FileKind, Medium, OpenMode, Result, SimMedium, total_bytes};
-use litefoot_engine::pass_on;
-use litefoot_engine::sync::Mutex;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::pass_on;
+use litefoot_storage::sync::Mutex;
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;

@@ -6,7 +6,7 @@
 //! | `cache` | what the page cache holds of a file |
 //! | `medium` | files on both devices, in memory |
 //!
-//! The devices of the engine's [`ModelledMedium`](litefoot_engine::device::ModelledMedium) are what a board sees of a
+//! The devices of the engine's [`ModelledMedium`](litefoot_sim::ModelledMedium) are what a board sees of a
 //! card or drive; here the flash itself is seen. Nothing is random, and nothing depends on the machine.
 //!
 //! # The model

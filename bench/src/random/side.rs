@@ -4,7 +4,8 @@ use super::raw::Db;
 use super::statements::{Action, CONNECTIONS, Step};
 use crate::harness::vfs_name;
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::FileKind;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,9 +3,9 @@
 //! Every command that speaks SQL opens its database here, so that all of them go through litefoot, wait
 //! equally long for a lock, and explain the same refusal in the same words.
 
-use litefoot_engine::device::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
-use litefoot_engine::tier::tier_of;
+use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
 use litefoot_terminal::Failure;
+use litefoot_tier::tier_of;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

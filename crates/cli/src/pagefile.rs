@@ -1,13 +1,13 @@
 //! Page files and databases of pages as the commands see them: sizes on the command line, and how they are opened
 //! and made.
 
-use litefoot_engine::device::{Medium, OsMedium, parent_directory};
-use litefoot_engine::ops::{self, Extents, Pages};
-use litefoot_engine::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
-use litefoot_engine::pool::{FEWEST_FRAMES, Statistics};
-use litefoot_engine::store::{self, Database};
-use litefoot_engine::task::io::{IoConfig, IoQueue};
-use litefoot_engine::task::{Config, Workers};
+use litefoot_pagestore::ops::{self, Extents, Pages};
+use litefoot_pagestore::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
+use litefoot_pagestore::store::{self, Database};
+use litefoot_pagestore::task::{Config, Workers};
+use litefoot_storage::buffer_pool::{FEWEST_FRAMES, Statistics};
+use litefoot_storage::file::{Medium, OsMedium, parent_directory};
+use litefoot_storage::io::{IoConfig, IoQueue};
 use litefoot_terminal::Failure;
 use std::path::Path;
 use std::str::FromStr;

@@ -18,11 +18,11 @@
 //! # }
 //! ```
 
-use litefoot_engine::device::{FileId, Medium, OsMedium};
-use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph, Search};
-use litefoot_engine::pagefile::{Options, PageFile};
-use litefoot_engine::task::io::{IoConfig, IoQueue};
-use litefoot_engine::task::{Config, Workers};
+use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph, Search};
+use litefoot_pagestore::pagefile::{Options, PageFile};
+use litefoot_pagestore::task::{Config, Workers};
+use litefoot_storage::file::{FileId, Medium, OsMedium};
+use litefoot_storage::io::{IoConfig, IoQueue};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::vtab::{
     Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConfig, VTabConnection, VTabCursor,
@@ -132,7 +132,7 @@ impl GraphFunction for Bfs {
             Some(workers) => workers.clone(),
             None => self.workers.insert(Arc::new(Workers::start(Config::default()).map_err(text)?)).clone(),
         };
-        let named = move |error: litefoot_engine::ops::Error| format!("{path}: {error}");
+        let named = move |error: litefoot_pagestore::ops::Error| format!("{path}: {error}");
         let graph = Graph::open(&*file, GRAPH_PAGE).map_err(&named)?;
         let mut search = Search::from(&graph, start).map_err(&named)?;
         let (mut level, mut depth): (std::vec::IntoIter<u64>, u64) = Default::default();

@@ -18,7 +18,7 @@ pub mod graph;
 mod library;
 mod registered;
 
-pub use litefoot_engine::task;
+pub use litefoot_pagestore::task;
 pub use litefoot_vfs::open::log_inspect;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
 pub use litefoot_vfs::open::tier;

@@ -4,7 +4,7 @@
 //! calls it. From there on the Rust front goes the same way as the loadable extension.
 
 use crate::Error;
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::sync::{AcrossFork, Global};
 use litefoot_vfs::ffi::api::Api;
 use rusqlite::ffi;
 use std::ffi::{c_char, c_int, c_void};

@@ -1,7 +1,7 @@
 //! More VFSes than one: over a simulated or counted medium, with other defaults.
 
 use crate::{Error, library};
-use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_storage::file::{Medium, OsMedium};
 use litefoot_vfs::{Options, Registration, VfsSetup};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
 use std::sync::Arc;
 
 const ROWS: i64 = 6000;

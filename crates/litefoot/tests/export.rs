@@ -5,7 +5,7 @@
 use litefoot::log_inspect::{Transaction, waiting};
 use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, params_from_iter};
-use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_storage::file::{Medium, OsMedium};
 use std::path::Path;
 use std::sync::Arc;
 

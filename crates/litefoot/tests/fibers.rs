@@ -4,8 +4,9 @@
 
 use litefoot::task::{Config, Place, Workers};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, SimMedium};
-use litefoot_engine::pass_on;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::pass_on;
 use std::io::IoSliceMut;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Connection;
-use litefoot_engine::device::OsMedium;
-use litefoot_engine::ops::graph::{Order, Text, load};
-use litefoot_engine::pagefile::Builder;
+use litefoot_pagestore::ops::graph::{Order, Text, load};
+use litefoot_pagestore::pagefile::Builder;
+use litefoot_storage::file::OsMedium;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

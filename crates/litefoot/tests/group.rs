@@ -6,8 +6,9 @@ mod support;
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::sim::Random;
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::FileKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};

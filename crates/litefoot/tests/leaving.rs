@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Vfs;
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
 use std::sync::Arc;
 
 /// Litefoot closes the database; then SQLite changes it without a journal file, so that nothing else syncs the

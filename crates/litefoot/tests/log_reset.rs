@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, SimMedium};
-use litefoot_engine::pass_on;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Connection;
-use litefoot_engine::log::redo::format::Header;
+use litefoot_storage::wal_file::format::Header;
 use rusqlite::OpenFlags;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

@@ -4,7 +4,7 @@
 
 use litefoot::Vfs;
 use litefoot::rusqlite::ffi;
-use litefoot_engine::device::SimMedium;
+use litefoot_sim::SimMedium;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, OpenFlags};
-use litefoot_engine::device::SimMedium;
+use litefoot_sim::SimMedium;
 use std::sync::Arc;
 
 #[test]

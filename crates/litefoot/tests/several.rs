@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::rusqlite::Connection;
-use litefoot_engine::device::{DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SimMedium};
-use litefoot_engine::pass_on;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{DeviceError, File, FileKind, Medium, OpenMode, Operation, Result};
+use litefoot_storage::pass_on;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

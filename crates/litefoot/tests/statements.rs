@@ -4,8 +4,9 @@
 
 use litefoot::rusqlite::{Connection, ErrorCode, ffi, params};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::sim::{Faults, Random};
-use litefoot_engine::device::{FileKind, Medium, Operation, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random};
+use litefoot_storage::file::{FileKind, Medium, Operation};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::sim::{Faults, Random, SyncSite};
-use litefoot_engine::device::{FileKind, Medium, OpenMode, Operation, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random, SyncSite};
+use litefoot_storage::file::{FileKind, Medium, OpenMode, Operation};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

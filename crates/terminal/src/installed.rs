@@ -4,7 +4,7 @@
 //! to build.
 
 use crate::failure::Failure;
-use litefoot_engine::device::parent_directory;
+use litefoot_storage::file::parent_directory;
 use std::path::{Path, PathBuf};
 
 /// The preload library's file name.

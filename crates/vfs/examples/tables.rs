@@ -2,7 +2,7 @@
 //!
 //! Each table begins with a line `== NAME`, and goes on in the language of the file that shows the table.
 
-use litefoot_engine::device::FileKind;
+use litefoot_storage::file::FileKind;
 use litefoot_vfs::Options;
 use litefoot_vfs::stats::{Kind, described, described_causes};
 

@@ -5,7 +5,7 @@
 //! (`shim/auto_extension.rs`).
 
 use crate::ffi::codes::*;
-use litefoot_engine::device::{DeviceError, ErrorKind, Operation};
+use litefoot_storage::file::{DeviceError, ErrorKind, Operation};
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -99,13 +99,13 @@ pub enum Error {
 /// Refuses to begin work while memory is short. Work under way goes on with the reserve.
 #[inline]
 pub(crate) fn check_memory() -> Result<()> {
-    if litefoot_engine::reserve::is_short() { Err(Error::NoMemory) } else { Ok(()) }
+    if litefoot_storage::reserve::is_short() { Err(Error::NoMemory) } else { Ok(()) }
 }
 
 /// Refuses memory to a transaction under way when the reserve is nearly gone.
 #[inline]
 pub(crate) fn check_reserve() -> Result<()> {
-    if litefoot_engine::reserve::is_nearly_gone() { Err(Error::NoMemory) } else { Ok(()) }
+    if litefoot_storage::reserve::is_nearly_gone() { Err(Error::NoMemory) } else { Ok(()) }
 }
 
 impl From<std::collections::TryReserveError> for Error {

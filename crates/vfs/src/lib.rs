@@ -1,4 +1,4 @@
-//! SQLite on the litefoot engine.
+//! SQLite on litefoot storage.
 //!
 //! This crate is everything between unmodified SQLite and the engine. It links no SQLite: every function
 //! is reached through [`ffi::api::Api`], so that the loadable extension, the preload entry and the Rust
@@ -43,7 +43,7 @@ mod worker;
 
 pub use error::{Error, Result, clear_last_error, last_error};
 pub use files::vfs::{Vfs, VfsSetup};
-pub use litefoot_engine::reserve::Allocator;
+pub use litefoot_storage::reserve::Allocator;
 pub use notice::leave_errors_to_the_program;
 pub use options::Options;
 pub use shim::vfs_methods::Registration;

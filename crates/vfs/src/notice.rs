@@ -12,7 +12,7 @@
 //! At most [`MOST`] different lines in a process. A line is lost where standard error cannot take it at once.
 
 use crate::error::{Error, printable};
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::os::unix::ffi::OsStringExt;

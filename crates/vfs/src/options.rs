@@ -3,7 +3,7 @@
 //! One table names them all, `docs/options.md` included (`cargo xtask docs`). An unknown name is an error, so that a typo cannot silently cost durability; in a URI there
 //! are names of others, too (`parameters.rs`).
 
-use litefoot_engine::tier::Kind;
+use litefoot_tier::Kind;
 use std::path::PathBuf;
 use std::time::Duration;
 

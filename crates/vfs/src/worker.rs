@@ -10,8 +10,8 @@
 //! 3. Where no thread is to be had, neither runs, and the caller does the work itself.
 
 use crate::error::{Error, Result};
-use litefoot_engine::device::SyncLatch;
-use litefoot_engine::thread::spawn;
+use litefoot_storage::file::SyncLatch;
+use litefoot_storage::thread::spawn;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -2,11 +2,14 @@
 
 use super::{file, medium, put, put_crc};
 use crate::{Target, outcome_of};
-use litefoot_engine::device::{FileKind, Medium, SimMedium};
-use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
-use litefoot_engine::log::redo::{Durability, Transaction};
-use litefoot_engine::log::statement::{Base, Record, Writer};
-use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_storage::file::{FileKind, Medium};
+use litefoot_sim::SimMedium;
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::wal_file::Transaction;
+use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::commit_log::StatementLog;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What people and programs write: options, and graphs as text.
 
 use crate::{Target, outcome_of};
-use litefoot_engine::ops::graph::Text;
+use litefoot_pagestore::ops::graph::Text;
 use litefoot_vfs::Options;
 use std::path::Path;
 

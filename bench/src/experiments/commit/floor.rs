@@ -1,7 +1,7 @@
 //! The floor: what any durable transaction costs at least.
 
 use crate::Result;
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 

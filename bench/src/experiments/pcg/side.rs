@@ -3,7 +3,7 @@
 use crate::harness::{open_stock, vfs_name};
 use crate::{Error, Result};
 use litefoot::Vfs;
-use litefoot_engine::device::{Medium, OsMedium};
+use litefoot_storage::file::{Medium, OsMedium};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;

@@ -52,8 +52,8 @@ use crate::harness::Progress;
 use crate::nand::{Ftl, Geometry, Placement};
 use crate::report::Figures;
 use apps::{APPLICATIONS, APPS, App};
-use litefoot_engine::tier::Kind;
-use litefoot_engine::tier::policy::Latencies;
+use litefoot_tier::Kind;
+use litefoot_tier::policy::Latencies;
 use predict::Method;
 use scheme::{Commits, FILLED_PERCENT, Outcome, Scheme, Stack};
 

@@ -4,7 +4,7 @@
 //! and what was written longest ago makes room.
 
 use super::trace::Trace;
-use litefoot_engine::tier::policy::{Latencies, Lru};
+use litefoot_tier::policy::{Latencies, Lru};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of all writes with periods of so many transactions and a tier of so many chunks, against that without a

@@ -5,7 +5,7 @@
 //! [`LONGEST`], whatever the method: of the rest nothing is predicted and nothing comes.
 
 use super::trace::Trace;
-use litefoot_engine::tier::policy::{alpha, expected};
+use litefoot_tier::policy::{alpha, expected};
 use std::collections::BTreeMap;
 
 /// A way to predict.

@@ -3,8 +3,8 @@ use super::tiering::TieringMedium;
 use super::*;
 use crate::harness::Silent;
 use crate::nand::NandMedium;
-use litefoot_engine::device::{FileKind, Medium, OpenMode};
-use litefoot_engine::tier::{Config, device_bytes};
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_tier::{Config, device_bytes};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! A medium whose databases are tiered, each with a device of its own on PRAM.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, beside};
-use litefoot_engine::pass_on;
-use litefoot_engine::sync::Mutex;
-use litefoot_engine::tier::{Config, Statistics, TieredFile};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, beside};
+use litefoot_storage::pass_on;
+use litefoot_storage::sync::Mutex;
+use litefoot_tier::{Config, Statistics, TieredFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,8 +42,8 @@ impl Medium for TieringMedium {
         let flash = self.inner.open(path, kind, mode)?;
         let device = beside(path, "-tier");
         let file = TieredFile::open(flash, &self.inner, &device, &self.config).map_err(|error| {
-            let operation = litefoot_engine::device::Operation::Open;
-            litefoot_engine::device::DeviceError::new(operation, path, std::io::Error::other(error))
+            let operation = litefoot_storage::file::Operation::Open;
+            litefoot_storage::file::DeviceError::new(operation, path, std::io::Error::other(error))
         })?;
         open.insert(path.to_owned(), file.clone());
         Ok(file)

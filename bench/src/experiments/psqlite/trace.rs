@@ -1,9 +1,9 @@
 //! Which chunks the transactions of a database write, noted at the device.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
-use litefoot_engine::pass_on;
-use litefoot_engine::sync::Mutex;
-use litefoot_engine::tier::CHUNK_BYTES;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::pass_on;
+use litefoot_storage::sync::Mutex;
+use litefoot_tier::CHUNK_BYTES;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::path::Path;

@@ -13,7 +13,8 @@ use super::source::{Direct, LITEFOOT, STOCK, Source};
 use crate::Result;
 use crate::harness::Progress;
 use crate::report::Figures;
-use litefoot_engine::device::{CountingMedium, Device, FileKind, ModelledMedium, OsMedium};
+use litefoot_sim::{CountingMedium, Device, ModelledMedium};
+use litefoot_storage::file::{FileKind, OsMedium};
 use std::sync::Arc;
 
 const SIDES: [&str; 2] = [STOCK, LITEFOOT];

@@ -16,7 +16,8 @@ use super::source::{Direct, LITEFOOT, STOCK, Source};
 use crate::Result;
 use crate::harness::{Progress, interleave, median, median_ratio};
 use crate::report::Figures;
-use litefoot_engine::device::{CountingMedium, FileKind, OsMedium};
+use litefoot_sim::CountingMedium;
+use litefoot_storage::file::{FileKind, OsMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 use super::Sizes;
 use crate::Result;
 use crate::harness::Progress;
-use litefoot_engine::device::{Medium, OsMedium};
-use litefoot_engine::ops::PagesMut;
-use litefoot_engine::pagefile::{Builder, Options, PageFile};
-use litefoot_engine::task::io::{IoConfig, IoQueue};
-use litefoot_engine::task::{Config, Workers};
+use litefoot_pagestore::ops::PagesMut;
+use litefoot_pagestore::pagefile::{Builder, Options, PageFile};
+use litefoot_pagestore::task::{Config, Workers};
+use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::io::{IoConfig, IoQueue};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::files::{Files, open};
 use crate::Result;
 use crate::harness::Progress;
 use crate::report::Figures;
-use litefoot_engine::device::OsMedium;
+use litefoot_storage::file::OsMedium;
 use std::collections::{BTreeMap, HashMap};
 
 const PAGE_BYTES: usize = 4096;

@@ -4,8 +4,8 @@ use super::files::{Files, open, thread_cpu};
 use crate::harness::{Progress, interleave, median};
 use crate::report::Figures;
 use crate::{Error, Result};
-use litefoot_engine::device::OsMedium;
-use litefoot_engine::pagefile::PageFile;
+use litefoot_pagestore::pagefile::PageFile;
+use litefoot_storage::file::OsMedium;
 use std::hint::black_box;
 use std::sync::Barrier;
 

@@ -1,7 +1,7 @@
 //! The system's files without the system's own reading ahead: what a medium is by itself.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, OsMedium, Result};
-use litefoot_engine::pass_on;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+use litefoot_storage::pass_on;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@ use super::scans::THRESHOLD;
 use crate::harness::{Progress, interleave, make_cold, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
-use litefoot_engine::device::{CountingMedium, Device, FileKind, Medium, ModelledMedium, OsMedium};
-use litefoot_engine::ops::above;
+use litefoot_pagestore::ops::above;
+use litefoot_sim::{CountingMedium, Device, ModelledMedium};
+use litefoot_storage::file::{FileKind, Medium, OsMedium};
 use std::path::Path;
 use std::sync::Arc;
 

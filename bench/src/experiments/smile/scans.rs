@@ -4,10 +4,10 @@ use super::files::{Files, ms, open, open_with, timed, workers};
 use crate::harness::{Progress, interleave, make_cold, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
-use litefoot_engine::device::OsMedium;
-use litefoot_engine::ops::{above, scan};
-use litefoot_engine::pagefile::{Options, PAGE_SIZES, PageFile};
-use litefoot_engine::task::Workers;
+use litefoot_pagestore::ops::{above, scan};
+use litefoot_pagestore::pagefile::{Options, PAGE_SIZES, PageFile};
+use litefoot_pagestore::task::Workers;
+use litefoot_storage::file::OsMedium;
 use std::path::Path;
 
 /// Half of the random integers are above it.

@@ -1,7 +1,7 @@
 //! The first 100 bytes of a database file (file format, section 1.3).
 
 use super::be_u32;
-use litefoot_engine::device::{File, Result};
+use litefoot_storage::file::{File, Result};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Bytes of the header.

@@ -1,7 +1,7 @@
 //! The rollback journal's header (file format, section 3).
 
 use super::be_u32;
-use litefoot_engine::device::{File, Result};
+use litefoot_storage::file::{File, Result};
 
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const HEADER_BYTES: usize = 28;

@@ -19,7 +19,7 @@ pub use wal::Wal;
 
 use litefoot::stats::Published;
 use litefoot::tier::logs_beside;
-use litefoot_engine::device::{
+use litefoot_storage::file::{
     self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, OsMedium,
 };
 use litefoot_terminal::Failure;
@@ -89,14 +89,14 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
     }
     let [redo, statements] = match &away {
         Some(away) => logs_beside(&away.device),
-        None => ["-wal", "-sla"].map(|ending| device::beside(path, ending)),
+        None => ["-wal", "-sla"].map(|ending| file::beside(path, ending)),
     };
     Ok(Files {
         path: path.to_owned(),
         id: info.id,
         bytes: info.len,
         header,
-        journal: read_log(&device::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
+        journal: read_log(&file::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
         wal: read_log(&redo, FileKind::RedoLog, Wal::read)?,
         statement_log_bytes: read_log(&statements, FileKind::StatementLog, |file| file.len())?,
         away,
@@ -110,7 +110,7 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
 fn read_log<T>(
     path: &Path,
     kind: FileKind,
-    read: impl Fn(&dyn File) -> litefoot_engine::device::Result<T>,
+    read: impl Fn(&dyn File) -> litefoot_storage::file::Result<T>,
 ) -> Result<Option<T>, Failure> {
     match OsMedium.open(path, kind, OpenMode::ReadOnly).and_then(|file| read(&*file)) {
         Ok(content) => Ok(Some(content)),

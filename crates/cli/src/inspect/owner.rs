@@ -1,6 +1,6 @@
 //! Who has a database.
 
-use litefoot_engine::device::{File, RangeLock, Result};
+use litefoot_storage::file::{File, RangeLock, Result};
 use litefoot_terminal::text::printable;
 
 /// First of SQLite's lock bytes, and how many there are (file format, section 1.4, and `os.h`).

@@ -113,7 +113,7 @@ mod tests {
     use super::super::wal::{Wal, WalHeader};
     use super::super::{Header, Owner};
     use super::*;
-    use litefoot_engine::device::FileId;
+    use litefoot_storage::file::FileId;
 
     fn healthy() -> Files {
         let header = Header {

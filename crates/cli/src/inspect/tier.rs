@@ -1,7 +1,7 @@
 //! The tier device of a database whose hot chunks are away: where it is, and what it tells.
 
-use litefoot_engine::device::{File, Medium};
-use litefoot_engine::tier::{self, Overview};
+use litefoot_storage::file::{File, Medium};
+use litefoot_tier::{self as tier, Overview};
 use std::path::PathBuf;
 use std::sync::Arc;
 

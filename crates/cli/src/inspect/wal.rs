@@ -4,7 +4,7 @@
 //! end is the one it carries; a transaction counts when its last frame, the one with a database size, does.
 
 use super::be_u32;
-use litefoot_engine::device::{File, Result};
+use litefoot_storage::file::{File, Result};
 
 const MAGIC: u32 = 0x377f_0682;
 const HEADER_BYTES: usize = 32;
@@ -114,7 +114,7 @@ impl Checksum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, OsMedium};
+    use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium};
     use std::path::Path;
 
     fn read(path: &Path) -> Wal {

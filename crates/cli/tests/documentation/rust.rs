@@ -1,8 +1,8 @@
 //! The Rust blocks of the documents, word for word: what compiles and runs here is what they show.
 
-use litefoot_engine::device::{Medium, OsMedium};
-use litefoot_engine::store::{Database, Options};
-use litefoot_engine::task::io::{IoConfig, IoQueue};
+use litefoot_pagestore::store::{Database, Options};
+use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::io::{IoConfig, IoQueue};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use crate::hooked::HookedMedium;
 use crate::support::{in_transaction, insert, open, rows_of, vfs_on};
-use litefoot_engine::device::sim::Random;
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::FileKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

@@ -5,8 +5,9 @@ use crate::transaction::{
     AFTER, BEFORE, CLEANERS, MODES, ROWS, Setup, prepared, prepared_with, state, transact,
 };
 use litefoot::rusqlite::Connection;
-use litefoot_engine::device::sim::{Faults, Random, SyncSite};
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random, SyncSite};
+use litefoot_storage::file::FileKind;
 
 #[test]
 fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {

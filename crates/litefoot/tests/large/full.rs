@@ -3,7 +3,7 @@
 use crate::support::{insert, open};
 use crate::transaction::{AFTER, BEFORE, CLEANERS, MODES, ROWS, Setup, prepared, state, transact};
 use litefoot::rusqlite::{Connection, ErrorCode};
-use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_sim::{Faults, Random};
 
 #[test]
 fn a_full_disk_fails_the_transaction_and_nothing_else() {

@@ -3,8 +3,9 @@
 use crate::support::{SMALL_CACHE, in_transaction, insert, integrity, open_small, rows, vfs};
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode, Result};
-use litefoot_engine::device::sim::{Faults, Random};
-use litefoot_engine::device::{FileKind, Operation, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random};
+use litefoot_storage::file::{FileKind, Operation};
 
 /// A database in WAL mode with a table, all in its file.
 fn prepared(vfs: &Vfs, name: &str, page_bytes: u32) -> Connection {

@@ -4,8 +4,8 @@
 use crate::support::{open_small, put, rows_of, vfs};
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode, Result};
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::{Faults, Random};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random};
 
 /// A database with two tables, all in its file.
 fn prepared(litefoot: &Vfs, rows: i64) -> Connection {

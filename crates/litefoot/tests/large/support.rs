@@ -2,7 +2,8 @@
 
 use litefoot::rusqlite::{Connection, Result};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{Medium, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::Medium;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 use crate::support::{insert, integrity, open, open_small};
 use litefoot::Vfs;
 use litefoot::rusqlite::Connection;
-use litefoot_engine::device::SimMedium;
+use litefoot_sim::SimMedium;
 
 pub const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 pub const CLEANERS: [&str; 3] = ["auto", "caller", "background"];

@@ -2,7 +2,8 @@
 
 use crate::support::{insert, open_on, open_small};
 use crate::transaction::{AFTER, BEFORE, CLEANERS, MODES, ROWS, Setup, prepared, state, transact};
-use litefoot_engine::device::{CountingMedium, FileKind, SimMedium};
+use litefoot_sim::{CountingMedium, SimMedium};
+use litefoot_storage::file::FileKind;
 use std::sync::Arc;
 
 #[test]

@@ -4,7 +4,7 @@ use crate::model::fill;
 use crate::support::{stock, vfs};
 use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, Result};
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use std::path::Path;
 
 /// What is asked of each file.

@@ -4,8 +4,9 @@ use crate::model::{Rows, check_all, check_snapshot, fill, put, put_total};
 use crate::support::{databases_agree, parse};
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot::{Vfs, clear_last_error, last_error};
-use litefoot_engine::device::sim::Faults;
-use litefoot_engine::device::{FileKind, Operation, SimMedium};
+use litefoot_sim::Faults;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Operation};
 use std::sync::Arc;
 
 const ROWS: i64 = 400;

@@ -4,7 +4,7 @@
 //! table of its own, changed in the same transaction. So every snapshot can be checked by itself.
 
 use litefoot::rusqlite::{Connection, Error, ErrorCode, Result};
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use std::collections::BTreeMap;
 
 /// The version of each row.

@@ -4,7 +4,7 @@ use crate::model::{check_all, check_snapshot, check_some, fill, unless_busy};
 use crate::support::{databases_agree, stock, vfs};
 use crate::writer::{Writer, open};
 use litefoot::Vfs;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,7 +3,8 @@
 use crate::support::parse;
 use litefoot::Vfs;
 use litefoot::rusqlite::Connection;
-use litefoot_engine::device::{CountingMedium, FileKind, OsMedium};
+use litefoot_sim::CountingMedium;
+use litefoot_storage::file::{FileKind, OsMedium};
 use std::path::Path;
 use std::sync::Arc;
 

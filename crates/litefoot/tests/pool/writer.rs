@@ -3,7 +3,7 @@
 use crate::model::{Rows, check_all, check_snapshot, put, put_total, unless_busy};
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ffi};
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
 use std::path::{Path, PathBuf};
 
 pub struct Writer<'a> {

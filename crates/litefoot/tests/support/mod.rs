@@ -1,7 +1,8 @@
 //! A medium that tells of each write and sync before it is done, and may make it wait.
 
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, SimMedium};
-use litefoot_engine::pass_on;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use crate::{PLAIN, TIERED, count, insert, stock, vfs};
 use litefoot::Vfs;
-use litefoot_engine::device::sim::{Faults, Random, SyncSite};
-use litefoot_engine::device::{FileKind, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random, SyncSite};
+use litefoot_storage::file::FileKind;
 use std::sync::Arc;
 
 /// Cuts the power while a database that stock SQLite has just left gets a tier, from a connection with its own mode;

@@ -2,7 +2,7 @@
 
 use crate::{MODES, PLAIN, TIERED, count, is_marked, stock, vfs};
 use litefoot::rusqlite::{Connection, ErrorCode};
-use litefoot_engine::device::SimMedium;
+use litefoot_sim::SimMedium;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 

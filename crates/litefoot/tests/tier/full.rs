@@ -3,10 +3,9 @@
 use crate::{MODES, TIERED, count, is_marked, killed, stock};
 use litefoot::rusqlite::{self, Connection, ErrorCode};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::{
-    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SimMedium, total_bytes,
-};
-use litefoot_engine::pass_on;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, total_bytes};
+use litefoot_storage::pass_on;
 use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};

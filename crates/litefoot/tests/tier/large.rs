@@ -1,8 +1,8 @@
 //! Transactions larger than the memory for them, which write ahead: into the log, and behind the end of the file.
 
 use crate::{MODES, TIERED, count, is_marked, stock, vfs};
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
 
 const CREATE: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v)";
 const MANY: &str = "WITH n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n LIMIT 250) INSERT INTO t(v) SELECT zeroblob(2000) FROM n";

@@ -11,8 +11,9 @@ mod tiny;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};
 use litefoot::{Options, Vfs};
-use litefoot_engine::device::sim::{Faults, Random};
-use litefoot_engine::device::{FileKind, Medium, Operation, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_sim::{Faults, Random};
+use litefoot_storage::file::{FileKind, Medium, Operation};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -58,7 +58,7 @@ fn reads_past_the_systems_cache_and_ahead_find_chunks_where_they_are() {
             );
             let db = vfs.open(&name).unwrap();
             db.execute_batch("PRAGMA cache_size=5; PRAGMA mmap_size=0").unwrap();
-            let mut random = litefoot_engine::device::sim::Random::new(7);
+            let mut random = litefoot_sim::Random::new(7);
             for round in 2..6 {
                 for _ in 0..150 {
                     // Half of the table stays where it is.

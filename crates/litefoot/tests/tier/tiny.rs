@@ -3,9 +3,10 @@
 
 use crate::{DEVICE, MODES, PLAIN, TIERED, bytes, count, is_marked, killed, stock, there, vfs, without};
 use litefoot::rusqlite::Connection;
-use litefoot_engine::device::sim::Random;
-use litefoot_engine::device::{FileKind, Medium, SimMedium};
-use litefoot_engine::tier::CHUNK_BYTES;
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium};
+use litefoot_tier::CHUNK_BYTES;
 use std::path::Path;
 
 const CREATE: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v)";

@@ -12,8 +12,8 @@ use crate::cache::pool::{Ahead, Pages};
 use crate::open::database::Database;
 use crate::readahead::{LEAF, ReadAhead};
 use crate::sync::lock_table::Seat;
-use litefoot_engine::pool::Place;
-use litefoot_engine::pool::shown;
+use litefoot_storage::buffer_pool::Place;
+use litefoot_storage::buffer_pool::shown;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

@@ -20,8 +20,8 @@
 use crate::cache::pool::Pages;
 use crate::stats::Stats;
 use crate::sync::lock_table::Seat;
-use litefoot_engine::pool::Place;
-use litefoot_engine::sync::Mutex;
+use litefoot_storage::buffer_pool::Place;
+use litefoot_storage::sync::Mutex;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};

@@ -32,9 +32,9 @@ use crate::options::Direct;
 use crate::readahead;
 use crate::readahead::{Memory, ReadAhead, Sweeps};
 use crate::stats::{Page, Stats};
-use litefoot_engine::device::{self, File};
-use litefoot_engine::pass_on;
-use litefoot_engine::pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
+use litefoot_storage::buffer_pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
+use litefoot_storage::file::{self, File};
+use litefoot_storage::pass_on;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -389,8 +389,8 @@ impl Pages {
     }
 }
 
-impl From<pool::Error> for Error {
-    fn from(error: pool::Error) -> Error {
+impl From<buffer_pool::Error> for Error {
+    fn from(error: buffer_pool::Error) -> Error {
         Error::Io(error.to_string())
     }
 }
@@ -450,7 +450,7 @@ struct Newest {
 impl File for Newest {
     pass_on!(file: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
 
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         self.log.read(&*self.file, buf, offset)
     }
 }

@@ -47,7 +47,7 @@ use crate::open::database::Database;
 use crate::stats::FallbackCause;
 use crate::sync::lock_table::Seat;
 use crate::sync::writer_queue::WriterId;
-use litefoot_engine::sync::{Mutex, MutexGuard};
+use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

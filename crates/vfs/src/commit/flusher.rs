@@ -1,6 +1,6 @@
 //! Making commits durable soon, by a thread that waits for the window of `synchronous=NORMAL` to pass.
 
-use litefoot_engine::sync::{Condvar, Mutex};
+use litefoot_storage::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// The threads of one log: while the last one syncs, the next one may wait already.

@@ -23,9 +23,9 @@
 use crate::commit::rollback_log::{COUNTER_JUMP, COUNTERS, without_counters};
 use crate::error::Result;
 use crate::open::database::content::page_bytes_in;
-use litefoot_engine::device::SECTOR_BYTES;
-use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::origin::content_of;
+use litefoot_storage::file::SECTOR_BYTES;
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::origin::content_of;
 
 /// What a redo log is to the database that it lies beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,11 @@ fn counter_of(sector: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::open::database::content::MAGIC;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
-    use litefoot_engine::log::redo::origin::DataFile;
-    use litefoot_engine::log::redo::{Durability, Transaction};
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
+    use litefoot_storage::log_file::Durability;
+    use litefoot_storage::wal_file::Transaction;
+    use litefoot_storage::wal_file::origin::DataFile;
     use std::path::Path;
     use std::sync::Arc;
 

@@ -24,9 +24,12 @@ use crate::open::database::Database;
 use crate::open::registry::Companion;
 use crate::stats::Stats;
 use crate::txn::dirty_pages::Held;
-use litefoot_engine::device::{DeviceError, Operation, SyncLatch};
-use litefoot_engine::log::redo::{Durability, Whereabouts};
-use litefoot_engine::log::{RedoLog, StatementLog, set_aside};
+use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::file::{DeviceError, Operation, SyncLatch};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::log_file::set_aside;
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::Whereabouts;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -229,7 +232,7 @@ impl Database {
     }
 }
 
-fn open(database: &Database, path: &Path) -> litefoot_engine::device::Result<RedoLog> {
+fn open(database: &Database, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
     RedoLog::open_of(database.medium().clone(), path, database.latch().clone(), database.data_file())
 }
 

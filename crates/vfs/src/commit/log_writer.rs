@@ -29,10 +29,12 @@ use crate::txn::new_pages::New;
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frames, Transaction};
 use crate::txn::wal_spill::Leaving;
-use litefoot_engine::log::redo::format::PageSum;
-use litefoot_engine::log::redo::{self, Durability};
-use litefoot_engine::log::statement::{Base, Record, Writer};
-use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::wal_file;
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::format::PageSum;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -89,7 +91,7 @@ impl Media {
     }
 
     /// Makes the statement log ready for records up to `room` bytes.
-    pub fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_engine::device::Result<()> {
+    pub fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_storage::file::Result<()> {
         self.statements.reserve(room)?;
         if self.statements.base().is_some() {
             return Ok(());
@@ -109,7 +111,7 @@ impl Media {
         page_bytes: usize,
         end: usize,
         needed: usize,
-    ) -> litefoot_engine::device::Result<usize> {
+    ) -> litefoot_storage::file::Result<usize> {
         let mut claim = |frames: usize| self.redo.claim(page_bytes as u32, frames as u32);
         if claim(needed + FRAMES_CLAIMED).is_ok() {
             return Ok(end + FRAMES_CLAIMED);
@@ -118,7 +120,7 @@ impl Media {
     }
 
     /// The records of transactions, and of the texts that are new.
-    pub fn append(&mut self, batch: &[Pending]) -> litefoot_engine::device::Result<Vec<Record>> {
+    pub fn append(&mut self, batch: &[Pending]) -> litefoot_storage::file::Result<Vec<Record>> {
         let Some(page_bytes) = (!batch.is_empty()).then(|| self.redo.page_bytes()) else {
             return Ok(Vec::new());
         };
@@ -237,9 +239,9 @@ impl Media {
         slots: &[(u32, PageSum)],
         pages: BTreeMap<u32, Source>,
         durability: Durability,
-    ) -> litefoot_engine::device::Result<usize> {
+    ) -> litefoot_storage::file::Result<usize> {
         let (page_numbers, sources): (Vec<u32>, Vec<Source>) = pages.into_iter().unzip();
-        let transaction = redo::Transaction {
+        let transaction = wal_file::Transaction {
             slots,
             page_numbers: &page_numbers,
             page_bytes: frames.page_bytes() as u32,

@@ -25,10 +25,11 @@ use crate::open::registry::Companion;
 use crate::stats::Stats;
 use crate::txn::dirty_pages::Held;
 use crate::worker;
-use litefoot_engine::device::{self, DeviceError, File, Operation, runs};
-use litefoot_engine::log::RedoLog;
-use litefoot_engine::log::redo::{Durability, Slots, Transaction};
-use litefoot_engine::sync::{Condvar, Mutex, RwLock};
+use litefoot_storage::file::{self, DeviceError, File, Operation, runs};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::sync::{Condvar, Mutex, RwLock};
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::{Slots, Transaction};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +128,7 @@ impl AtomicLog {
 
     /// Reads the database as it was committed last, at any offset: pages that the log has from there, all others from
     /// `file`. Answers how many bytes there are.
-    pub fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+    pub fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         if !self.is_live() {
             return file.read_at(buf, offset);
         }
@@ -376,7 +377,7 @@ impl State {
     }
 
     /// Reads a part of a page; `false` where the log does not have it.
-    fn read_part(&self, buf: &mut [u8], number: u32, inside: usize) -> device::Result<bool> {
+    fn read_part(&self, buf: &mut [u8], number: u32, inside: usize) -> file::Result<bool> {
         let part = inside..inside + buf.len();
         match (&self.page_one, &self.redo) {
             (Some(page), _) if number == 1 && part.end <= page.len() => buf.copy_from_slice(&page[part]),
@@ -387,7 +388,7 @@ impl State {
     }
 
     /// Reads across pages. The file may still be shorter than the database in the log: what neither has is zeros.
-    fn read_pages(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> device::Result<usize> {
+    fn read_pages(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         let Some(redo) = &self.redo else { return file.read_at(buf, offset) };
         let page_bytes = u64::from(redo.page_bytes());
         let end = u64::from(redo.database_pages()) * page_bytes;
@@ -622,7 +623,7 @@ fn write_in_place(
     database: &Database,
     numbers: &[u32],
     page_bytes: usize,
-    copy: &mut dyn FnMut(u32, &mut [u8]) -> litefoot_engine::device::Result<()>,
+    copy: &mut dyn FnMut(u32, &mut [u8]) -> litefoot_storage::file::Result<()>,
 ) -> Result<()> {
     let mut buffer = Vec::new();
     for run in runs(numbers, page_bytes, |number| u64::from(*number)) {

@@ -9,7 +9,7 @@
 //! 2. Of a database that is closed nothing is known: others may change what lies beside it.
 
 use crate::open::registry::Companion;
-use litefoot_engine::fork;
+use litefoot_storage::fork;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

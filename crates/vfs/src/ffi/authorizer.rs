@@ -13,7 +13,7 @@
 
 use crate::ffi::codes::SQLITE_OK;
 use crate::ffi::connection::{Connection, InternalConnection};
-use litefoot_engine::sync::Mutex;
+use litefoot_storage::sync::Mutex;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

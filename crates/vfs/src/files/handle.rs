@@ -188,7 +188,7 @@ impl DerefMut for AnyHandle {
 
 /// Reads exactly `buf` from a device file, as SQLite wants it.
 pub(crate) fn read_exactly(
-    file: &dyn litefoot_engine::device::File,
+    file: &dyn litefoot_storage::file::File,
     buf: &mut [u8],
     offset: u64,
 ) -> Result<()> {

@@ -7,8 +7,8 @@ use crate::memory::memory_file::{MemoryFile, position};
 use crate::open::database::Database;
 use crate::open::registry::Companion;
 use crate::txn::dirty_pages::{Held, before};
-use litefoot_engine::device::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
-use litefoot_engine::sync::Mutex;
+use litefoot_storage::file::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
+use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
 
 /// Bytes copied at a time when the journal becomes a real file.

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, read_exactly};
 use crate::open::database::Database;
 use crate::sync::lock_table::Level;
-use litefoot_engine::device::{File, Medium, parent_directory};
+use litefoot_storage::file::{File, Medium, parent_directory};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl PlainFile {
         }
     }
 
-    fn watch<T>(&self, result: litefoot_engine::device::Result<T>) -> Result<T> {
+    fn watch<T>(&self, result: litefoot_storage::file::Result<T>) -> Result<T> {
         match &self.database {
             Some(database) => Ok(database.latch().watch(result)?),
             None => Ok(result?),

@@ -6,8 +6,8 @@ use crate::files::journal::{make_real, write_in_place};
 use crate::files::session::Session;
 use crate::open::database::Database;
 use crate::txn::dirty_pages::{Held, before};
-use litefoot_engine::log::redo::Durability;
-use litefoot_engine::pool::Advisor;
+use litefoot_storage::buffer_pool::Advisor;
+use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

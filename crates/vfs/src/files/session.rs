@@ -8,7 +8,7 @@ use crate::memory::reservation::CacheSize;
 use crate::open::database::Database;
 use crate::sync::lock_table::{HandleId, Seat};
 use crate::txn::wal_frames::Transaction;
-use litefoot_engine::sync::Mutex;
+use litefoot_storage::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 

@@ -4,7 +4,7 @@
 //! Their directory is shared with everybody, so a name cannot be foreseen, and a file that is there is not taken.
 
 use crate::notice;
-use litefoot_engine::device::{DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Operation, Result};
+use litefoot_storage::file::{DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Operation, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl TemporaryFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_engine::device::OsMedium;
+    use litefoot_storage::file::OsMedium;
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt;
 

@@ -31,10 +31,10 @@ use crate::open::registry::{Companion, Registry};
 use crate::options::Options;
 use crate::sync::lock_table::Level;
 use crate::uri_parameters as parameters;
-use litefoot_engine::device::{
+use litefoot_storage::file::{
     DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved, parent_directory,
 };
-use litefoot_engine::tier::tier_of;
+use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

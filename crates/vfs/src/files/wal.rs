@@ -6,7 +6,7 @@ use crate::files::handle::Handle;
 use crate::files::session::Session;
 use crate::open::database::Database;
 use crate::sync::lock_table::Level;
-use litefoot_engine::log::redo::Durability;
+use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

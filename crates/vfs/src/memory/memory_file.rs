@@ -3,7 +3,7 @@
 use crate::error;
 use crate::memory::reservation::Allowance;
 use crate::memory::spill_file::{MakeSpill, Spill};
-use litefoot_engine::device::Result;
+use litefoot_storage::file::Result;
 
 /// Bytes of a chunk; large enough that chunks are few, small enough that a short file stays small.
 const CHUNK_BYTES: usize = 16 * 1024;

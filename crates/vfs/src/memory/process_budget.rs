@@ -2,9 +2,9 @@
 //!
 //! A forked child has neither threads nor databases of its parent's, and begins with its own.
 
-use litefoot_engine::pool::Budget;
-use litefoot_engine::sync::{AcrossFork, Global, Mutex};
-use litefoot_engine::task::io::{IoConfig, IoQueue};
+use litefoot_storage::buffer_pool::Budget;
+use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 

@@ -5,8 +5,8 @@
 //! is counted as well, by what is known of it.
 
 use crate::memory::process_budget::Share;
-use litefoot_engine::pool::Taken;
-use litefoot_engine::reserve;
+use litefoot_storage::buffer_pool::Taken;
+use litefoot_storage::reserve;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The part of the budget that all of them together may take; the rest is for the pools.
@@ -33,7 +33,7 @@ impl Allowance {
     /// So many bytes, of a budget of its own.
     #[cfg(test)]
     pub fn fixed(bytes: usize) -> Allowance {
-        let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(bytes));
+        let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(bytes));
         Allowance { taken: Taken::nothing(budget), fixed: Some(bytes), bytes: 0 }
     }
 
@@ -121,7 +121,7 @@ impl SpillingCache {
     /// One that is not counted.
     #[cfg(test)]
     pub fn uncounted() -> SpillingCache {
-        let budget = std::sync::Arc::new(litefoot_engine::pool::Budget::new(0));
+        let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(0));
         SpillingCache { taken: Taken::nothing(budget), limit: 0, most: 0 }
     }
 

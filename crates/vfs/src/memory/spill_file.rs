@@ -1,6 +1,6 @@
 //! The nameless file for what does not fit into memory: there from its first use until it is given up.
 
-use litefoot_engine::device::{File, Result};
+use litefoot_storage::file::{File, Result};
 use std::sync::Arc;
 
 /// Makes the file.
@@ -40,7 +40,8 @@ impl Spill {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use std::path::Path;
 
     /// Files on a simulated medium.

@@ -8,8 +8,8 @@ use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
 use crate::open::database::Database;
 use crate::sync::forks::{InSqlite, outside};
 use crate::worker;
-use litefoot_engine::log::redo::Durability;
-use litefoot_engine::sync::{Condvar, Mutex};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 

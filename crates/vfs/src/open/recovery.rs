@@ -22,8 +22,9 @@ use crate::error::Result;
 use crate::open::database::Database;
 use crate::open::registry::Companion;
 use crate::open::replay::{execute, replay_records, transactions};
-use litefoot_engine::log::statement::{Record, Writer};
-use litefoot_engine::log::{RedoLog, StatementLog};
+use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::{Record, Writer};
+use litefoot_storage::wal_file::RedoLog;
 
 /// What a statement log is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use crate::db::companions;
 use crate::open::database::Database;
-use litefoot_engine::device::{FileId, beside};
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::file::{FileId, beside};
+use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};

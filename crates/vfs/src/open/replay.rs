@@ -16,7 +16,7 @@ use crate::capture::reference::ReferenceConnection;
 use crate::ffi::codes::*;
 use crate::ffi::connection::Connection;
 use crate::ffi::statement::{Statement, Value};
-use litefoot_engine::log::statement::Record;
+use litefoot_storage::commit_log::Record;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;

@@ -28,7 +28,7 @@
 //! | yes | marked | nothing | any | finds the chunks, recovers from the logs there |
 //! | yes | marked | a log or a hot journal | any | refuses: it is of another time |
 //!
-//! The device itself may be refused, too: see the table of [`litefoot_engine::tier`]. Nothing is changed where
+//! The device itself may be refused, too: see the table of [`litefoot_tier`]. Nothing is changed where
 //! opening is refused.
 //!
 //! # Closing
@@ -43,9 +43,10 @@ use crate::error::{Error, Result};
 use crate::open::database::Database;
 use crate::open::registry::Companion;
 use crate::stats::Stats;
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
-use litefoot_engine::log::{RedoLog, StatementLog};
-use litefoot_engine::tier::{self, CHUNK_BYTES, Config, TieredFile, Whereabouts};
+use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_tier::{self as tier, CHUNK_BYTES, Config, TieredFile, Whereabouts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

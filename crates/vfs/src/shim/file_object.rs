@@ -14,7 +14,7 @@ use crate::files::vfs::Vfs;
 use crate::open::database::Database;
 use crate::shim::boundary::{answer, caught, guard};
 use crate::shim::trace_hook::Watched;
-use litefoot_engine::fork;
+use litefoot_storage::fork;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! database must lie, without looking there: a name that lies at that address, and reads so, belongs to it.
 
 use crate::files::session::Session;
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;

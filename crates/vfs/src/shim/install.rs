@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::shim::libraries::SERVED;
 use crate::shim::vfs_methods::Registration;
 use crate::uri_parameters::VFS_NAME;
-use litefoot_engine::device::OsMedium;
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::file::OsMedium;
+use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::Arc;
 
 /// The environment variable that holds default options, `name=value&name=value`.

@@ -3,7 +3,7 @@
 //! A process can hold several copies of SQLite: its own, and one inside an interpreter, say.
 
 use crate::ffi::api::Api;
-use litefoot_engine::sync::{AcrossFork, Global};
+use litefoot_storage::sync::{AcrossFork, Global};
 
 /// The function tables of the libraries, in the order in which they were installed.
 #[derive(Default)]

@@ -5,8 +5,8 @@
 //! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
 
 use crate::stats::{Page, Stats};
-use litefoot_engine::device::{File, FileKind, Medium, OpenMode, Result, total_bytes};
-use litefoot_engine::pass_on;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl File for MeteredFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_engine::device::SimMedium;
+    use litefoot_sim::SimMedium;
 
     #[test]
     fn accepted_writes_and_syncs_are_counted_by_kind() {

@@ -22,7 +22,7 @@ pub(crate) use crate::stats::meter::{Meter, MeteredFile};
 pub(crate) use crate::stats::page::{PAGE_BYTES, Page, State as PageState, image};
 pub use crate::stats::published::{Published, Reading};
 
-use litefoot_engine::device::FileKind;
+use litefoot_storage::file::FileKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a figure moves.

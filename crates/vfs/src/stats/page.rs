@@ -48,7 +48,7 @@
 //! 2. Nothing but atomics is ever accessed in it.
 
 use crate::stats::{COUNT, Kind, Stats, figures};
-use litefoot_engine::device::FileId;
+use litefoot_storage::file::FileId;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Deref;
@@ -244,7 +244,8 @@ mod tests {
     use crate::open::database::{Database, DatabaseSetup};
     use crate::stats::Published;
     use crate::sync::lock_table::Level;
-    use litefoot_engine::device::{CountingMedium, Medium, OsMedium, SimMedium};
+    use litefoot_sim::{CountingMedium, SimMedium};
+    use litefoot_storage::file::{Medium, OsMedium};
     use std::fs::OpenOptions;
     use std::path::Path;
     use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::stats::Kind;
 use crate::stats::page::{
     FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, State, name_of,
 };
-use litefoot_engine::device::FileId;
+use litefoot_storage::file::FileId;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};

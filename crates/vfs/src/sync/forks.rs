@@ -17,7 +17,7 @@ use crate::ffi::Sqlite3Mutex;
 use crate::ffi::api::Api;
 use crate::ffi::codes::SQLITE_OK;
 use crate::sync::relatives;
-use litefoot_engine::fork::{self, Hooks};
+use litefoot_storage::fork::{self, Hooks};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;

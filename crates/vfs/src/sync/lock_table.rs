@@ -15,7 +15,7 @@
 //! 4. The door and levels above SHARED change under the lock only; a level at or below SHARED is changed by its own
 //!    handle only. The door is closed while somebody is at PENDING or above.
 
-use litefoot_engine::sync::{Mutex, MutexGuard};
+use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

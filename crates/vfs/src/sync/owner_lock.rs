@@ -15,7 +15,7 @@
 use crate::error::{Error, Result};
 use crate::notice;
 use crate::stats::Published;
-use litefoot_engine::device::{File, RangeLock};
+use litefoot_storage::file::{File, RangeLock};
 
 /// First of SQLite's lock bytes (`PENDING_BYTE`): file format, section 1.4.
 pub const LOCK_OFFSET: u64 = 0x4000_0000;

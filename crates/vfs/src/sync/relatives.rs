@@ -17,10 +17,10 @@
 //! 2. Whoever asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
 //! 3. A process without relatives has no thread, and nothing to do.
 
-use litefoot_engine::device::FileId;
-use litefoot_engine::fork;
-use litefoot_engine::sync::{AcrossFork, Global};
-use litefoot_engine::thread::spawn;
+use litefoot_storage::file::FileId;
+use litefoot_storage::fork;
+use litefoot_storage::sync::{AcrossFork, Global};
+use litefoot_storage::thread::spawn;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};

@@ -13,7 +13,7 @@
 //! 3. What is held exclusively changes under the lock only; a slot that was never shared before becomes so under it.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
-use litefoot_engine::sync::{Mutex, MutexGuard};
+use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;

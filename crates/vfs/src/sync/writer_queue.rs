@@ -14,8 +14,8 @@
 //! 3. Waiting is bounded, and a thread never waits for itself. Whoever gives up goes on without a turn and
 //!    meets SQLite's busy handling.
 
-use litefoot_engine::sync::{Condvar, Mutex};
-use litefoot_engine::thread;
+use litefoot_storage::sync::{Condvar, Mutex};
+use litefoot_storage::thread;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,9 +5,9 @@
 //! 2. Slots are in the log in the order in which they were given; none is given back alone.
 
 use crate::txn::spiller::{Bytes, Job, ToSlot, Written};
-use litefoot_engine::device::File;
-use litefoot_engine::log::redo;
-use litefoot_engine::log::redo::format::{Header, PageSum};
+use litefoot_storage::file::File;
+use litefoot_storage::wal_file;
+use litefoot_storage::wal_file::format::{Header, PageSum};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Homes {
     }
 
     /// Gives pages these slots.
-    pub fn give(&mut self, numbers: &[u32], slots: redo::Slots) {
+    pub fn give(&mut self, numbers: &[u32], slots: wal_file::Slots) {
         for (index, number) in numbers.iter().enumerate() {
             let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
             self.of.insert(*number, Some(self.slots.len()));

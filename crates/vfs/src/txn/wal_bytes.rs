@@ -16,8 +16,8 @@ use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::Allowance;
 use crate::memory::spill_file::{MakeSpill, Spill};
 use crate::txn::spiller::Bytes;
-use litefoot_engine::device::{self, File};
-use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use litefoot_storage::file::{self, File};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::sync::Arc;
 
 /// Pages that the transaction under way may have in memory, however little there is.
@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// Reads from `offset` until `buf` is full or the log ends; returns the bytes read. `data` is the database file.
-    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> device::Result<usize> {
+    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> file::Result<usize> {
         let count = buf.len().min(self.len.saturating_sub(offset));
         let mut done = 0;
         while done < count {
@@ -245,7 +245,7 @@ impl Store {
         inside: usize,
         buf: &mut [u8],
         data: &dyn File,
-    ) -> device::Result<()> {
+    ) -> file::Result<()> {
         let read = match (self.slots.get(number).map(|slot| &slot.place), self.spill.existing()) {
             (Some(Place::Memory(bytes)), _) => {
                 buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
@@ -472,7 +472,8 @@ impl Store {
 pub mod tests {
     use super::*;
     use crate::memory::spill_file::tests::make_spill;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use proptest::prelude::*;
     use std::path::Path;
 

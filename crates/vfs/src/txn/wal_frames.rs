@@ -25,8 +25,8 @@ use crate::memory::reservation::{CacheSize, SpillingCache};
 use crate::txn::spill_policy::Policy;
 use crate::txn::wal_bytes::{Away, Store};
 use crate::txn::wal_spill::Large;
-use litefoot_engine::device::{self, File};
-use litefoot_engine::log::redo::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use litefoot_storage::file::{self, File};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -133,7 +133,7 @@ impl Frames {
     }
 
     /// Reads what SQLite asks for; returns the bytes read. `data` is the database file.
-    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> device::Result<usize> {
+    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> file::Result<usize> {
         self.store.read(buf, offset, data)
     }
 
@@ -288,7 +288,7 @@ impl Frames {
     }
 
     /// Copies a frame's page.
-    pub fn copy_page(&self, number: usize, page: &mut [u8], data: &dyn File) -> device::Result<()> {
+    pub fn copy_page(&self, number: usize, page: &mut [u8], data: &dyn File) -> file::Result<()> {
         self.store.read_page(number, 0, page, data)
     }
 
@@ -329,7 +329,8 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::options::Cleaner;
-    use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -400,7 +401,7 @@ mod tests {
         write_frame(&mut frames, 0, 2, 0);
         write_frame(&mut frames, 1, 3, 0);
         let header = Header::first(PAGE as u32, None);
-        let slots = litefoot_engine::log::redo::Slots { file: data(), offset: 56, header };
+        let slots = litefoot_storage::wal_file::Slots { file: data(), offset: 56, header };
         frames.give_slots(&[2, 3], slots);
         // One comes back, and the other is given up.
         let last = write_frame(&mut frames, 1, 2, 5);

@@ -19,8 +19,8 @@ use crate::txn::spill_policy::{Policy, Step};
 use crate::txn::spiller::{Bytes, Job, Running, Written, colder_half};
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frame, Frames, Transaction};
-use litefoot_engine::log::redo;
-use litefoot_engine::log::redo::format::PageSum;
+use litefoot_storage::wal_file;
+use litefoot_storage::wal_file::format::PageSum;
 use std::sync::Arc;
 
 /// What is known of it.
@@ -161,7 +161,7 @@ impl Frames {
     }
 
     /// Gives them slots.
-    pub fn give_slots(&mut self, homeless: &[u32], slots: redo::Slots) {
+    pub fn give_slots(&mut self, homeless: &[u32], slots: wal_file::Slots) {
         self.store.set_log(slots.file.clone());
         self.large.homes.give(homeless, slots);
     }

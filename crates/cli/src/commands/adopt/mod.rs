@@ -14,7 +14,7 @@ use super::check::{foreign_key_findings, integrity_findings};
 use super::release::{bring_home, set_journal_mode};
 use crate::inspect::{self, Files};
 use crate::open::{Access, Database, PERMISSIONS, path_of};
-use litefoot_engine::device::{Medium, OsMedium, parent_directory};
+use litefoot_storage::file::{Medium, OsMedium, parent_directory};
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

@@ -5,7 +5,8 @@
 
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};
-use litefoot_engine::device::{CountingMedium, OsMedium, Snapshot};
+use litefoot_sim::{CountingMedium, Snapshot};
+use litefoot_storage::file::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt;
 use litefoot_terminal::progress::Bar;

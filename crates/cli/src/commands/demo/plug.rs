@@ -6,8 +6,8 @@
 
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};
-use litefoot_engine::device::SimMedium;
-use litefoot_engine::device::sim::Random;
+use litefoot_sim::Random;
+use litefoot_sim::SimMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt;
 use litefoot_terminal::progress::Bar;

@@ -2,10 +2,10 @@
 
 use super::explain;
 use crate::pagefile::{self, Bytes};
-use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph, Search};
-use litefoot_engine::ops::{Error, Pages};
-use litefoot_engine::pagefile::Options;
-use litefoot_engine::task::Workers;
+use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph, Search};
+use litefoot_pagestore::ops::{Error, Pages};
+use litefoot_pagestore::pagefile::Options;
+use litefoot_pagestore::task::Workers;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
@@ -62,7 +62,7 @@ fn count_levels<P: Pages>(
     workers: &Workers,
     graph: &Graph<'_, P>,
     search: &mut Search,
-) -> litefoot_engine::ops::Result<Vec<u64>> {
+) -> litefoot_pagestore::ops::Result<Vec<u64>> {
     let bar = Bar::new("searching", graph.nodes());
     let (mut counts, mut found) = (Vec::new(), 0);
     while let Some(level) = search.next_level(workers, graph)? {

@@ -2,8 +2,8 @@
 
 use super::explain;
 use crate::pagefile::{self, PageBytes};
-use litefoot_engine::ops::Error;
-use litefoot_engine::ops::graph::{Order, Text, load};
+use litefoot_pagestore::ops::Error;
+use litefoot_pagestore::ops::graph::{Order, Text, load};
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

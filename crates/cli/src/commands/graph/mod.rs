@@ -5,7 +5,7 @@ mod load;
 mod stat;
 
 use clap::Subcommand;
-use litefoot_engine::ops::Error;
+use litefoot_pagestore::ops::Error;
 use litefoot_terminal::Failure;
 use std::path::Path;
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use super::explain;
 use crate::pagefile;
-use litefoot_engine::ops::Pages;
-use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
-use litefoot_engine::pagefile::Options;
+use litefoot_pagestore::ops::Pages;
+use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph};
+use litefoot_pagestore::pagefile::Options;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;

@@ -1,9 +1,9 @@
 //! `litefoot pages check`: can every page be read, and is a graph in them whole?
 
 use crate::pagefile::{self, Opened};
-use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
-use litefoot_engine::ops::{Error, Pages};
-use litefoot_engine::pagefile::Options;
+use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph};
+use litefoot_pagestore::ops::{Error, Pages};
+use litefoot_pagestore::pagefile::Options;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

@@ -2,7 +2,7 @@
 
 use super::explain;
 use crate::pagefile::{self, Bytes, PageBytes};
-use litefoot_engine::ops::PagesMut;
+use litefoot_pagestore::ops::PagesMut;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

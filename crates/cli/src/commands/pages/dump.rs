@@ -1,7 +1,7 @@
 //! `litefoot pages dump`: the allocation table.
 
 use crate::pagefile::{self, Opened};
-use litefoot_engine::pagefile::Options;
+use litefoot_pagestore::pagefile::Options;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use serde_json::json;

@@ -7,7 +7,7 @@ mod scan;
 mod stat;
 
 use clap::Subcommand;
-use litefoot_engine::ops::Error;
+use litefoot_pagestore::ops::Error;
 use litefoot_terminal::Failure;
 use std::path::Path;
 use std::process::ExitCode;

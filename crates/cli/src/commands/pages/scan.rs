@@ -2,8 +2,8 @@
 
 use super::explain;
 use crate::pagefile::{self, Bytes};
-use litefoot_engine::ops::{Pages, scan};
-use litefoot_engine::pagefile::Options;
+use litefoot_pagestore::ops::{Pages, scan};
+use litefoot_pagestore::pagefile::Options;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

@@ -1,10 +1,10 @@
 //! `litefoot pages stat`: what a page file consists of.
 
 use crate::pagefile::{self, Opened};
-use litefoot_engine::ops::Pages;
-use litefoot_engine::ops::graph::{GRAPH_PAGE, Graph};
-use litefoot_engine::pagefile::Options;
-use litefoot_engine::store::Database;
+use litefoot_pagestore::ops::Pages;
+use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph};
+use litefoot_pagestore::pagefile::Options;
+use litefoot_pagestore::store::Database;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;

@@ -49,12 +49,12 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
     });
     let tier = files.away.as_ref().map(|away| {
         let overview = away.overview.as_ref().ok();
-        let wear = overview.map(litefoot_engine::tier::Overview::wear);
+        let wear = overview.map(litefoot_tier::Overview::wear);
         json!({
             "device": away.device.to_string_lossy(),
             "slots": overview.map(|overview| overview.slot_writes.len()),
             "away": overview.map(|overview| overview.away),
-            "writes": overview.map(litefoot_engine::tier::Overview::writes),
+            "writes": overview.map(litefoot_tier::Overview::writes),
             "slot_writes": wear.map(|(min, median, max)| json!({"min": min, "median": median, "max": max})),
         })
     });

@@ -13,7 +13,7 @@
 use super::Seen;
 use crate::inspect::Files;
 use litefoot::stats::{Kind, figures};
-use litefoot_engine::device::FileKind;
+use litefoot_storage::file::FileKind;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::UNIX_EPOCH;

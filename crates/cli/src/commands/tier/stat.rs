@@ -1,11 +1,11 @@
 //! `litefoot tier stat`: what lives on a device, and how worn it is.
 
 use crate::inspect::{Away, Header};
-use litefoot_engine::device::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
-use litefoot_engine::tier::{self, Overview, Whereabouts};
+use litefoot_storage::file::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;
+use litefoot_tier::{self as tier, Overview, Whereabouts};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -3,7 +3,8 @@
 use crate::open::database::{Database, DatabaseSetup};
 use crate::options::Options;
 use crate::sync::lock_table::Level;
-use litefoot_engine::device::{FileKind, Medium, OpenMode, SimMedium};
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use crate::open::database::content::page_bytes_in;
 use crate::txn::spill_map::{Home, Homes};
 use crate::txn::spill_policy::{Policy, Step};
 use crate::txn::spiller::{Bytes, Job, Running, colder_half};
-use litefoot_engine::log::redo::format::PageSum;
+use litefoot_storage::wal_file::format::PageSum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

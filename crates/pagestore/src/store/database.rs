@@ -1,0 +1,562 @@
+//! A database of pages, as those see it who use it.
+
+use super::allocation::{Allocation, pages_per_group};
+use super::check::Inconsistency;
+use super::checkpoint::{BackgroundCleaner, Counters, Signal};
+use super::files::{self, Files};
+use super::gate::Gate;
+use super::{Error, MOST_PAGES, PageId, Result};
+use crate::pages::{self, Extents, Pages, PagesMut};
+use litefoot_storage::buffer_pool::{self, FEWEST_FRAMES, Pool};
+pub use litefoot_storage::buffer_pool::{Held as Pinned, HeldMut as PinnedMut};
+use litefoot_storage::file::{Medium, RangeLock};
+use litefoot_storage::io::IoQueue;
+use litefoot_storage::io::Monitor;
+use litefoot_storage::sync::Mutex;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes by which the data file grows, where the disk has them.
+const GROWTH_BYTES: u64 = 1 << 20;
+
+/// Who cleans when enough of the pool is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaner {
+    /// A thread of its own.
+    Background,
+    /// Whoever begins the next unit.
+    Caller,
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Bytes of pages kept in memory: a multiple of the page size, at least [`FEWEST_FRAMES`] pages.
+    pub pool_bytes: usize,
+    /// Partitions of the pool.
+    pub partitions: usize,
+    /// Whether pages are read ahead.
+    pub prefetch: bool,
+    /// The share of the pool, above 0 and at most 1, that may be dirty before it is cleaned.
+    pub clean_threshold: f64,
+    /// Who cleans then.
+    pub cleaner: Cleaner,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            pool_bytes: 16 << 20,
+            partitions: 4,
+            prefetch: true,
+            clean_threshold: 0.8,
+            cleaner: Cleaner::Background,
+        }
+    }
+}
+
+/// What a database has done, and what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Its pool.
+    pub pool: buffer_pool::Statistics,
+    /// Pages of the file.
+    pub pages: u64,
+    /// Of them, those in use, the allocation table's among them.
+    pub in_use: u64,
+    /// Checkpoints that wrote something.
+    pub checkpoints: u64,
+    /// Pages that they wrote to the data file.
+    pub cleaned: u64,
+    /// Writes in which they left.
+    pub writes: u64,
+}
+
+/// What all threads share.
+pub(super) struct Inner {
+    pub path: PathBuf,
+    pub pool: Pool,
+    pub allocation: Arc<Mutex<Allocation>>,
+    pub files: Mutex<Files>,
+    pub gate: Gate,
+    /// Whether a checkpoint is at work.
+    pub busy: Monitor<bool>,
+    pub counters: Counters,
+    pub signal: Arc<Signal>,
+    /// Bytes that the data file has room for.
+    room: Mutex<u64>,
+    /// Dirty pages from which on it is cleaned.
+    threshold: usize,
+    cleaner: Cleaner,
+}
+
+/// A database of pages.
+pub struct Database {
+    inner: Arc<Inner>,
+    background: Option<BackgroundCleaner>,
+    closed: bool,
+}
+
+/// Changes that no checkpoint takes apart: they are on the medium together or not at all.
+///
+/// A checkpoint waits until it ends, and a new unit waits for a checkpoint that waits: a thread must not begin a
+/// second one while it has one. A unit can change the share of the pool that may not be dirty for long,
+/// 1 − [`Options::clean_threshold`], and more where less is dirty when it begins.
+pub struct Unit<'a> {
+    inner: &'a Inner,
+}
+
+impl Drop for Unit<'_> {
+    fn drop(&mut self) {
+        self.inner.gate.leave();
+        if self.inner.cleaner == Cleaner::Background && self.inner.is_too_dirty() {
+            self.inner.signal.clean();
+        }
+    }
+}
+
+impl Database {
+    /// Makes an empty database: page 0, which holds the allocation table. Nothing is overwritten.
+    ///
+    /// # Errors
+    /// [`Error::PageSize`], [`Error::AlreadyExists`], [`Error::InvalidPath`]; those of the medium.
+    pub fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -> Result<()> {
+        files::create(medium, path, page_bytes)
+    }
+
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// Those of the medium.
+    pub fn exists(medium: &dyn Medium, path: &Path) -> Result<bool> {
+        files::exist(medium, path)
+    }
+
+    /// Removes a database that nobody has open, as far as its files are there.
+    ///
+    /// # Errors
+    /// The first of the medium's; the other files are gone then.
+    pub fn remove(medium: &dyn Medium, path: &Path) -> Result<()> {
+        files::remove(medium, path)
+    }
+
+    /// Opens a database, as its last checkpoint left it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::InUse`], [`Error::Damaged`], [`Error::Truncated`]; where the options do not fit,
+    /// [`Error::PoolSize`], [`Error::Partitions`], [`Error::Threshold`]; those of the medium.
+    pub fn open(
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        io: Arc<IoQueue>,
+        options: &Options,
+    ) -> Result<Database> {
+        if !(options.clean_threshold > 0.0 && options.clean_threshold <= 1.0) {
+            return Err(Error::Threshold(options.clean_threshold));
+        }
+        let (files, allocation) = Files::open(medium, path)?;
+        let (page_bytes, pool_bytes) = (files.page_bytes(), options.pool_bytes);
+        let frames = pool_bytes / page_bytes;
+        if !pool_bytes.is_multiple_of(page_bytes) || frames < FEWEST_FRAMES {
+            return Err(Error::PoolSize { pool_bytes, page_bytes });
+        }
+        if options.partitions == 0 || options.partitions > frames {
+            return Err(Error::Partitions { partitions: options.partitions, frames });
+        }
+        let config = buffer_pool::Config {
+            page_bytes,
+            frames,
+            partitions: options.partitions,
+            most_pages: MOST_PAGES,
+            prefetch: options.prefetch,
+            run_pages: 1,
+            budget: None,
+        };
+        let pages = allocation.pages();
+        let allocation = Arc::new(Mutex::new(allocation));
+        let table = allocation.clone();
+        let readable = move |page| {
+            let table = table.lock();
+            table.is_in_use(page) && !table.is_protected(page)
+        };
+        let pool = Pool::new(files.data.clone(), io, &config, Box::new(readable)).map_err(Error::Pool)?;
+        pool.set_pages(pages);
+        let inner = Arc::new(Inner {
+            path: path.to_owned(),
+            pool,
+            allocation,
+            room: Mutex::new(files.data.len()?),
+            files: Mutex::new(files),
+            gate: Gate::default(),
+            busy: Monitor::new(false),
+            counters: Counters::default(),
+            signal: Arc::default(),
+            // A frame at least is left for a unit that begins.
+            threshold: ((frames as f64 * options.clean_threshold) as usize).min(frames - 1),
+            cleaner: options.cleaner,
+        });
+        let background = match options.cleaner {
+            Cleaner::Background => BackgroundCleaner::start(inner.clone()),
+            Cleaner::Caller => None,
+        };
+        Ok(Database { inner, background, closed: false })
+    }
+
+    /// Makes everything durable and closes the database; the redo log is gone then.
+    ///
+    /// # Errors
+    /// Those of [`Database::checkpoint`]; what the last one left is on the medium.
+    pub fn close(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        self.background = None;
+        self.inner.checkpoint()?;
+        let pages = self.inner.allocation.lock().pages();
+        let mut files = self.inner.files.lock();
+        let len = pages * self.inner.pool.page_bytes() as u64;
+        if files.data.len()? != len {
+            files.cut(len)?;
+        }
+        files.redo.delete()?;
+        // Reads ahead that are still under way keep the file itself open a little longer.
+        Ok(files.data.lock_range(0, 1, RangeLock::None).map(drop)?)
+    }
+
+    /// Pins a page.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPage`], [`Error::Protected`], [`Error::NotAllocated`], [`Error::Pool`].
+    #[inline]
+    pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
+        match self.inner.pool.try_hold(page) {
+            Some(held) => Ok(held),
+            None => self.inner.pin_slowly(page, true),
+        }
+    }
+
+    /// Begins a unit of changes.
+    ///
+    /// # Errors
+    /// Those of the cleaning that may have to come first.
+    pub fn unit(&self) -> Result<Unit<'_>> {
+        let dirty = self.inner.pool.dirty();
+        let most = match self.inner.cleaner {
+            Cleaner::Caller => self.inner.threshold,
+            // The thread has not come to it in time.
+            Cleaner::Background => self.inner.threshold.midpoint(self.inner.pool.frames()),
+        };
+        if dirty > most {
+            self.inner.checkpoint()?;
+        }
+        self.inner.gate.enter();
+        Ok(Unit { inner: &self.inner })
+    }
+
+    /// Makes everything durable that ended units have changed.
+    ///
+    /// # Errors
+    /// [`Error::UnitOpen`]; those of the medium, after which nothing of it may be on the medium, and all of it is
+    /// still in memory.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+
+    /// Finds out whether memory, table and file agree.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`]; [`Error::UnitOpen`].
+    pub fn check(&self) -> Result<()> {
+        let mut wrong = self.inner.inconsistencies()?;
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let first = wrong.swap_remove(0);
+        Err(Error::Inconsistent { path: self.inner.path.clone(), first, more: wrong.len() })
+    }
+
+    /// Everything that is wrong.
+    ///
+    /// # Errors
+    /// [`Error::UnitOpen`].
+    pub fn inconsistencies(&self) -> Result<Vec<Inconsistency>> {
+        self.inner.inconsistencies()
+    }
+
+    /// The allocation table: runs of pages, and whether they are in use. Pages of the table itself count as used.
+    pub fn dump(&self) -> Vec<(Range<PageId>, bool)> {
+        let table = self.inner.allocation.lock();
+        let mut runs: Vec<(Range<PageId>, bool)> = Vec::new();
+        for page in 0..table.pages() {
+            let used = table.is_in_use(page);
+            match runs.last_mut() {
+                Some((run, was)) if *was == used => run.end = page + 1,
+                _ => runs.push((page..page + 1, used)),
+            }
+        }
+        runs
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        let (pages, in_use) = {
+            let table = self.inner.allocation.lock();
+            (table.pages(), table.in_use())
+        };
+        let counters = &self.inner.counters;
+        Statistics {
+            pool: self.inner.pool.statistics(),
+            pages,
+            in_use,
+            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
+            cleaned: counters.pages.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.inner.pool.page_bytes()
+    }
+
+    /// The data file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The pages in use that are not the table's.
+    pub fn extents(&self) -> Extents {
+        let table = self.inner.allocation.lock();
+        (0..table.pages()).filter(|page| table.is_in_use(*page) && !table.is_protected(*page)).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.end();
+    }
+}
+
+impl Unit<'_> {
+    /// Pins a page.
+    ///
+    /// # Errors
+    /// As [`Database::pin`]; [`Error::UnitTooLarge`].
+    pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
+        match self.inner.pool.try_hold(page) {
+            Some(held) => Ok(held),
+            None => self.inner.pin_slowly(page, false),
+        }
+    }
+
+    /// Pins a page for writing; waits until nobody else has it.
+    ///
+    /// # Errors
+    /// As [`Unit::pin`].
+    pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
+        self.inner.require(page)?;
+        let held = self.inner.pool.hold_mut(page).map_err(in_unit)?;
+        if let Err(error) = self.inner.require(page) {
+            // It was released just now. Whoever gets it next must not find what we have.
+            self.inner.pool.discard(held);
+            return Err(error);
+        }
+        Ok(held)
+    }
+
+    /// Allocates a page, of zeros.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::UnitTooLarge`], [`Error::Pool`]; those of the medium, where it is full.
+    pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
+        let inner = self.inner;
+        let page = inner.take(1, Allocation::pages_with_one, Allocation::take)?;
+        let held = inner.pool.hold_new(page);
+        let mut table = inner.allocation.lock();
+        match held {
+            Ok(held) => {
+                table.mark(page);
+                Ok((page, held))
+            }
+            Err(error) => {
+                table.give_back(page);
+                Err(in_unit(error))
+            }
+        }
+    }
+
+    /// Allocates so many consecutive pages, of zeros; answers the first. At most those of one group: one less
+    /// than eight times the page size.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; those of the medium, where it is full.
+    pub fn reserve(&self, count: u64) -> Result<PageId> {
+        self.inner.take(count, |table| table.pages_with_run(count), |table| table.take_run(count))
+    }
+
+    /// Gives a page back.
+    ///
+    /// # Errors
+    /// [`Error::Pinned`], [`Error::NotAllocated`], [`Error::Protected`], [`Error::NoSuchPage`].
+    pub fn release(&self, page: PageId) -> Result<()> {
+        let inner = self.inner;
+        inner.require(page)?;
+        // Under the lock of the table: nobody finds the page in memory and free, or in use and gone.
+        let forgotten = inner.pool.forget_under(page, || inner.allocation.lock());
+        let mut table = forgotten.map_err(in_unit)?;
+        if !table.take_back(page) {
+            return Err(Error::NotAllocated { page });
+        }
+        table.give_back(page);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn is_too_dirty(&self) -> bool {
+        self.pool.dirty() > self.threshold
+    }
+
+    #[cold]
+    fn pin_slowly(&self, page: PageId, may_clean: bool) -> Result<Pinned<'_>> {
+        self.require(page)?;
+        let mut held = self.pool.hold(page);
+        if may_clean && matches!(held, Err(buffer_pool::Error::AllDirty { .. })) {
+            self.checkpoint()?;
+            held = self.pool.hold(page);
+        }
+        let held = held.map_err(if may_clean { of_pool } else { in_unit })?;
+        // Whoever released it meanwhile found nobody to hold it; from here on nobody can.
+        if let Err(error) = self.require(page) {
+            drop(held);
+            self.pool.forget_clean(page);
+            return Err(error);
+        }
+        Ok(held)
+    }
+
+    /// The page can be pinned.
+    fn require(&self, page: PageId) -> Result<()> {
+        let table = self.allocation.lock();
+        if page >= table.pages() {
+            return Err(Error::NoSuchPage { path: self.path.clone(), page, pages: table.pages() });
+        }
+        if table.is_protected(page) {
+            return Err(Error::Protected { page });
+        }
+        if table.is_in_use(page) { Ok(()) } else { Err(Error::NotAllocated { page }) }
+    }
+
+    /// Takes pages from the table as soon as there is room for all that it has then: where there is none, it has
+    /// not changed, and can be written.
+    fn take(
+        &self,
+        count: u64,
+        end: impl Fn(&Allocation) -> Option<u64>,
+        take: impl Fn(&mut Allocation) -> Option<PageId>,
+    ) -> Result<PageId> {
+        let too_large = || Error::TooLarge { path: self.path.clone(), pages: count };
+        loop {
+            let end = {
+                let mut table = self.allocation.lock();
+                let end = end(&table).ok_or_else(too_large)?;
+                if end <= self.pool.pages() {
+                    return take(&mut table).ok_or_else(too_large);
+                }
+                end
+            };
+            self.grow(end)?;
+        }
+    }
+
+    /// Makes room for so many pages.
+    fn grow(&self, pages: u64) -> Result<()> {
+        let len = pages * self.pool.page_bytes() as u64;
+        let mut room = self.room.lock();
+        if len > *room {
+            let file = self.pool.file();
+            let ahead = len.next_multiple_of(GROWTH_BYTES);
+            *room = match file.allocate(ahead) {
+                Ok(()) => ahead,
+                Err(_) => file.allocate(len).map(|()| len)?,
+            };
+        }
+        // Under the lock: the count only grows.
+        self.pool.set_pages(pages.max(self.pool.pages()));
+        Ok(())
+    }
+}
+
+/// An error of the pool, for a unit.
+fn in_unit(error: buffer_pool::Error) -> Error {
+    match error {
+        buffer_pool::Error::AllDirty { frames } => Error::UnitTooLarge { frames },
+        error => of_pool(error),
+    }
+}
+
+fn of_pool(error: buffer_pool::Error) -> Error {
+    match error {
+        buffer_pool::Error::Held { page } => Error::Pinned { page },
+        error => Error::Pool(error),
+    }
+}
+
+impl Pages for Database {
+    type Guard<'a> = Pinned<'a>;
+
+    fn page_bytes(&self) -> usize {
+        self.inner.pool.page_bytes()
+    }
+
+    #[inline]
+    fn page(&self, page: u64) -> pages::Result<Pinned<'_>> {
+        self.pin(page).map_err(pages::Error::pages)
+    }
+}
+
+impl PagesMut for Database {
+    fn allocate(&self, count: u64) -> pages::Result<Extents> {
+        let most = pages_per_group(self.page_bytes()) - 1;
+        let allocate = || -> Result<Extents> {
+            let unit = self.unit()?;
+            // What cannot be numbered fails here, and not when the disk is full.
+            if count > MOST_PAGES - self.inner.allocation.lock().pages() {
+                return Err(Error::TooLarge { path: self.inner.path.clone(), pages: count });
+            }
+            let mut extents = Extents::new();
+            while extents.len() < count {
+                let run = most.min(count - extents.len());
+                match unit.reserve(run) {
+                    Ok(first) => extents.push_range(first..first + run),
+                    Err(error) => {
+                        extents.ranges().iter().cloned().flatten().try_for_each(|page| unit.release(page))?;
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(extents)
+        };
+        allocate().map_err(pages::Error::pages)
+    }
+
+    fn update(&self, page: u64, change: &mut dyn FnMut(&mut [u8])) -> pages::Result<()> {
+        let mut update = || -> Result<()> {
+            change(&mut self.unit()?.pin_mut(page)?);
+            Ok(())
+        };
+        update().map_err(pages::Error::pages)
+    }
+}

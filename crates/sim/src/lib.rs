@@ -1,0 +1,24 @@
+//! Media that simulate, count and model.
+//!
+//! # Why
+//! A promise about power cuts, writes or times is worth what its tests are worth. Every file operation of litefoot
+//! passes [`Medium`](litefoot_storage::file::Medium) and [`File`](litefoot_storage::file::File), so a medium of this crate
+//! sees all of them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `simulated` | a medium in memory that loses power and fails on demand |
+//! | `counting` | a medium that counts what passes to the one beneath it |
+//! | `modelled` | a medium that says how long its operations would take on other devices |
+//!
+//! # Invariant
+//! Modules name each other by `super`, never by `crate`: the unit tests of `litefoot-storage` compile them as a part
+//! of that crate.
+
+mod counting;
+mod modelled;
+mod simulated;
+
+pub use counting::{CountingMedium, Counts, Snapshot};
+pub use modelled::{DEVICES, Device, DeviceModel, METADATA_BYTES, ModelledMedium, Parameter, Source};
+pub use simulated::{Faults, Random, Replay, SimMedium, SyncSite};

@@ -1,0 +1,476 @@
+//! A medium in memory that can lose power.
+//!
+//! # Why
+//! A promise about power cuts is worth what the cuts that test it are worth. This medium records every
+//! operation in order; [`SimMedium::replay`] then makes, for any point of the recorded run, the files as a
+//! power cut at that point could leave them, again and again with other luck.
+//!
+//! # The model of the cut
+//! It is the contract of [`super`] read as hostile as it allows:
+//! 1. What a sync covered survives. A durable write makes the sectors it touches durable, and no others.
+//! 2. Each 512-byte sector written since the last sync is left as any one of its versions since then, the
+//!    synced one included, independently of all other sectors: lost, torn, reordered.
+//! 3. The length of a file is any of its lengths since the last sync, independently of the data written
+//!    below it. Length changes of one file happen in order: a file that was cut and grew again without a
+//!    sync either was never cut, and shows nothing that was written behind the cut, or has lost the old
+//!    bytes for good.
+//! 4. A creation, deletion or renaming whose directory was not synced since happened or not, each for
+//!    itself. The sync of a file does not make its name durable.
+//!
+//! 5. A durable write that was on its way is torn like any other.
+//!
+//! One cut in three is of a simpler kind (everything lost, everything kept, an exact prefix of the
+//! operations), because simple cuts find some bugs faster.
+//!
+//! # What it does not model
+//! Sectors that change without being written, and devices that lie about a sync ([`Faults`] plants that).
+
+mod faults;
+mod replay;
+
+pub use faults::{Faults, SyncSite};
+pub use replay::{Random, Replay};
+
+use litefoot_storage::file::{
+    DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
+    Resolved, Result, parent_directory,
+};
+use litefoot_storage::sync::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Number of a file; its index in the list of all files there ever were.
+type Inode = usize;
+
+/// One recorded operation.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A file came to be, without bytes, under a name.
+    Create {
+        path: PathBuf,
+        inode: Inode,
+    },
+    Delete {
+        path: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    SyncDirectory {
+        directory: PathBuf,
+    },
+    Write {
+        inode: Inode,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
+    WriteDurable {
+        inode: Inode,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
+    /// As above, and never torn.
+    WriteAtomic {
+        inode: Inode,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
+    SetLen {
+        inode: Inode,
+        len: u64,
+    },
+    Sync {
+        inode: Inode,
+    },
+}
+
+#[derive(Default)]
+struct State {
+    /// Where every file stood when recording began.
+    base: Vec<(PathBuf, FileKind, Arc<[u8]>)>,
+    events: Vec<Event>,
+    unrecorded: bool,
+    names: BTreeMap<PathBuf, Inode>,
+    files: Vec<Content>,
+    faults: Faults,
+    atomic_write_bytes: u32,
+    next_handle: u64,
+}
+
+struct Content {
+    kind: FileKind,
+    /// What tells it from all files of this process's simulated media; a power cut does not change it.
+    birth: u64,
+    bytes: Vec<u8>,
+    locks: Vec<Lock>,
+    handles: usize,
+}
+
+fn next_birth() -> u64 {
+    static BIRTHS: AtomicU64 = AtomicU64::new(1);
+    BIRTHS.fetch_add(1, Ordering::Relaxed)
+}
+
+struct Lock {
+    handle: u64,
+    start: u64,
+    end: u64,
+    exclusive: bool,
+}
+
+/// Files in memory, with the memory of everything that was done to them.
+#[derive(Clone, Default)]
+pub struct SimMedium {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimMedium {
+    /// An empty medium.
+    pub fn new() -> SimMedium {
+        SimMedium::default()
+    }
+
+    /// A medium on which these files are, durably.
+    pub fn with_files(files: impl IntoIterator<Item = (PathBuf, FileKind, Vec<u8>)>) -> SimMedium {
+        SimMedium::with_born(files.into_iter().map(|(path, kind, bytes)| (path, kind, next_birth(), bytes)))
+    }
+
+    /// The same, of files that are what they were.
+    fn with_born(files: impl IntoIterator<Item = (PathBuf, FileKind, u64, Vec<u8>)>) -> SimMedium {
+        let mut state = State::default();
+        for (path, kind, birth, bytes) in files {
+            state.base.push((path.clone(), kind, bytes.clone().into()));
+            state.names.insert(path, state.files.len());
+            state.files.push(Content { kind, birth, bytes, locks: Vec::new(), handles: 0 });
+        }
+        SimMedium { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// An empty medium that keeps no record: files in memory, for long runs that nobody cuts.
+    pub fn unrecorded() -> SimMedium {
+        let state = State { unrecorded: true, ..State::default() };
+        SimMedium { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Number of operations recorded so far: the point that a cut "now" has.
+    pub fn operations(&self) -> usize {
+        self.state().events.len()
+    }
+
+    /// Walks through what was recorded, to cut the power at points of the caller's choice.
+    pub fn replay(&self) -> Replay {
+        let state = self.state();
+        let kinds = state.files.iter().map(|file| (file.kind, file.birth)).collect();
+        Replay::new(&state.base, state.events.clone(), kinds)
+    }
+
+    /// The medium after a power cut now.
+    pub fn cut(&self, random: &mut Random) -> SimMedium {
+        let mut replay = self.replay();
+        replay.advance(usize::MAX);
+        replay.cut(random)
+    }
+
+    /// Every file as it is now.
+    pub fn files(&self) -> Vec<(PathBuf, FileKind, Vec<u8>)> {
+        let state = self.state();
+        let file = |(path, inode): (&PathBuf, &Inode)| {
+            (path.clone(), state.files[*inode].kind, state.files[*inode].bytes.clone())
+        };
+        state.names.iter().map(file).collect()
+    }
+
+    /// Bytes of all files together: what [`Faults::full_at`] is compared with.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
+    /// From now on the medium says, and keeps, that aligned writes up to so many bytes are atomic.
+    pub fn set_atomic_write_bytes(&self, bytes: u32) {
+        self.state().atomic_write_bytes = bytes;
+    }
+
+    /// Plants faults, from the next operation on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+}
+
+impl State {
+    fn record(&mut self, event: Event) {
+        if !self.unrecorded {
+            self.events.push(event);
+        }
+    }
+
+    /// Without a record, nobody needs the bytes of a file that has neither name nor handle.
+    fn free_if_gone(&mut self, inode: Inode) {
+        let gone = self.files[inode].handles == 0 && !self.names.values().any(|named| *named == inode);
+        if self.unrecorded && gone {
+            self.files[inode].bytes = Vec::new();
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|inode| self.files[*inode].bytes.len() as u64).sum()
+    }
+
+    fn fault(&mut self, operation: Operation, inode: Inode, path: &Path, growth: u64) -> Result<()> {
+        let kind = self.files[inode].kind;
+        let fault = self.faults.strike(operation, kind, self.used_bytes() + growth);
+        fault.map_or(Ok(()), |error| Err(DeviceError::new(operation, path, error)))
+    }
+
+    fn write(&mut self, inode: Inode, offset: u64, bytes: &[u8]) {
+        let content = &mut self.files[inode].bytes;
+        let end = offset as usize + bytes.len();
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        content[offset as usize..end].copy_from_slice(bytes);
+    }
+}
+
+struct SimFile {
+    medium: SimMedium,
+    inode: Inode,
+    handle: u64,
+    path: PathBuf,
+    writable: bool,
+}
+
+impl SimFile {
+    fn write(&self, bufs: &[IoSlice<'_>], offset: u64, durable: bool) -> Result<()> {
+        if !self.writable {
+            let error = io::ErrorKind::PermissionDenied.into();
+            return Err(DeviceError::new(Operation::Write, &self.path, error));
+        }
+        let bytes: Arc<[u8]> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+        let mut state = self.medium.state();
+        let end = offset + bytes.len() as u64;
+        let growth = end.saturating_sub(state.files[self.inode].bytes.len() as u64);
+        state.fault(Operation::Write, self.inode, &self.path, growth)?;
+        if durable {
+            state.fault(Operation::Sync, self.inode, &self.path, 0)?;
+        }
+        let kind = state.files[self.inode].kind;
+        let really_durable = durable && !state.faults.ignores(SyncSite::File(kind));
+        state.write(self.inode, offset, &bytes);
+        let inode = self.inode;
+        state.record(if really_durable {
+            Event::WriteDurable { inode, offset, bytes }
+        } else {
+            Event::Write { inode, offset, bytes }
+        });
+        Ok(())
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let mut state = self.medium.state();
+        state.fault(Operation::Read, self.inode, &self.path, 0)?;
+        let bytes = &state.files[self.inode].bytes;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let count = buf.len().min(bytes.len() - start);
+        buf[..count].copy_from_slice(&bytes[start..start + count]);
+        Ok(count)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.write(bufs, offset, false)
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.write(bufs, offset, true)
+    }
+
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let torn = self.medium.state().faults.torn_atomic_writes;
+        self.write_durable_at(&[IoSlice::new(bytes)], offset)?;
+        let mut state = self.medium.state();
+        if let Some(Event::WriteDurable { inode, offset, bytes }) = state.events.pop_if(|_| !torn) {
+            state.events.push(Event::WriteAtomic { inode, offset, bytes });
+        }
+        Ok(())
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { atomic_write_bytes: self.medium.state().atomic_write_bytes }
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.medium.state();
+        state.fault(Operation::Sync, self.inode, &self.path, 0)?;
+        let kind = state.files[self.inode].kind;
+        if !state.faults.ignores(SyncSite::File(kind)) {
+            state.record(Event::Sync { inode: self.inode });
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.medium.state().files[self.inode].bytes.len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let mut state = self.medium.state();
+        let growth = len.saturating_sub(state.files[self.inode].bytes.len() as u64);
+        state.fault(Operation::SetLength, self.inode, &self.path, growth)?;
+        state.files[self.inode].bytes.resize(len as usize, 0);
+        state.record(Event::SetLen { inode: self.inode, len });
+        Ok(())
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        if self.len()? < len { self.set_len(len) } else { Ok(()) }
+    }
+
+    fn id(&self) -> FileId {
+        FileId {
+            device: Arc::as_ptr(&self.medium.state) as u64,
+            inode: self.medium.state().files[self.inode].birth,
+        }
+    }
+
+    fn birth(&self) -> Result<u64> {
+        let mut state = self.medium.state();
+        state.fault(Operation::Info, self.inode, &self.path, 0)?;
+        Ok(state.files[self.inode].birth)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
+        let (start, end) = (offset, offset + len);
+        let mut state = self.medium.state();
+        let locks = &mut state.files[self.inode].locks;
+        let overlaps = |lock: &Lock| lock.start < end && start < lock.end;
+        let exclusive = lock == RangeLock::Exclusive;
+        let blocked =
+            |held: &Lock| held.handle != self.handle && overlaps(held) && (exclusive || held.exclusive);
+        if lock != RangeLock::None && locks.iter().any(blocked) {
+            return Ok(false);
+        }
+        // Whole ranges are locked and unlocked as they were; litefoot never splits one.
+        locks.retain(|held| held.handle != self.handle || !overlaps(held));
+        if lock != RangeLock::None {
+            locks.push(Lock { handle: self.handle, start, end, exclusive });
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.medium.state();
+        state.files[self.inode].locks.retain(|lock| lock.handle != self.handle);
+        state.files[self.inode].handles -= 1;
+        state.free_if_gone(self.inode);
+    }
+}
+
+fn missing(operation: Operation, path: &Path) -> DeviceError {
+    DeviceError::new(operation, path, io::ErrorKind::NotFound.into())
+}
+
+impl Medium for SimMedium {
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let path = absolute(path);
+        let mut state = self.state();
+        let found = state.names.get(&path).copied();
+        let inode = match (found, mode) {
+            (Some(_), OpenMode::CreateNew) => {
+                return Err(DeviceError::new(Operation::Open, &path, io::ErrorKind::AlreadyExists.into()));
+            }
+            (Some(inode), _) => inode,
+            (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => return Err(missing(Operation::Open, &path)),
+            (None, OpenMode::Create | OpenMode::CreateNew) => {
+                let inode = state.files.len();
+                let birth = next_birth();
+                state.files.push(Content { kind, birth, bytes: Vec::new(), locks: Vec::new(), handles: 0 });
+                state.names.insert(path.clone(), inode);
+                state.record(Event::Create { path: path.clone(), inode });
+                inode
+            }
+        };
+        state.files[inode].handles += 1;
+        state.next_handle += 1;
+        let handle = state.next_handle;
+        let writable = mode != OpenMode::ReadOnly;
+        Ok(Arc::new(SimFile { medium: self.clone(), inode, handle, path, writable }))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        let path = absolute(path);
+        let mut state = self.state();
+        let inode = state.names.remove(&path).ok_or_else(|| missing(Operation::Delete, &path))?;
+        state.free_if_gone(inode);
+        state.record(Event::Delete { path });
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let (from, to) = (absolute(from), absolute(to));
+        let mut state = self.state();
+        let inode = state.names.remove(&from).ok_or_else(|| missing(Operation::Rename, &from))?;
+        state.names.insert(to.clone(), inode);
+        state.record(Event::Rename { from, to });
+        Ok(())
+    }
+
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
+        let path = absolute(path);
+        let state = self.state();
+        Ok(state.names.get(&path).map(|inode| PathInfo {
+            id: FileId { device: Arc::as_ptr(&self.state) as u64, inode: state.files[*inode].birth },
+            len: state.files[*inode].bytes.len() as u64,
+            is_file: true,
+            readable: true,
+            writable: true,
+            owner: 0,
+            written_by_others: 0,
+        }))
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let directory = absolute(directory);
+        let state = self.state();
+        Ok(state.names.keys().filter(|path| parent_directory(path) == directory).cloned().collect())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> Result<()> {
+        let directory = absolute(directory);
+        let mut state = self.state();
+        if let Some(error) = state.faults.strike_directory() {
+            return Err(DeviceError::new(Operation::SyncDirectory, &directory, error));
+        }
+        if !state.faults.ignores(SyncSite::Directory) {
+            state.record(Event::SyncDirectory { directory });
+        }
+        Ok(())
+    }
+
+    fn absolute(&self, path: &Path) -> Result<Resolved> {
+        Ok(Resolved { path: absolute(path), through_link: false })
+    }
+}
+
+/// There is no directory that one is in, and no link.
+fn absolute(path: &Path) -> PathBuf {
+    let plain = path.strip_prefix(".").unwrap_or(path);
+    if plain.is_absolute() { plain.to_owned() } else { Path::new("/").join(plain) }
+}
+
+#[cfg(test)]
+mod tests;

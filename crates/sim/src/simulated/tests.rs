@@ -1,0 +1,182 @@
+use super::*;
+use litefoot_storage::file::ErrorKind;
+use proptest::prelude::*;
+
+const SECTOR: usize = litefoot_storage::file::SECTOR_BYTES;
+
+fn open(medium: &SimMedium, path: &str) -> Arc<dyn File> {
+    medium.open(Path::new(path), FileKind::Database, OpenMode::Create).unwrap()
+}
+
+fn content(medium: &SimMedium, path: &str) -> Option<Vec<u8>> {
+    medium.files().into_iter().find(|(name, _, _)| name == Path::new(path)).map(|(_, _, bytes)| bytes)
+}
+
+/// Enough to see every outcome; an interpreter takes a second for each.
+const CUTS: u64 = if cfg!(miri) { 40 } else { 400 };
+
+/// The outcomes of many cuts of the medium as it is.
+fn outcomes(medium: &SimMedium, path: &str) -> std::collections::BTreeSet<Option<Vec<u8>>> {
+    (0..CUTS).map(|seed| content(&medium.cut(&mut Random::new(seed)), path)).collect()
+}
+
+#[test]
+fn what_was_synced_survives_and_what_was_not_may() {
+    let medium = SimMedium::new();
+    let file = open(&medium, "/a");
+    file.write_at(b"one", 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(outcomes(&medium, "/a"), [None, Some(b"one".to_vec())].into());
+    medium.sync_directory(Path::new("/")).unwrap();
+    assert_eq!(outcomes(&medium, "/a"), [Some(b"one".to_vec())].into());
+    file.write_at(b"two", 0).unwrap();
+    assert_eq!(outcomes(&medium, "/a"), [Some(b"one".to_vec()), Some(b"two".to_vec())].into());
+}
+
+#[test]
+fn sectors_are_torn_apart_and_keep_any_version() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![0; 2 * SECTOR])]);
+    let file = open(&medium, "/a");
+    for version in 1..=2u8 {
+        file.write_at(&[version; 2 * SECTOR], 0).unwrap();
+    }
+    let seen: std::collections::BTreeSet<(u8, u8)> = outcomes(&medium, "/a")
+        .into_iter()
+        .flatten()
+        .inspect(|bytes| assert!(bytes.chunks(SECTOR).all(|sector| sector.iter().all(|b| *b == sector[0]))))
+        .map(|bytes| (bytes[0], bytes[SECTOR]))
+        .collect();
+    assert_eq!(seen.len(), 9, "{seen:?}");
+}
+
+#[test]
+fn a_durable_write_covers_its_own_sectors_only() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![0; 3 * SECTOR])]);
+    let file = open(&medium, "/a");
+    file.write_at(&[1; 3 * SECTOR], 0).unwrap();
+    file.write_durable_at(&[IoSlice::new(&[2; 10])], SECTOR as u64).unwrap();
+    let seen: std::collections::BTreeSet<(u8, u8, u8, u8)> = outcomes(&medium, "/a")
+        .into_iter()
+        .flatten()
+        .map(|bytes| (bytes[0], bytes[SECTOR], bytes[SECTOR + 10], bytes[2 * SECTOR]))
+        .collect();
+    assert_eq!(seen, [(0, 2, 1, 0), (0, 2, 1, 1), (1, 2, 1, 0), (1, 2, 1, 1)].into());
+}
+
+#[test]
+fn deleted_files_come_back_and_renames_may_not_have_happened() {
+    let files = ["/a", "/b"].map(|path| (PathBuf::from(path), FileKind::Database, path.as_bytes().to_vec()));
+    let medium = SimMedium::with_files(files);
+    medium.delete(Path::new("/a")).unwrap();
+    assert_eq!(outcomes(&medium, "/a"), [None, Some(b"/a".to_vec())].into());
+    medium.sync_directory(Path::new("/")).unwrap();
+    assert_eq!(outcomes(&medium, "/a"), [None].into());
+    medium.rename(Path::new("/b"), Path::new("/a")).unwrap();
+    for seed in 0..100 {
+        let cut = medium.cut(&mut Random::new(seed));
+        let both = (content(&cut, "/a"), content(&cut, "/b"));
+        assert!(both == (None, Some(b"/b".to_vec())) || both == (Some(b"/b".to_vec()), None), "{both:?}");
+    }
+}
+
+#[test]
+fn lengths_are_lost_with_or_without_the_data() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![7; 2 * SECTOR])]);
+    let file = open(&medium, "/a");
+    file.set_len(0).unwrap();
+    file.write_at(&[8; SECTOR], 0).unwrap();
+    let lengths: std::collections::BTreeSet<usize> =
+        outcomes(&medium, "/a").into_iter().flatten().map(|bytes| bytes.len()).collect();
+    assert_eq!(lengths, [0, SECTOR, 2 * SECTOR].into());
+}
+
+/// A file that was cut and extended again, and kept its old length, keeps its old bytes.
+#[test]
+fn a_cut_that_did_not_happen_leaves_no_zeros() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![7; 8 * SECTOR])]);
+    let file = open(&medium, "/a");
+    file.set_len(100).unwrap();
+    file.set_len(SECTOR as u64 + 1).unwrap();
+    for bytes in outcomes(&medium, "/a").into_iter().flatten().filter(|bytes| bytes.len() == 8 * SECTOR) {
+        assert!(bytes.iter().all(|byte| *byte == 7));
+    }
+}
+
+#[test]
+fn planted_faults_strike() {
+    let medium = SimMedium::new();
+    let file = open(&medium, "/a");
+    medium.set_faults(Faults::full_at(100));
+    file.write_at(&[1; 100], 0).unwrap();
+    assert_eq!(file.write_at(&[1; 1], 100).unwrap_err().kind(), ErrorKind::Full);
+    medium.set_faults(Faults::failing(Operation::Sync, FileKind::Database, 1));
+    assert!(file.sync().is_ok() && file.sync().is_err() && file.sync().is_err());
+    medium.set_faults(Faults::ignoring(SyncSite::File(FileKind::Database), Some(1)));
+    let before = medium.operations();
+    (0..3).for_each(|_| file.sync().unwrap());
+    assert_eq!(medium.operations(), before + 2);
+}
+
+#[test]
+fn locks_are_between_handles() {
+    let medium = SimMedium::new();
+    let (first, second) = (open(&medium, "/a"), open(&medium, "/a"));
+    assert!(first.lock_range(0, 10, RangeLock::Exclusive).unwrap());
+    assert!(!second.lock_range(9, 1, RangeLock::Shared).unwrap());
+    drop(first);
+    assert!(second.lock_range(9, 1, RangeLock::Shared).unwrap());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(usize, usize, u8, bool),
+    SetLen(usize),
+    Sync,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..3000usize, 1..1500usize, 1..255u8, any::<bool>())
+            .prop_map(|(o, l, b, d)| Step::Write(o, l, b, d)),
+        (0..4000usize).prop_map(Step::SetLen),
+        Just(Step::Sync),
+    ]
+}
+
+proptest! {
+    /// Against a plain model: without a cut the bytes are those of a plain vector; after a cut every sector
+    /// is one of its versions since it was last made durable.
+    #[test]
+    fn every_sector_is_one_of_its_versions(steps in prop::collection::vec(step(), 1..25), seed: u64) {
+        let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![0; 1024])]);
+        let file = open(&medium, "/a");
+        let mut plain = vec![0u8; 1024];
+        let mut versions = vec![plain.clone()];
+        for step in &steps {
+            match step {
+                Step::Write(offset, len, byte, durable) => {
+                    let bytes = vec![*byte; *len];
+                    if plain.len() < offset + len { plain.resize(offset + len, 0) }
+                    plain[*offset..offset + len].copy_from_slice(&bytes);
+                    if *durable {
+                        file.write_durable_at(&[IoSlice::new(&bytes)], *offset as u64).unwrap();
+                    } else {
+                        file.write_at(&bytes, *offset as u64).unwrap();
+                    }
+                }
+                Step::SetLen(len) => { plain.resize(*len, 0); file.set_len(*len as u64).unwrap(); }
+                Step::Sync => { file.sync().unwrap(); versions.clear(); }
+            }
+            versions.push(plain.clone());
+        }
+        prop_assert_eq!(content(&medium, "/a").unwrap(), plain);
+        let cut = content(&medium.cut(&mut Random::new(seed)), "/a").unwrap();
+        for (number, sector) in cut.chunks(SECTOR).enumerate() {
+            // Where a version ends inside the sector, the rest of it reads as zeros.
+            let found = versions.iter().any(|version| sector.iter().enumerate().all(|(i, byte)| {
+                *byte == version.get(number * SECTOR + i).copied().unwrap_or(0)
+            }));
+            prop_assert!(found, "sector {} is none of its versions", number);
+        }
+    }
+}

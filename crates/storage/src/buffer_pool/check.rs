@@ -1,0 +1,79 @@
+//! Whether the pool is as it says: for tests, and for those who check a database of pages.
+
+use super::state::{Found, State};
+use super::{Mutex, Pool};
+
+impl Pool {
+    /// What is wrong between frames and pages, while nobody writes: the page, and what.
+    pub fn inconsistencies(&self) -> Vec<(u64, String)> {
+        let mut wrong = Vec::new();
+        let mut seen = std::collections::HashMap::new();
+        // All at once: frames are borrowed. Whoever holds one of them waits for no other.
+        let partitions: Vec<_> = self.shared.partitions.iter().map(Mutex::lock).collect();
+        for partition in &partitions {
+            for (frame, page) in partition.owned() {
+                let found = self.shared.table.of(page).map(State::look);
+                if found != Some(Found::Ready(frame)) && found != Some(Found::Reading) {
+                    wrong.push((page, format!("frame {frame} is said to be its, and it says {found:?}")));
+                }
+                if let Some(other) = seen.insert(page, frame) {
+                    wrong.push((page, format!("it has the frames {other} and {frame}")));
+                }
+            }
+            wrong.extend(
+                partition.wrong_free().map(|frame| (0, format!("frame {frame} is free, and is not"))),
+            );
+        }
+        let in_memory = |page: &u64| {
+            self.shared.table.of(*page).is_some_and(|state| state.look() != Found::Empty)
+                && !seen.contains_key(page)
+        };
+        wrong.extend(
+            (0..self.pages()).filter(in_memory).map(|page| (page, "its frame is another's".to_owned())),
+        );
+        wrong
+    }
+
+    /// The pages in memory that are not what `read` says, and what else is wrong. Nobody may change pages meanwhile;
+    /// where a page cannot be read, it is passed over.
+    #[doc(hidden)]
+    pub fn differences(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<(u64, String)> {
+        let mut wrong = self.inconsistencies();
+        let mut expected = vec![0; self.page_bytes()];
+        for page in self.shared.in_frames() {
+            let Some(state) = self.shared.table.of(page) else { continue };
+            let Some(frame) = state.hold_ready() else { continue };
+            let held = self.held(frame, state);
+            if page >= self.pages() {
+                wrong.push((page, "it lies behind the end".to_owned()));
+            } else if read(page, &mut expected) && *held != *expected {
+                let at = held.iter().zip(&expected).position(|(one, other)| one != other);
+                wrong.push((page, format!("it differs from the medium from byte {at:?} on")));
+            }
+        }
+        wrong
+    }
+
+    /// Pages that somebody holds.
+    #[doc(hidden)]
+    pub fn holds(&self) -> u64 {
+        let holds = |page| self.shared.table.of(page).map_or(0, State::holds);
+        self.shared.in_frames().into_iter().map(holds).sum()
+    }
+
+    /// Whether any page is on its way into memory.
+    #[doc(hidden)]
+    pub fn is_reading(&self) -> bool {
+        self.shared.partitions.iter().any(|partition| !partition.lock().reading.is_empty())
+    }
+
+    /// For tests of those who check a database of pages: gives a page a frame that is another's.
+    #[doc(hidden)]
+    pub fn corrupt(&self, page: u64, frame: u32) {
+        if let Some(state) = self.shared.table.of(page) {
+            state.begin(frame, false);
+            state.ready();
+            state.let_go();
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Pages that are held.
+
+use super::state::State;
+use super::{Pool, Shared};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// A page in memory, for as long as this lives.
+pub struct Held<'a> {
+    bytes: NonNull<u8>,
+    page_bytes: usize,
+    state: &'a State,
+}
+
+// SAFETY: it only reads bytes that nobody writes while the page is held, and lets go through an atomic.
+unsafe impl Send for Held<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Held<'_> {}
+
+impl Deref for Held<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the page is held, so the frame is its own and not written (invariants 2 to 4 of the state);
+        // the frames live as long as the pool, which is borrowed.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.page_bytes) }
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.state.let_go();
+    }
+}
+
+/// A page in memory that nobody else holds, to be changed.
+pub struct HeldMut<'a> {
+    bytes: NonNull<u8>,
+    page_bytes: usize,
+    state: &'a State,
+}
+
+// SAFETY: it alone uses the bytes, and lets go through an atomic.
+unsafe impl Send for HeldMut<'_> {}
+// SAFETY: through a shared reference the bytes are only read.
+unsafe impl Sync for HeldMut<'_> {}
+
+impl<'a> HeldMut<'a> {
+    /// The state, which still says that the page is held.
+    pub(super) fn into_state(self) -> &'a State {
+        std::mem::ManuallyDrop::new(self).state
+    }
+}
+
+impl Deref for HeldMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the page is held by this guard alone (invariant 3 of the state).
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.page_bytes) }
+    }
+}
+
+impl DerefMut for HeldMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the guard is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.page_bytes) }
+    }
+}
+
+impl Drop for HeldMut<'_> {
+    fn drop(&mut self) {
+        self.state.written();
+    }
+}
+
+/// A page whose bytes are on their way to the medium: readers may look, writers wait. Dirty again when this is
+/// dropped, unless [`Cleaning::done`] was called.
+pub struct Cleaning<'a> {
+    page: u64,
+    bytes: NonNull<u8>,
+    state: &'a State,
+    shared: &'a Shared,
+    done: bool,
+}
+
+// SAFETY: as for `Held`.
+unsafe impl Send for Cleaning<'_> {}
+
+impl Cleaning<'_> {
+    /// Its number.
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// The page is on the medium, or will be before anything else is believed.
+    pub fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Deref for Cleaning<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the page is held, and not written while it is being cleaned.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.shared.page_bytes) }
+    }
+}
+
+impl Drop for Cleaning<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.shared.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+        self.state.cleaned(self.done);
+        self.shared.cleaning.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    #[inline]
+    pub(super) fn held<'a>(&'a self, frame: u32, state: &'a State) -> Held<'a> {
+        Held { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+    }
+
+    pub(super) fn held_mut<'a>(&'a self, frame: u32, state: &'a State) -> HeldMut<'a> {
+        HeldMut { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+    }
+
+    pub(super) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a State) -> Cleaning<'a> {
+        Cleaning { page, bytes: self.shared.frames.frame(frame), state, shared: &self.shared, done: false }
+    }
+}

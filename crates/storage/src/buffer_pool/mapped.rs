@@ -1,0 +1,358 @@
+//! Pages by address, as those who map a file want them, and writes beneath them.
+//!
+//! # Why
+//! SQLite asks for the address of a page and says later that it has done with it; whoever changes the file need not
+//! wait for that, as if the file were mapped. Guards cannot say either: they lend bytes that nobody changes. So a pool
+//! has the one or the other, and its type says which.
+//!
+//! # What it promises
+//! 1. [`MappedPool::map`] is [`Pool::hold`] without a guard.
+//! 2. Under [`MappedPool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
+//!    whoever looks sees the new bytes: what was read ahead before is overtaken, too. It waits for reads that are
+//!    under way, and for nobody who holds a page.
+//! 3. After [`MappedPool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
+//!    zeros, as the file would be if it grew again.
+
+use super::state::{Found, Latched, State};
+use super::{Error, Pool, Result, Statistics, shown};
+use crate::file::File;
+use crate::io::Backoff;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
+pub trait Advisor {
+    /// Adds the pages, in the order in which they will be wanted.
+    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>);
+}
+
+/// What an [`Advisor`] may ask about the pages in memory.
+pub struct Resident<'a>(pub(super) &'a Pool);
+
+impl Resident<'_> {
+    /// Pages of the file.
+    pub fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    /// Whether a page is in memory, or on its way there.
+    pub fn has(&self, page: u64) -> bool {
+        self.0.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
+    }
+
+    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
+    /// pool.
+    pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+        // Under the lock nobody latches it: its bytes stay as they are.
+        let _partition = self.0.shared.partition(page).lock();
+        let Some(state) = self.0.shared.table.of(page) else { return false };
+        let Some(frame) = state.hold_quietly() else { return false };
+        look(&self.0.held(frame, state));
+        true
+    }
+}
+
+/// Nothing is read ahead.
+impl Advisor for () {
+    fn wanted(&mut self, _page: u64, _memory: &Resident<'_>, _ahead: &mut Vec<u64>) {}
+}
+
+/// Where the state of a page lies, so that those who hold the page need not look it up again.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(NonNull<State>);
+
+// SAFETY: a state may be used from any thread, and this is only its address.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Place {
+    /// To be kept where there is room for an address only.
+    pub fn into_raw(self) -> NonNull<()> {
+        self.0.cast()
+    }
+
+    /// # Safety
+    /// It comes from [`Place::into_raw`].
+    #[inline]
+    pub unsafe fn from_raw(raw: NonNull<()>) -> Place {
+        Place(raw.cast())
+    }
+
+    /// Whether nobody is changing a page that the caller holds, and it is what the file says. If so, what the last change
+    /// has made is seen.
+    ///
+    /// # Safety
+    /// The pool that it is from is still there.
+    #[inline]
+    pub unsafe fn is_steady(self) -> bool {
+        // SAFETY: states live as long as their pool, and do not move.
+        unsafe { self.0.as_ref() }.is_steady()
+    }
+}
+
+/// A pool that answers addresses, and whose pages may be changed beneath those who have them.
+///
+/// It has no guards, which lend bytes that nobody changes:
+///
+/// ```compile_fail,E0599
+/// fn guard(pool: &crate::buffer_pool::MappedPool) {
+///     let page = pool.hold(1);
+/// }
+/// ```
+///
+/// And a pool with guards cannot be changed beneath them:
+///
+/// ```compile_fail,E0599
+/// fn cut(pool: &crate::buffer_pool::Pool) {
+///     let page = pool.hold(1);
+///     pool.truncate(0);
+/// }
+/// ```
+pub struct MappedPool(Pool);
+
+impl MappedPool {
+    /// Makes a pool answer addresses from now on.
+    pub fn new(pool: Pool) -> MappedPool {
+        MappedPool(pool)
+    }
+
+    /// The file has so many pages now.
+    pub fn set_pages(&self, pages: u64) {
+        self.0.set_pages(pages);
+    }
+
+    /// Pages of the file.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.0.pages()
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<dyn File> {
+        self.0.file()
+    }
+
+    /// Frames that have memory.
+    #[inline]
+    pub fn populated(&self) -> usize {
+        self.0.populated()
+    }
+
+    /// What it has done so far: what can be told without a look at the pages.
+    pub fn counts(&self) -> Statistics {
+        self.0.counts()
+    }
+
+    /// What it has done so far, and what is in it.
+    pub fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+
+    /// Pages that somebody holds.
+    #[doc(hidden)]
+    pub fn holds(&self) -> u64 {
+        self.0.holds()
+    }
+
+    /// Whether any page is on its way into memory.
+    #[doc(hidden)]
+    pub fn is_reading(&self) -> bool {
+        self.0.is_reading()
+    }
+
+    /// The pages in memory that are not what `read` says, and what else is wrong. Nobody may change pages meanwhile.
+    #[doc(hidden)]
+    pub fn differences(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<(u64, String)> {
+        self.0.differences(read)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inconsistencies(&self) -> Vec<(u64, String)> {
+        self.0.inconsistencies()
+    }
+
+    /// Holds a page if it is in memory; answers its address. Whoever holds it lets go of it with
+    /// [`MappedPool::let_go`].
+    #[inline]
+    pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
+        self.try_map_at(page).map(|(address, _)| address)
+    }
+
+    /// The same, and where its state lies.
+    #[inline]
+    pub fn try_map_at(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
+        if page >= self.pages() {
+            return None;
+        }
+        let state = self.0.shared.table.of(page)?;
+        Some((self.0.shared.frames.shown(state.hold()?), Place(NonNull::from(state))))
+    }
+
+    /// Holds a page; answers its address. Whoever holds it lets go of it with [`MappedPool::let_go`].
+    ///
+    /// # Errors
+    /// As [`Pool::hold`].
+    pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
+        let state = self.0.state(page)?;
+        let frame = self.0.frame_slowly(page, state, advisor)?;
+        Ok(self.0.shared.frames.shown(frame))
+    }
+
+    /// Lets go of a page that was mapped.
+    ///
+    /// # Safety
+    /// The caller holds the page by [`MappedPool::map`] or [`MappedPool::try_map`], and does not look at it any more.
+    #[inline]
+    pub unsafe fn let_go(&self, page: u64) {
+        if let Some(state) = self.0.shared.table.of(page) {
+            state.let_go();
+        }
+    }
+
+    /// The same where the state of the page is known.
+    ///
+    /// # Safety
+    /// As for [`MappedPool::let_go`]; the place is the page's, and this pool's.
+    #[inline]
+    pub unsafe fn let_go_at(&self, place: Place) {
+        // SAFETY: states live as long as their pool, and do not move.
+        unsafe { place.0.as_ref() }.let_go();
+    }
+
+    /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
+    /// zeros in the place of what was cut off count as such.
+    pub fn is_stale(&self) -> bool {
+        self.0.shared.stale.load(Ordering::Acquire)
+    }
+
+    /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
+    /// write all of its new bytes. Where `fill` says `false`, or `change` failed, the page is taken out of memory
+    /// unless somebody holds it.
+    ///
+    /// # Errors
+    /// Those of `change`; [`Error::Waited`], and then nothing was changed.
+    pub fn change<R, E: From<Error>>(
+        &self,
+        pages: Range<u64>,
+        change: impl FnOnce() -> std::result::Result<R, E>,
+        mut fill: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> std::result::Result<R, E> {
+        // In order, so that two who change the same pages do not wait for each other.
+        let mut latched: Vec<(u64, Latches<'_>)> = Vec::new();
+        for page in pages {
+            // Behind the end nothing can be in memory, or come there, before the end is moved.
+            let Some(state) = self.0.shared.table.of(page) else { break };
+            latched.push((page, self.latch(page, state)?));
+        }
+        let result = change();
+        let mut bytes = vec![0; if latched.is_empty() { 0 } else { self.0.shared.page_bytes }];
+        for (page, latch) in latched {
+            let Some((frame, _)) = latch.frame else { continue };
+            if result.is_ok() && fill(page, &mut bytes) {
+                self.put(frame, &bytes);
+            } else {
+                self.forget_latched(latch);
+            }
+        }
+        result
+    }
+
+    /// The file ends after `pages` pages now, which are no more than before.
+    ///
+    /// # Errors
+    /// [`Error::Waited`].
+    pub fn truncate(&self, pages: u64) -> Result<()> {
+        let before = self.pages();
+        // First of all: no read behind the end begins from now on.
+        self.0.shared.pages.store(pages, Ordering::Release);
+        for page in self.0.shared.perhaps_in_memory(pages..before) {
+            let Some(state) = self.0.shared.table.of(page) else { break };
+            // Should one be waited for in vain, those behind it stay as they are.
+            let latch = self
+                .latch(page, state)
+                .inspect_err(|_| self.0.shared.stale.store(true, Ordering::Release))?;
+            match latch.frame {
+                Some((frame, holds)) if holds > 0 => {
+                    self.put(frame, &vec![0; self.0.shared.page_bytes]);
+                    self.spoil(&latch);
+                }
+                Some(_) => self.forget_latched(latch),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the bytes of a page as [`Resident::peek`] does.
+    pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
+        Resident(&self.0).peek(page, look)
+    }
+
+    /// Reads pages ahead, as far as there are frames for them.
+    pub fn read_ahead(&self, pages: &[u64]) {
+        let mut reads = Vec::new();
+        self.0.begin_ahead(pages, &mut reads);
+        self.0.io.submit_all(reads);
+    }
+
+    fn latch<'a>(&self, page: u64, state: &'a State) -> Result<Latches<'a>> {
+        let mut backoff = Backoff::default();
+        loop {
+            let latched = {
+                let _partition = self.0.shared.partition(page).lock();
+                state.latch()
+            };
+            match latched {
+                Latched::Absent => return Ok(Latches { state, frame: None }),
+                Latched::Frame(frame, holds) => return Ok(Latches { state, frame: Some((frame, holds)) }),
+                Latched::Busy => self.0.pause(page, &mut backoff)?,
+            }
+        }
+    }
+
+    fn put(&self, frame: u32, bytes: &[u8]) {
+        let place = self.0.shared.frames.frame(frame).as_ptr();
+        // SAFETY: the frame has as many bytes, and belongs to a page that is latched: nobody else writes it. Those
+        // who hold the page already may look at it meanwhile, and know that it may change (invariant 5 of the state):
+        // this pool has no guards.
+        unsafe { shown::store(bytes, place) }
+    }
+
+    fn spoil(&self, latch: &Latches<'_>) {
+        latch.state.spoil();
+        self.0.shared.stale.store(true, Ordering::Release);
+    }
+
+    fn forget_latched(&self, latch: Latches<'_>) {
+        let frame = latch.state.forget_latched();
+        if frame.is_none() {
+            self.spoil(&latch);
+        }
+        drop(latch);
+        if let Some(frame) = frame {
+            self.0.shared.give_back(frame);
+        }
+    }
+}
+
+/// A page that is latched, until this is dropped.
+struct Latches<'a> {
+    state: &'a State,
+    /// Its frame, and how many held it then.
+    frame: Option<(u32, u64)>,
+}
+
+impl Drop for Latches<'_> {
+    fn drop(&mut self) {
+        self.state.unlatch();
+    }
+}

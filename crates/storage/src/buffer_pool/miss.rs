@@ -1,0 +1,318 @@
+//! The slow path: a page that is not in memory, on its way, or read ahead and not yet wanted.
+
+use super::partition::{Partition, Slot};
+use super::state::{Found, State};
+use super::{Advisor, Error, Held, Pool, Resident, Result, Shared};
+use crate::file::DeviceError;
+use crate::io::Backoff;
+use crate::io::scheduler::in_task;
+use crate::io::{Buffer, Completion, Direction, Request};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a demand waits for a frame before it gives up.
+const MOST_WAITS: usize = 1000;
+
+/// How often in a row there must be no frame: one may have come free while it was looked for.
+pub(super) const LOOKS_FOR_A_FRAME: u32 = 3;
+
+/// What the slow path found.
+enum Step {
+    /// Held, in that frame.
+    Held(u32),
+    /// The file has been cut before it.
+    Gone,
+    /// Held once the read has ended well.
+    Wait(Arc<Slot>),
+    /// Look again once the read has ended somehow: there was no frame.
+    Again(Arc<Slot>),
+    /// Look again soon: another thread is at what is needed.
+    Soon,
+    /// Nobody can have the page now; and whether pages were dirty before that was found out.
+    Full(bool),
+}
+
+/// What came of looking for a frame.
+enum Frame {
+    Found(u32),
+    /// Another partition's lock was taken.
+    Contended,
+    None,
+}
+
+impl Pool {
+    #[cold]
+    pub(super) fn hold_slowly<'a>(&'a self, page: u64, state: &'a State) -> Result<Held<'a>> {
+        let frame = self.frame_slowly(page, state, &mut Detected)?;
+        Ok(self.held(frame, state))
+    }
+
+    /// Holds a page; answers its frame.
+    pub(super) fn frame_slowly(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> Result<u32> {
+        let mut backoff = Backoff::default();
+        let (mut waits, mut full) = (0, 0);
+        while waits < MOST_WAITS {
+            let (step, reads) = self.step(page, state, advisor);
+            // Whatever becomes of this page: those that are to be read say so already.
+            self.start(reads);
+            match step {
+                Step::Held(frame) => return Ok(frame),
+                Step::Gone => return Err(Error::NoSuchPage { page }),
+                Step::Wait(slot) => {
+                    slot.wait(|result| result.clone()).map_err(|why| Error::Read { page, why })?;
+                    // It is held since before it was read: nobody can have written or evicted it.
+                    if let Found::Ready(frame) = state.look() {
+                        return Ok(frame);
+                    }
+                    waits += 1;
+                }
+                Step::Again(slot) => {
+                    slot.wait(|result| result.is_some().then_some(()));
+                    waits += 1;
+                }
+                Step::Soon => self.pause(page, &mut backoff)?,
+                Step::Full(_) if full + 1 < LOOKS_FOR_A_FRAME => {
+                    full += 1;
+                    self.pause(page, &mut backoff)?;
+                }
+                Step::Full(dirty) => return Err(self.full(dirty)),
+            }
+        }
+        Err(self.full(self.shared.has_dirty()))
+    }
+
+    /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
+    pub(super) fn begin_new(&self, page: u64, state: &State) -> Result<Option<u32>> {
+        let mut partition = self.shared.partition(page).lock();
+        if state.look() != Found::Empty {
+            return Ok(None);
+        }
+        let dirty = self.shared.has_dirty();
+        match self.shared.frame(&mut partition, page) {
+            Frame::Found(frame) => {
+                state.begin_new(frame);
+                self.shared.dirty.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(frame))
+            }
+            Frame::Contended => Ok(None),
+            Frame::None => match self.shared.comes_free(&partition, dirty) {
+                Step::Full(dirty) => Err(self.full(dirty)),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    fn full(&self, dirty: bool) -> Error {
+        let frames = self.frames();
+        if dirty { Error::AllDirty { frames } } else { Error::AllHeld { frames } }
+    }
+
+    fn start(&self, mut reads: Vec<Request>) {
+        // One page for a plain thread: handing it to another thread would only cost two switches.
+        match (reads.len(), in_task()) {
+            (0, _) => {}
+            (1, false) => reads.drain(..).for_each(|read| self.io.perform(read)),
+            _ => self.io.submit_all(reads),
+        }
+    }
+
+    /// One look under the lock, and what has to be read after it.
+    fn step(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> (Step, Vec<Request>) {
+        let mut reads = Vec::new();
+        let dirty = self.shared.has_dirty();
+        let (step, is_news) = {
+            let mut partition = self.shared.partition(page).lock();
+            match (state.look(), partition.reading.get(&page).cloned()) {
+                (Found::Ready(_), _) => {
+                    let is_news = self.first_use(state);
+                    (state.hold_ready().map_or(Step::Soon, Step::Held), is_news)
+                }
+                (Found::Writing | Found::Latched, _) => (Step::Soon, false),
+                (Found::Empty, _) if page >= self.pages() => (Step::Gone, false),
+                (Found::Reading, Some(slot)) => {
+                    let step = if state.join() { Step::Wait(slot) } else { Step::Soon };
+                    (step, self.first_use(state))
+                }
+                // Its read has just ended.
+                (Found::Reading, None) => (Step::Soon, false),
+                (Found::Empty, _) => match self.shared.frame(&mut partition, page) {
+                    Frame::Found(frame) => {
+                        let (slot, request) = self.begin(&mut partition, page, state, frame, false);
+                        self.shared.missed.fetch_add(1, Ordering::Relaxed);
+                        reads.push(request);
+                        (Step::Wait(slot), true)
+                    }
+                    Frame::Contended => (Step::Soon, false),
+                    Frame::None => (self.shared.comes_free(&partition, dirty), false),
+                },
+            }
+        };
+        if is_news {
+            let mut ahead = Vec::new();
+            advisor.wanted(page, &Resident(self), &mut ahead);
+            self.begin_ahead(&ahead, &mut reads);
+        }
+        (step, reads)
+    }
+
+    fn first_use(&self, state: &State) -> bool {
+        let first = state.first_use();
+        self.shared.ahead_used.fetch_add(u64::from(first), Ordering::Relaxed);
+        first
+    }
+
+    /// Makes the requests that read pages ahead.
+    pub(super) fn begin_ahead(&self, pages: &[u64], reads: &mut Vec<Request>) {
+        let most = self.frames() / 2;
+        for &page in pages {
+            if self.shared.ahead_on_their_way.load(Ordering::Relaxed) >= most {
+                return;
+            }
+            let Some(state) = self.shared.table.of(page) else { return };
+            if state.look() != Found::Empty || !(self.readable)(page) {
+                continue;
+            }
+            let mut partition = self.shared.partition(page).lock();
+            if state.look() != Found::Empty || page >= self.pages() {
+                continue;
+            }
+            let Frame::Found(frame) = self.shared.frame(&mut partition, page) else { return };
+            reads.push(self.begin(&mut partition, page, state, frame, true).1);
+            self.shared.ahead_on_their_way.fetch_add(1, Ordering::Relaxed);
+            self.shared.ahead.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives a page a frame and makes the request that fills it.
+    fn begin(
+        &self,
+        partition: &mut Partition,
+        page: u64,
+        state: &State,
+        frame: u32,
+        ahead: bool,
+    ) -> (Arc<Slot>, Request) {
+        state.begin(frame, ahead);
+        let slot = Arc::new(Slot::default());
+        partition.reading.insert(page, slot.clone());
+        let shared = self.shared.clone();
+        let request = Request {
+            file: self.source.as_ref().and_then(|source| source(page)).unwrap_or_else(|| self.file.clone()),
+            direction: Direction::Read,
+            offset: page * self.shared.page_bytes as u64,
+            buffer: Box::new(FrameBuffer { shared: shared.clone(), frame }),
+            done: Box::new(move |completion| shared.ended(page, frame, ahead, completion)),
+        };
+        (slot, request)
+    }
+}
+
+/// The pool's own detector of streams.
+struct Detected;
+
+impl Advisor for Detected {
+    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>) {
+        let pool = memory.0;
+        let mut detector = pool.shared.detector.lock();
+        let run = detector.as_mut().and_then(|detector| detector.wanted(page, pool.pages()));
+        ahead.extend(run.into_iter().flat_map(crate::prefetch::Run::pages));
+    }
+}
+
+impl Shared {
+    /// A frame for a page of this partition: free, or borrowed, or taken from another page. Under its lock.
+    fn frame(&self, home: &mut Partition, page: u64) -> Frame {
+        if let Some(frame) = home.take_free(page) {
+            return Frame::Found(frame);
+        }
+        let others = || self.partitions.iter().filter_map(|part| part.try_lock());
+        if let Some(frame) = others().find_map(|mut other| other.take_free(page)) {
+            return Frame::Found(frame);
+        }
+        if self.grow(home)
+            && let Some(frame) = home.take_free(page)
+        {
+            return Frame::Found(frame);
+        }
+        if let Some(frame) = home.evict(&self.table, page) {
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+            return Frame::Found(frame);
+        }
+        let mut tried = 0;
+        for mut other in others() {
+            tried += 1;
+            if let Some(frame) = other.evict(&self.table, page) {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+                return Frame::Found(frame);
+            }
+        }
+        // All but the one whose lock is held.
+        if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
+    }
+
+    /// Whether pages are dirty, or were until now. Asked before a frame is looked for: they may be clean after it.
+    fn has_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) > 0 || self.cleaning.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether some frame comes free by itself: when a read that is under way ends and is used, or a cleaning.
+    fn comes_free(&self, home: &Partition, dirty: bool) -> Step {
+        if self.cleaning.load(Ordering::Relaxed) > 0 {
+            return Step::Soon;
+        }
+        let mut tried = 0;
+        let slot = home.reading.values().next().cloned().or_else(|| {
+            let others = self.partitions.iter().filter_map(|part| part.try_lock());
+            let mut others = others.inspect(|_| tried += 1);
+            others.find_map(|other| other.reading.values().next().cloned())
+        });
+        match slot {
+            Some(slot) => Step::Again(slot),
+            // One that could not be looked at may be reading.
+            None if tried + 1 < self.partitions.len() => Step::Soon,
+            None => Step::Full(dirty),
+        }
+    }
+
+    /// The read of a page has ended.
+    fn ended(&self, page: u64, frame: u32, ahead: bool, completion: Completion) {
+        let result = match completion.result {
+            Ok(bytes) if bytes == self.page_bytes => Ok(()),
+            Ok(bytes) => Err(format!("the file has been cut: {bytes} of {} bytes", self.page_bytes)),
+            Err(DeviceError { source, .. }) => Err(source.to_string()),
+        };
+        let mut partition = self.partition(page).lock();
+        let slot = partition.reading.remove(&page);
+        if let Some(state) = self.table.of(page) {
+            match &result {
+                Ok(()) => state.ready(),
+                Err(_) => state.failed(),
+            }
+        }
+        drop(partition);
+        if ahead {
+            self.ahead_on_their_way.fetch_sub(1, Ordering::Relaxed);
+        }
+        if result.is_err() {
+            self.give_back(frame);
+        }
+        if let Some(slot) = slot {
+            slot.change(|place| *place = Some(result));
+        }
+    }
+}
+
+/// A frame that is being read into.
+struct FrameBuffer {
+    shared: Arc<Shared>,
+    frame: u32,
+}
+
+impl Buffer for FrameBuffer {
+    fn bytes(&mut self) -> &mut [u8] {
+        let start = self.shared.frames.frame(self.frame).as_ptr();
+        // SAFETY: the page's state says that it is being read, so nobody else looks at the frame until the
+        // request is answered; there is one buffer for each read, and it is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(start, self.shared.page_bytes) }
+    }
+}

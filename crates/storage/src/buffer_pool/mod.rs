@@ -1,0 +1,618 @@
+//! The buffer pool: pages of one file in a bounded memory, shared by threads and fibers.
+//!
+//! # Why
+//! A device of a gigabyte has pages for many and memory for few. A hit is to cost a compare-and-swap, a miss one
+//! read however many want the page, and a change no write before many can leave together.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `state` | the word of a page, and every transition of it |
+//! | `table` | the words of all pages |
+//! | `frames` | the memory |
+//! | `budget` | how much of it several pools have together |
+//! | `partition` | frames, free list and clock of one partition |
+//! | `miss` | the slow path: reading, waiting, reading ahead |
+//! | `guard` | pages that are held |
+//! | `mapped` | pages by address, as those who map a file want them, and writes beneath them |
+//! | `shown` | reading pages by address, and changing them meanwhile |
+//! | `numa` | which memory is near |
+//! | `check` | whether all this is so, for tests |
+//!
+//! # What it promises
+//! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
+//!    nobody else. Guards give back what they hold.
+//! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves
+//!    its thread to others. A failed read is an error of those who asked for the page, and of nobody else.
+//! 3. Frames are one contiguous range with 128 readable bytes behind the last, in as
+//!    many partitions as asked for; a page belongs to partition *number / run mod partitions* (see
+//!    [`Config::run_pages`]), whose frames lie on one memory node. Where a partition has none to give, it borrows.
+//! 4. Where no frame can be had, that is an error and no hang, and says why: all held, or all dirty.
+//! 5. Pages are read ahead as [`Detector`] says, through the I/O queue, which merges
+//!    adjacent ones; at most half of the frames at a time.
+//!
+//! 6. With a [`Budget`], frames get their memory as they are needed, and lose it when others need it more.
+//!
+//! # What it does not do
+//! Write. A dirty page stays until its owner has cleaned it or dropped it ([`Pool::forget`]): what
+//! may be written where, and when, is a matter of durability.
+//!
+//! # Invariants
+//! 1. A frame is free, or named by the state of exactly the page that its partition says.
+//! 2. A page has a slot in `reading` exactly while its state says that it is being read.
+//! 3. The lock of a page's partition is taken before that of another partition's frames, and the latter is only
+//!    tried; the detector's lock is taken under none of them.
+
+mod budget;
+mod check;
+mod frames;
+mod guard;
+mod mapped;
+mod miss;
+mod numa;
+mod partition;
+pub mod shown;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use budget::{Budget, Taken};
+#[doc(hidden)]
+pub use frames::show_read_only;
+pub use guard::{Cleaning, Held, HeldMut};
+pub use mapped::{Advisor, MappedPool, Place, Resident};
+
+use crate::file::File;
+use crate::io::Backoff;
+use crate::io::IoQueue;
+use crate::prefetch::{self, Detector};
+use crate::sync::Mutex;
+use budget::Member;
+use frames::Frames;
+use miss::LOOKS_FOR_A_FRAME;
+use partition::Partition;
+use state::{Forgotten, Found, State};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use table::Table;
+
+/// Frames in any case.
+pub const FEWEST_FRAMES: usize = 16;
+
+/// What a pool is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Frames.
+    pub frames: usize,
+    /// Partitions; as many as there are frames at most.
+    pub partitions: usize,
+    /// Most pages the file can have.
+    pub most_pages: u64,
+    /// Adjacent pages that belong to one partition: 1 lets the threads of a parallel scan meet least, more lets
+    /// pages that are read together lie together in memory, too.
+    pub run_pages: u64,
+    /// Whether pages are read ahead.
+    pub prefetch: bool,
+    /// Where the memory comes from; without it, all frames have theirs from the beginning.
+    pub budget: Option<Arc<Budget>>,
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Budget({} of {} bytes)", self.used(), self.limit())
+    }
+}
+
+/// Says which pages may be read ahead.
+pub type Readable = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// Says where a page is read from now, if not from the pool's file.
+pub type Source = Box<dyn Fn(u64) -> Option<Arc<dyn File>> + Send + Sync>;
+
+/// Result of an operation on a pool.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a page cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No memory for the frames.
+    #[error("no memory for {bytes} bytes of pages: {why}; ask for less")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the system answered.
+        why: std::io::Error,
+    },
+    /// Every frame is held.
+    #[error("every page in memory is held; let go of some, or use more memory ({frames} pages now)")]
+    AllHeld {
+        /// Frames there are.
+        frames: usize,
+    },
+    /// Frames that are not held are dirty.
+    #[error(
+        "every page in memory is held or was changed; clean some, or use more memory ({frames} pages now)"
+    )]
+    AllDirty {
+        /// Frames there are.
+        frames: usize,
+    },
+    /// The read of a page failed.
+    #[error("page {page} cannot be read: {why}")]
+    Read {
+        /// The page.
+        page: u64,
+        /// What the medium answered.
+        why: String,
+    },
+    /// Somebody holds the page and does not let go.
+    #[error("page {page} did not become free in {waited:?}; does this thread hold it itself?")]
+    Waited {
+        /// The page.
+        page: u64,
+        /// How long.
+        waited: Duration,
+    },
+    /// Somebody holds the page.
+    #[error("page {page} is held; let go of it first")]
+    Held {
+        /// The page.
+        page: u64,
+    },
+    /// A page beyond the most the file can have.
+    #[error("there is no page {page}")]
+    NoSuchPage {
+        /// The page.
+        page: u64,
+    },
+}
+
+/// What a pool has done, and what is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Pages that had to be read, and waited for.
+    pub missed: u64,
+    /// Pages read ahead.
+    pub ahead: u64,
+    /// Pages read ahead that were wanted then.
+    pub ahead_used: u64,
+    /// Pages that gave their frame to another.
+    pub evicted: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Frames that nobody has.
+    pub free: u64,
+    /// Pages that are newer than on the medium.
+    pub dirty: u64,
+    /// Pages that somebody holds.
+    pub held: u64,
+}
+
+/// A buffer pool over a file.
+pub struct Pool {
+    file: Arc<dyn File>,
+    io: Arc<IoQueue>,
+    readable: Readable,
+    source: Option<Source>,
+    shared: Arc<Shared>,
+}
+
+/// What reads under way hold on to.
+struct Shared {
+    page_bytes: usize,
+    frames: Frames,
+    table: Table,
+    partitions: Box<[Mutex<Partition>]>,
+    detector: Mutex<Option<Detector>>,
+    /// Frames in all partitions.
+    count: usize,
+    run_pages: u64,
+    budget: Option<Arc<Budget>>,
+    /// Frames that have memory, where there is a budget.
+    populated: AtomicUsize,
+    /// Frames that get memory together.
+    portion: usize,
+    /// Pages of the file.
+    pages: AtomicU64,
+    ahead_on_their_way: AtomicUsize,
+    dirty: AtomicUsize,
+    /// Whether a page in memory is not what the file says.
+    stale: AtomicBool,
+    /// Pages on their way to the medium: their frames come free soon.
+    cleaning: AtomicUsize,
+    missed: AtomicU64,
+    ahead: AtomicU64,
+    ahead_used: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Pool {
+    /// A pool of pages of `file`; `readable` says which of them may be read ahead.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn new(file: Arc<dyn File>, io: Arc<IoQueue>, config: &Config, readable: Readable) -> Result<Pool> {
+        let count = config.frames.clamp(FEWEST_FRAMES, 1 << 31);
+        let partitions = config.partitions.clamp(1, count);
+        let frames = Frames::new(count, config.page_bytes)?;
+        let nodes = numa::nodes();
+        let range = |part: usize| part * count / partitions..(part + 1) * count / partitions;
+        if nodes.len() > 1 {
+            (0..partitions).for_each(|part| frames.prefer(range(part), nodes[part % nodes.len()]));
+        }
+        let mut ahead = prefetch::Config::for_page_bytes(config.page_bytes);
+        // What is read ahead must not push out what was read ahead before it.
+        ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
+        ahead.first_window = ahead.first_window.min(ahead.longest_window);
+        let detector = Mutex::new(config.prefetch.then(|| Detector::new(ahead)));
+        let mut parts: Vec<Partition> = (0..partitions).map(|part| Partition::new(range(part))).collect();
+        if config.budget.is_none() {
+            parts.iter_mut().for_each(|part| part.populate(count));
+        }
+        let shared = Arc::new(Shared {
+            page_bytes: config.page_bytes,
+            frames,
+            table: Table::new(config.most_pages),
+            partitions: parts.into_iter().map(Mutex::new).collect(),
+            detector,
+            count,
+            run_pages: config.run_pages.max(1),
+            populated: AtomicUsize::new(if config.budget.is_none() { count } else { 0 }),
+            portion: portion(config),
+            budget: config.budget.clone(),
+            pages: AtomicU64::new(0),
+            ahead_on_their_way: AtomicUsize::new(0),
+            dirty: AtomicUsize::new(0),
+            stale: AtomicBool::new(false),
+            cleaning: AtomicUsize::new(0),
+            missed: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
+            ahead_used: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        });
+        if config.budget.is_none() && count >= shared.large() {
+            shared.frames.ask_for_large_pages();
+        }
+        if let Some(budget) = &config.budget {
+            let member: std::sync::Weak<Shared> = Arc::downgrade(&shared);
+            budget.join(member);
+        }
+        Ok(Pool { file, io, readable, source: None, shared })
+    }
+
+    /// Reads pages from where `source` says, which is asked for each of them when its read begins.
+    #[must_use]
+    pub fn with_source(self, source: Source) -> Pool {
+        Pool { source: Some(source), ..self }
+    }
+
+    /// The file has so many pages now.
+    pub fn set_pages(&self, pages: u64) {
+        self.shared.table.grow(pages);
+        self.shared.pages.store(pages, Ordering::Release);
+    }
+
+    /// Pages of the file.
+    #[inline]
+    pub fn pages(&self) -> u64 {
+        self.shared.pages.load(Ordering::Acquire)
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Frames there are.
+    pub fn frames(&self) -> usize {
+        self.shared.count
+    }
+
+    /// Frames that have memory.
+    #[inline]
+    pub fn populated(&self) -> usize {
+        self.shared.populated.load(Ordering::Relaxed)
+    }
+
+    /// Pages that are newer than on the medium.
+    pub fn dirty(&self) -> usize {
+        self.shared.dirty.load(Ordering::Relaxed)
+    }
+
+    /// What it has done so far: what can be told without a look at the pages.
+    pub fn counts(&self) -> Statistics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shared = &*self.shared;
+        Statistics {
+            missed: load(&shared.missed),
+            ahead: load(&shared.ahead),
+            ahead_used: load(&shared.ahead_used),
+            evicted: load(&shared.evicted),
+            dirty: self.dirty() as u64,
+            frames: shared.populated.load(Ordering::Relaxed) as u64,
+            ..Statistics::default()
+        }
+    }
+
+    /// What it has done so far, and what is in it.
+    pub fn statistics(&self) -> Statistics {
+        let shared = &*self.shared;
+        let mut statistics = self.counts();
+        for partition in &shared.partitions {
+            let partition = partition.lock();
+            statistics.free += partition.free() as u64;
+            let is_held = |page| shared.table.of(page).is_some_and(|state| state.holds() > 0);
+            statistics.held += partition.pages().filter(|page| is_held(*page)).count() as u64;
+        }
+        statistics
+    }
+
+    /// Holds a page if it is in memory, and not being written: without any lock.
+    #[inline]
+    pub fn try_hold(&self, page: u64) -> Option<Held<'_>> {
+        let state = self.shared.table.of(page)?;
+        state.hold().map(|frame| self.held(frame, state))
+    }
+
+    /// Holds a page.
+    ///
+    /// # Errors
+    /// [`Error::Read`], [`Error::AllHeld`], [`Error::AllDirty`], [`Error::Waited`].
+    #[inline]
+    pub fn hold(&self, page: u64) -> Result<Held<'_>> {
+        match self.try_hold(page) {
+            Some(held) => Ok(held),
+            None => self.hold_slowly(page, self.state(page)?),
+        }
+    }
+
+    /// Holds a page alone, to change it; it is dirty from now on.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`].
+    pub fn hold_mut(&self, page: u64) -> Result<HeldMut<'_>> {
+        let state = self.state(page)?;
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(frame) = self.take(state) {
+                return Ok(self.held_mut(frame, state));
+            }
+            match state.look() {
+                Found::Empty | Found::Reading => drop(self.hold_slowly(page, state)?),
+                Found::Ready(_) | Found::Writing | Found::Latched => self.pause(page, &mut backoff)?,
+            }
+        }
+    }
+
+    /// Holds a page alone whose bytes on the medium do not matter: zeros.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`], but for [`Error::Read`].
+    pub fn hold_new(&self, page: u64) -> Result<HeldMut<'_>> {
+        let state = self.state(page)?;
+        let mut backoff = Backoff::default();
+        let mut full = 0;
+        let frame = loop {
+            if let Some(frame) = self.take(state) {
+                break frame;
+            }
+            if state.look() == Found::Empty {
+                match self.begin_new(page, state) {
+                    Ok(Some(frame)) => break frame,
+                    Err(error) if full + 1 >= LOOKS_FOR_A_FRAME => return Err(error),
+                    looked => full = if looked.is_err() { full + 1 } else { 0 },
+                }
+            }
+            self.pause(page, &mut backoff)?;
+        };
+        let mut held = self.held_mut(frame, state);
+        held.fill(0);
+        Ok(held)
+    }
+
+    /// Takes a page out of memory, dirty or not. Waits for its read, or its cleaning, to end.
+    ///
+    /// # Errors
+    /// [`Error::Held`] where somebody holds it.
+    pub fn forget(&self, page: u64) -> Result<()> {
+        self.forget_under(page, || ())
+    }
+
+    /// The same under a lock, which it answers: whoever takes that next finds the page gone. It is not held while
+    /// this waits, and must be taken under no lock of the pool.
+    pub fn forget_under<L>(&self, page: u64, lock: impl Fn() -> L) -> Result<L> {
+        let state = self.state(page)?;
+        let mut backoff = Backoff::default();
+        loop {
+            let locked = lock();
+            match state.forget() {
+                Forgotten::Empty => return Ok(locked),
+                Forgotten::Held => return Err(Error::Held { page }),
+                Forgotten::Busy => {}
+                Forgotten::Frame(frame, dirty) => {
+                    if dirty {
+                        self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    self.shared.give_back(frame);
+                    return Ok(locked);
+                }
+            }
+            drop(locked);
+            self.pause(page, &mut backoff)?;
+        }
+    }
+
+    /// Takes a clean page out of memory, if nobody holds it.
+    pub fn forget_clean(&self, page: u64) {
+        if let Some(Forgotten::Frame(frame, _)) = self.shared.table.of(page).map(State::forget_clean) {
+            self.shared.give_back(frame);
+        }
+    }
+
+    /// Takes a page out of memory together with what was written.
+    pub fn discard(&self, held: HeldMut<'_>) {
+        let frame = held.into_state().discard();
+        self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
+        self.shared.give_back(frame);
+    }
+
+    /// All dirty pages, in order: of the cleaner, and clean unless the cleaning fails. Nobody may write pages meanwhile.
+    pub fn clean(&self) -> Vec<Cleaning<'_>> {
+        let mut all = Vec::new();
+        for page in self.shared.in_frames() {
+            let Some(state) = self.shared.table.of(page) else { continue };
+            if let Some(frame) = state.clean() {
+                // In this order: whoever finds none dirty finds it here.
+                self.shared.cleaning.fetch_add(1, Ordering::Relaxed);
+                self.shared.dirty.fetch_sub(1, Ordering::Release);
+                all.push(self.cleaning(page, frame, state));
+            }
+        }
+        all
+    }
+
+    /// The pages in memory that somebody has wanted.
+    pub fn resident(&self) -> Vec<u64> {
+        let mut pages = self.shared.in_frames();
+        pages.retain(|page| self.shared.table.of(*page).is_some_and(State::is_wanted));
+        pages
+    }
+
+    #[inline]
+    fn state(&self, page: u64) -> Result<&State> {
+        // The count first: those below it have their words.
+        let state = (page < self.pages()).then(|| self.shared.table.of(page)).flatten();
+        state.ok_or(Error::NoSuchPage { page })
+    }
+
+    /// Takes a page that is ready and that nobody holds, for a writer.
+    fn take(&self, state: &State) -> Option<u32> {
+        let (frame, was_clean) = state.write()?;
+        self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);
+        Some(frame)
+    }
+
+    fn pause(&self, page: u64, backoff: &mut Backoff) -> Result<()> {
+        backoff.pause().map_err(|waited| Error::Waited { page, waited })
+    }
+}
+
+impl Shared {
+    fn partition(&self, page: u64) -> &Mutex<Partition> {
+        &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
+    }
+
+    /// Frames from which on large pages of memory are worth while.
+    fn large(&self) -> usize {
+        LARGE_BYTES / self.page_bytes
+    }
+
+    /// Gets memory for more frames of a partition whose lock is held.
+    fn grow(&self, partition: &mut Partition) -> bool {
+        let Some(budget) = &self.budget else { return false };
+        let count = self.portion.min(partition.vacant());
+        let bytes = count * self.page_bytes;
+        if count == 0 {
+            return false;
+        }
+        if self.populated.load(Ordering::Relaxed) < FEWEST_FRAMES {
+            budget.take(bytes);
+        } else if !budget.take_for_pool(bytes, self.bytes()) {
+            return false;
+        }
+        let before = self.populated.fetch_add(count, Ordering::Relaxed);
+        if before < self.large() && before + count >= self.large() {
+            self.frames.ask_for_large_pages();
+        }
+        partition.populate(count);
+        true
+    }
+
+    /// The pages that frames are said to hold, in order, each once.
+    fn in_frames(&self) -> Vec<u64> {
+        let partitions = self.partitions.iter();
+        let mut pages: Vec<u64> =
+            partitions.flat_map(|part| part.lock().pages().collect::<Vec<_>>()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    /// Those of some pages that may be in memory, where no reads of them begin any more: at most as many as there are frames.
+    fn perhaps_in_memory(&self, pages: Range<u64>) -> Box<dyn Iterator<Item = u64>> {
+        let frames = self.populated.load(Ordering::Relaxed) as u64;
+        if pages.end.saturating_sub(pages.start) <= frames {
+            return Box::new(pages);
+        }
+        // Whoever has begun a read before, and may still take a frame of any partition, has the lock of one.
+        self.partitions.iter().for_each(|partition| drop(partition.lock()));
+        let mut found = self.in_frames();
+        found.retain(|page| pages.contains(page));
+        Box::new(found.into_iter())
+    }
+
+    /// A frame is nobody's any more. Under no lock of a partition.
+    fn give_back(&self, frame: u32) {
+        // The inverse of how frames are cut into partitions.
+        let part = ((frame as usize + 1) * self.partitions.len() - 1) / self.count;
+        if let Some(partition) = self.partitions.get(part) {
+            partition.lock().give_back(frame);
+        }
+    }
+}
+
+impl Member for Shared {
+    fn bytes(&self) -> usize {
+        self.populated.load(Ordering::Relaxed) * self.page_bytes
+    }
+
+    fn give_up(&self, bytes: usize) -> usize {
+        let wanted = bytes.div_ceil(self.page_bytes);
+        let mut given = 0;
+        // Whoever has one of the locks may be waiting for the one who asks.
+        for mut partition in self.partitions.iter().filter_map(Mutex::try_lock) {
+            let mut frames = Vec::new();
+            while given < wanted && self.populated.load(Ordering::Relaxed) > FEWEST_FRAMES {
+                let Some(frame) = partition.vacate(&self.table) else { break };
+                self.populated.fetch_sub(1, Ordering::Relaxed);
+                frames.push(frame);
+                given += 1;
+            }
+            self.frames.give_up(frames);
+        }
+        if let Some(budget) = &self.budget {
+            budget.put_back(given * self.page_bytes);
+        }
+        given * self.page_bytes
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.leave(self.bytes());
+        }
+    }
+}
+
+/// Bytes from which on large pages of memory are worth while.
+const LARGE_BYTES: usize = 32 << 20;
+/// Most frames that get memory together.
+const MOST_PORTION: usize = 128;
+
+/// Frames that get memory together: enough for adjacent pages to lie together, few enough for a small budget.
+fn portion(config: &Config) -> usize {
+    let limit = config.budget.as_ref().map_or(usize::MAX, |budget| budget.limit());
+    (limit / config.page_bytes / 16).clamp(1, MOST_PORTION)
+}

@@ -1,0 +1,371 @@
+//! The statement log: what transactions said, instead of the pages they changed.
+//!
+//! # Why
+//! A transaction of a few rows says in a hundred bytes what takes kilobytes as pages. The log holds such
+//! transactions until their pages are folded into the redo log, all at once and each page once.
+//!
+//! # What it promises
+//! 1. After [`StatementLog::append`] with [`Durability::Durable`] returned, the records and all before them
+//!    survive a power cut.
+//! 2. An append into space that was made by [`StatementLog::reserve`] changes no metadata, and cannot fail for
+//!    want of space.
+//! 3. Records of one generation are never taken for those of another.
+//! 4. Nothing is created on the medium before the first [`StatementLog::reserve`].
+//! 5. One log belongs to one database: the file is locked while it is open.
+//! 6. What is there and is not understood is told by [`StatementLog::is_understood`]. Whoever finds it so must
+//!    change nothing: it may be a log of a later version, or somebody's file under a wrong name.
+//!
+//! # Invariants
+//! 1. A generation builds upon one state of the redo log, its [`Base`]. Whoever begins one has made that state
+//!    durable before.
+//! 2. A generation is begun only when the records of the one before are of no more use, and after the header
+//!    of that one says so, durably: the first write of the new one, header and records, may be torn.
+//!
+//! The payload of a record is not understood here.
+
+pub mod format;
+#[cfg(test)]
+mod tests;
+
+use crate::file::{File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
+use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
+pub use format::{Base, Writer};
+use format::{HEADER_BYTES, Header, record_bytes};
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of the buffer that are kept from one append to the next.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Bytes of the file that are read at a time.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Bytes that no record has.
+const MOST_RECORD_BYTES: usize = 64 << 20;
+
+/// A record: what kind, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Chosen by whoever appends.
+    pub kind: u32,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// A statement log.
+pub struct StatementLog {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    latch: Arc<SyncLatch>,
+    file: Option<Arc<dyn File>>,
+    in_use: Option<InUse>,
+    name_unsynced: bool,
+    unsynced: bool,
+    /// The generation; absent while there never was one.
+    header: Option<Header>,
+    /// Whether its header is on the medium.
+    header_written: bool,
+    /// The header of a generation that is over, where it could not be written yet.
+    retired: Option<Header>,
+    understood: bool,
+    /// Where the next record goes.
+    end: u64,
+    sequence: u64,
+    /// Bytes of the file that were written at least once.
+    written: u64,
+    buffer: Vec<u8>,
+}
+
+impl StatementLog {
+    /// Takes over what is at `path`, if anything is.
+    ///
+    /// # Errors
+    /// Those of reading, and that another database has it in use. Damage is none: records count up to the
+    /// first that is not valid.
+    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<StatementLog> {
+        let mut log = StatementLog {
+            medium,
+            path: path.to_owned(),
+            latch,
+            file: None,
+            in_use: None,
+            name_unsynced: false,
+            unsynced: false,
+            header: None,
+            header_written: false,
+            retired: None,
+            understood: true,
+            end: HEADER_BYTES,
+            sequence: 0,
+            written: 0,
+            buffer: Vec::new(),
+        };
+        if log.medium.info(path)?.is_some_and(|info| info.is_file) {
+            let file = log.medium.open(path, FileKind::StatementLog, OpenMode::ReadWrite)?;
+            log.in_use = Some(InUse::take(&file)?);
+            log.written = file.len()?;
+            log.file = Some(file);
+            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            (log.name_unsynced, log.unsynced) = (true, true);
+            log.scan()?;
+        }
+        Ok(log)
+    }
+
+    /// A log that has no file will have it at another place.
+    pub fn relocate(&mut self, path: &Path) {
+        if self.file.is_none() {
+            path.clone_into(&mut self.path);
+        }
+    }
+
+    /// Where the file is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what was found is a log: a header that is valid, or none yet.
+    pub fn is_understood(&self) -> bool {
+        self.understood
+    }
+
+    /// Whether the file may hold what somebody has put there who may not write the database, or nobody knows.
+    pub fn is_strangers(&self, database: &Path) -> Result<bool> {
+        let (Some(log), Some(database)) = (self.medium.info(&self.path)?, self.medium.info(database)?) else {
+            return Ok(true);
+        };
+        Ok(self.file.as_ref().is_none_or(|file| file.id() != log.id) || log.is_strangers(&database))
+    }
+
+    /// What the records build upon, while they wait to be replayed.
+    pub fn base(&self) -> Option<Base> {
+        self.header.filter(|header| header.in_use).map(|header| header.base)
+    }
+
+    /// Whether no record waits.
+    pub fn is_empty(&self) -> bool {
+        self.base().is_none() || self.sequence == 0
+    }
+
+    /// Bytes up to the last record.
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes that can be appended up to without making room.
+    pub fn room(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// The records that wait to be replayed, in order.
+    pub fn records(&self) -> Result<Vec<Record>> {
+        let (Some(header), Some(file)) = (self.header.filter(|header| header.in_use), &self.file) else {
+            return Ok(Vec::new());
+        };
+        let mut records = Vec::new();
+        walk(&**file, self.written, header.generation, |kind, payload| {
+            records.push(Record { kind, payload: payload.to_vec() });
+        })?;
+        Ok(records)
+    }
+
+    /// Makes room for records up to `end` bytes of the file.
+    pub fn reserve(&mut self, end: u64) -> Result<()> {
+        if end <= self.written {
+            return Ok(());
+        }
+        self.latch.check(&self.path)?;
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let file = self.medium.open(&self.path, FileKind::StatementLog, OpenMode::Create)?;
+                self.in_use = Some(InUse::take(&file)?);
+                self.name_unsynced = true;
+                self.file.insert(file).clone()
+            }
+        };
+        self.unsynced = true;
+        self.written = space::grow(&*file, self.written, end)?;
+        Ok(())
+    }
+
+    /// Begins a generation upon `base`, which is durable, after the one before was retired. Nothing is written
+    /// before the first append.
+    pub fn begin(&mut self, base: Base) {
+        let generation = self.header.map_or(0, |header| header.generation) + 1;
+        self.header = Some(Header { in_use: true, generation, base });
+        self.header_written = false;
+        self.end = HEADER_BYTES;
+        self.sequence = 0;
+    }
+
+    /// Appends records, into room that was made before.
+    pub fn append(&mut self, records: &[Record], durability: Durability) -> Result<()> {
+        let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        self.buffer.clear();
+        let offset = if self.header_written {
+            self.end
+        } else {
+            self.sync()?;
+            self.buffer.extend_from_slice(&header.encode());
+            0
+        };
+        let mut sequence = self.sequence;
+        for record in records {
+            format::encode_record(
+                &mut self.buffer,
+                header.generation,
+                record.kind,
+                sequence,
+                &record.payload,
+            );
+            sequence += 1;
+        }
+        let bytes = [IoSlice::new(&self.buffer)];
+        if durability == Durability::Durable && !self.unsynced {
+            self.latch.watch(file.write_durable_at(&bytes, offset))?;
+        } else {
+            file.write_vectored_at(&bytes, offset)?;
+            self.unsynced = true;
+        }
+        self.end = offset + self.buffer.len() as u64;
+        self.sequence = sequence;
+        self.header_written = true;
+        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        if durability == Durability::Durable { self.sync() } else { Ok(()) }
+    }
+
+    /// Bytes that records of these payloads take.
+    pub fn bytes_of(payloads: impl IntoIterator<Item = usize>) -> u64 {
+        payloads.into_iter().map(|bytes| record_bytes(bytes) as u64).sum()
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync(&mut self) -> Result<()> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        if self.unsynced {
+            self.latch.check(&self.path)?;
+            if let Some(retired) = self.retired {
+                file.write_at(&retired.encode(), 0)?;
+                self.retired = None;
+            }
+            self.latch.watch(file.sync())?;
+            self.unsynced = false;
+        }
+        if self.name_unsynced {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// The records are of no more use, and the header says so; durable after [`StatementLog::sync`] only, which
+    /// also writes it where that fails now.
+    pub fn retire(&mut self) {
+        let Some(header) = self.header.filter(|header| header.in_use) else { return };
+        let retired = Header { in_use: false, ..header };
+        self.header = Some(retired);
+        self.end = HEADER_BYTES;
+        self.sequence = 0;
+        if let (true, Some(file)) = (self.header_written, &self.file) {
+            let written = self.latch.check(&self.path).and_then(|()| file.write_at(&retired.encode(), 0));
+            self.retired = written.is_err().then_some(retired);
+            self.unsynced = true;
+        }
+    }
+
+    /// Gives the file a name of its own, because another database has taken that of the database.
+    pub fn step_aside(&mut self) -> Result<()> {
+        if let Some(file) = &self.file
+            && self.medium.identity(&self.path)? == Some(file.id())
+        {
+            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the file, for good.
+    pub fn delete(&mut self) -> Result<()> {
+        if let Some(file) = self.file.take() {
+            // Where the name is another file's, that is another database's.
+            if self.medium.identity(&self.path)? == Some(file.id()) {
+                self.medium.delete(&self.path)?;
+                self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            }
+            self.in_use = None;
+        }
+        (self.header, self.header_written, self.retired) = (None, false, None);
+        (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
+        (self.unsynced, self.name_unsynced) = (false, false);
+        Ok(())
+    }
+
+    /// Finds the generation and the end of its records.
+    fn scan(&mut self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let read = file.read_at(&mut bytes, 0)?;
+        self.header = Header::decode(&bytes[..read]);
+        self.header_written = self.header.is_some();
+        // A power cut leaves the whole sector of the header, or zeros.
+        self.understood = self.header_written || bytes.iter().all(|byte| *byte == 0);
+        let Some(header) = self.header else { return Ok(()) };
+        let (mut bytes, mut count) = (0, 0);
+        walk(&**file, self.written, header.generation, |_, payload| {
+            bytes += record_bytes(payload.len()) as u64;
+            count += 1;
+        })?;
+        self.end += bytes;
+        self.sequence += count;
+        Ok(())
+    }
+}
+
+/// Tells of the valid records, in order. Of a file of any length no more is read, and kept in memory, than a record that it
+/// really has, and a block.
+fn walk(file: &dyn File, len: u64, generation: u64, mut tell: impl FnMut(u32, &[u8])) -> Result<()> {
+    let mut window = Window { file, len, end: HEADER_BYTES, bytes: Vec::new(), at: 0 };
+    for sequence in 0.. {
+        let claimed = format::claimed_bytes(window.see(format::LEAST_BYTES)?);
+        let Some(claimed) = claimed.filter(|bytes| *bytes <= MOST_RECORD_BYTES) else { break };
+        let record = format::decode_record(window.see(claimed)?, generation, sequence);
+        let Some((kind, payload, taken)) = record else { break };
+        tell(kind, payload);
+        window.at = window.bytes.len().min(window.at + taken);
+    }
+    Ok(())
+}
+
+/// A part of a file, in memory.
+struct Window<'a> {
+    file: &'a dyn File,
+    /// Length of the file.
+    len: u64,
+    /// Where in the file the part ends.
+    end: u64,
+    bytes: Vec<u8>,
+    /// Where in it the next record begins.
+    at: usize,
+}
+
+impl Window<'_> {
+    /// What comes next: so many bytes, if there are.
+    fn see(&mut self, wanted: usize) -> Result<&[u8]> {
+        let there = self.bytes.len() - self.at;
+        if there < wanted && self.end < self.len {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+            let more = ((wanted - there) as u64).max(BLOCK_BYTES).min(self.len - self.end);
+            let read = read_up_to(self.file, self.end, more)?;
+            self.end += read.len() as u64;
+            self.bytes.extend_from_slice(&read);
+        }
+        Ok(&self.bytes[self.at..])
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use crate::sim::SimMedium;
+use crate::sim::{Faults, Random, SyncSite};
+
+const PATH: &str = "/a-sla";
+
+fn open(medium: &SimMedium) -> StatementLog {
+    StatementLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::new(SyncLatch::new())).unwrap()
+}
+
+fn record(number: u32) -> Record {
+    Record { kind: number % 3, payload: vec![number as u8; (number as usize * 37) % 1500] }
+}
+
+fn base(frames: u32) -> Base {
+    Base { salts: [frames ^ 7, 9], frames, writer: Writer { version: 3, hash: u64::from(frames) << 40 } }
+}
+
+#[test]
+fn records_are_there_after_reopening_until_they_are_retired() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    assert!(log.is_empty() && medium.info(Path::new(PATH)).unwrap().is_none());
+    log.reserve(10_000).unwrap();
+    log.begin(base(4));
+    log.append(&[record(1), record(2)], Durability::Durable).unwrap();
+    log.append(&[record(3)], Durability::Buffered).unwrap();
+    for _ in 0..2 {
+        assert_eq!(log.base(), Some(base(4)));
+        assert_eq!(log.records().unwrap(), [record(1), record(2), record(3)]);
+        drop(log);
+        log = open(&medium);
+    }
+    log.append(&[record(4)], Durability::Durable).unwrap();
+    drop(log);
+    let mut log = open(&medium);
+    assert_eq!(log.records().unwrap().len(), 4);
+    log.retire();
+    assert!(log.is_empty());
+    drop(log);
+    let mut log = open(&medium);
+    assert!(log.is_empty());
+    log.begin(base(5));
+    log.append(&[record(9)], Durability::Durable).unwrap();
+    drop(log);
+    let mut log = open(&medium);
+    assert_eq!(log.records().unwrap(), [record(9)], "records of an older generation came back");
+    log.delete().unwrap();
+    assert!(medium.info(Path::new(PATH)).unwrap().is_none());
+}
+
+#[test]
+fn a_file_belongs_to_one_log_at_a_time() {
+    let medium = SimMedium::default();
+    let reopen = || StatementLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::default());
+    let (mut first, mut second) = (open(&medium), open(&medium));
+    first.reserve(4096).unwrap();
+    let error = second.reserve(4096).unwrap_err().to_string();
+    assert!(error.contains(PATH) && error.contains("in use"), "{error}");
+    assert!(reopen().is_err());
+    drop((first, second));
+    assert!(reopen().is_ok());
+}
+
+#[test]
+fn what_is_no_log_is_told() {
+    let medium = SimMedium::default();
+    let file = medium.open(Path::new(PATH), FileKind::StatementLog, OpenMode::Create).unwrap();
+    file.write_at(b"chapter one", 0).unwrap();
+    drop(file);
+    let log = open(&medium);
+    assert!(!log.is_understood() && log.is_empty());
+}
+
+#[test]
+fn a_commit_into_room_made_before_is_one_write() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    log.reserve(4096).unwrap();
+    log.begin(base(0));
+    log.append(&[record(1)], Durability::Durable).unwrap();
+    let before = medium.operations();
+    log.append(&[record(2)], Durability::Durable).unwrap();
+    assert_eq!(medium.operations() - before, 1);
+}
+
+/// What was acknowledged at which operation, and which base it belonged to.
+type History = Vec<(usize, Option<(Base, u32)>)>;
+
+/// Generations of a few records, cut at every operation; answers the first failure.
+fn cut_everywhere(faults: Faults) -> Option<String> {
+    let medium = SimMedium::default();
+    medium.set_faults(faults);
+    let mut history: History = vec![(0, None)];
+    let mut log = open(&medium);
+    for generation in 0..6 {
+        log.reserve(4096).unwrap();
+        log.retire();
+        log.begin(base(generation));
+        for count in 1..=4 {
+            log.append(&[record(10 * generation + count)], Durability::Durable).unwrap();
+            history.push((medium.operations(), Some((base(generation), count))));
+        }
+    }
+    let mut random = Random::new(5);
+    let mut replay = medium.replay();
+    for cut in 0..=medium.operations() {
+        replay.advance(cut);
+        let acknowledged = history.iter().rev().find(|(at, _)| *at <= cut).and_then(|(_, state)| *state);
+        let next = history.iter().find(|(at, _)| *at > cut).and_then(|(_, state)| *state);
+        for _ in 0..4 {
+            let log = open(&replay.cut(&mut random));
+            let found = log.base().map(|base| (base, log.records().unwrap().len() as u32));
+            let found = found.filter(|(_, count)| *count > 0);
+            // A new generation begins when the old one is of no more use.
+            let between = found.is_none() && next.map(|(base, _)| base) != acknowledged.map(|(base, _)| base);
+            if found != acknowledged && found != next && !between {
+                return Some(format!(
+                    "cut {cut}: found {found:?}, acknowledged {acknowledged:?}, next {next:?}"
+                ));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn power_cuts_leave_what_was_acknowledged() {
+    assert_eq!(cut_everywhere(Faults::default()), None);
+}
+
+#[test]
+fn without_its_sync_records_are_lost() {
+    let faults = Faults::ignoring(SyncSite::File(FileKind::StatementLog), None);
+    assert!(cut_everywhere(faults).is_some());
+}
+
+#[test]
+fn without_the_sync_of_the_directory_the_file_is_lost() {
+    let faults = Faults::ignoring(SyncSite::Directory, None);
+    assert!(cut_everywhere(faults).is_some());
+}

@@ -1,0 +1,374 @@
+//! The only door to storage.
+//!
+//! # Why
+//! Everything litefoot promises about power cuts is a promise about the order in which bytes reach a
+//! medium. That order can be simulated, counted and modelled only if every file operation passes one
+//! small interface. Nothing above this module calls the operating system for files.
+//!
+//! # What it promises
+//! 1. [`File::write_at`] returns `Ok` only when all bytes were accepted; a short write is an error.
+//! 2. After [`File::sync`] returns `Ok`, every byte written to *this file* before the call, and the
+//!    length needed to read it back, survive a power cut. Nothing is promised about other files, and
+//!    nothing about the file's *name*: that takes [`Medium::sync_directory`].
+//! 3. Without a sync, any subset of the 512-byte sectors written since the last one may survive, in any
+//!    order; a length change and a name change may or may not.
+//! 4. After a failed sync the content of the unsynced range is unknown. Callers must not retry and
+//!    carry on: see [`SyncLatch`].
+//!
+//! # What it does not do
+//! Cache, buffer, retry or reorder anything.
+
+mod belonging;
+mod error;
+mod latch;
+mod mapped;
+mod opening;
+mod os;
+mod pass_on;
+mod resolve;
+
+pub use error::{DeviceError, ErrorKind, Operation, Result};
+pub use latch::SyncLatch;
+pub use os::OsMedium;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that a medium writes atomically: a power cut tears a write only at multiples of this.
+pub const SECTOR_BYTES: usize = 512;
+
+/// What a file is for. Counters and device models report by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A database or page file.
+    Database,
+    /// The redo log: a standard SQLite `-wal` file.
+    RedoLog,
+    /// The statement log, `-sla`.
+    StatementLog,
+    /// A rollback journal.
+    Journal,
+    /// A super-journal of a multi-file transaction.
+    SuperJournal,
+    /// Scratch that nobody needs after a crash.
+    Temporary,
+    /// Metadata of a page store.
+    Metadata,
+    /// The fast device of a tiered store.
+    Tier,
+}
+
+impl FileKind {
+    /// All kinds, in the order in which tables print them.
+    pub const ALL: [FileKind; 8] = [
+        FileKind::Database,
+        FileKind::RedoLog,
+        FileKind::StatementLog,
+        FileKind::Journal,
+        FileKind::SuperJournal,
+        FileKind::Temporary,
+        FileKind::Metadata,
+        FileKind::Tier,
+    ];
+
+    /// The name used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileKind::Database => "database",
+            FileKind::RedoLog => "redo_log",
+            FileKind::StatementLog => "statement_log",
+            FileKind::Journal => "journal",
+            FileKind::SuperJournal => "super_journal",
+            FileKind::Temporary => "temporary",
+            FileKind::Metadata => "metadata",
+            FileKind::Tier => "tier",
+        }
+    }
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The file must exist; writes fail.
+    ReadOnly,
+    /// The file must exist.
+    ReadWrite,
+    /// The file is created when it is missing.
+    Create,
+    /// The file must not exist yet.
+    CreateNew,
+}
+
+/// Identity of an open file, equal for every path and handle that reach the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// How strongly a byte range is locked against *other processes*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeLock {
+    /// Others may hold shared locks on the range too.
+    Shared,
+    /// Nobody else may hold any lock on the range.
+    Exclusive,
+    /// Nothing is held.
+    None,
+}
+
+/// What a device really guarantees about single writes, probed and never assumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guarantees {
+    /// Largest aligned power-of-two write that reaches the medium whole or not at all, in bytes;
+    /// 0 where nothing is guaranteed (Linux: `statx` with `STATX_WRITE_ATOMIC`).
+    pub atomic_write_bytes: u32,
+}
+
+/// An open file. All methods take `&self`: offsets are explicit, so threads may share one.
+pub trait File: Send + Sync {
+    /// Reads into `buf` from `offset` until it is full or the file ends; returns the bytes read.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Reads consecutive bytes into several buffers; returns the bytes read.
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        for buf in bufs {
+            let read = self.read_at(buf, offset + done as u64)?;
+            done += read;
+            if read < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `buf` at `offset`, extending the file where needed.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.write_vectored_at(&[IoSlice::new(buf)], offset)
+    }
+
+    /// Writes the buffers one behind the other from `offset`.
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()>;
+
+    /// Writes and makes *these* bytes durable, in the fewest requests the medium knows.
+    ///
+    /// Other unsynced writes to the file may or may not become durable with it.
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()>;
+
+    /// Overwrites bytes that are there, durably, and whole or not at all; only for lengths and offsets that
+    /// [`File::guarantees`] covers. An error of kind [`ErrorKind::Unsupported`] has written nothing.
+    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.write_durable_at(&[IoSlice::new(bytes)], offset)
+    }
+
+    /// Makes everything written so far durable, with the length needed to read it back.
+    fn sync(&self) -> Result<()>;
+
+    /// Asks the system to begin to write back what was written of `len` bytes at `offset`, so that a later sync
+    /// finds less to do. A hint: it promises nothing, and waits for nothing.
+    fn start_writeback(&self, _offset: u64, _len: u64) {}
+
+    /// Asks the system to begin to read `len` bytes at `offset` into its cache, so that later reads find them there. A
+    /// hint: it promises nothing, and waits at most until the device takes the request.
+    fn read_ahead(&self, _offset: u64, _len: u64) {}
+
+    /// How many bytes the system reads ahead by itself of one who reads in order; 0 where that is not known.
+    fn own_read_ahead(&self) -> u64 {
+        0
+    }
+
+    /// Whether [`File::read_ahead`] does anything.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file, or extends it with zeros.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Reserves space for the first `len` bytes and extends the file to at least that length, so that
+    /// writes inside it cannot fail for want of space. New bytes read as zeros.
+    fn allocate(&self, len: u64) -> Result<()>;
+
+    /// Identity of the file behind this handle.
+    fn id(&self) -> FileId;
+
+    /// When the file came to be, in a unit of the medium's; 0 where that is not known. A file that gets the inode's number
+    /// of one that is gone has another birth.
+    ///
+    /// # Errors
+    /// Those of looking: what cannot be looked at just now may well have one.
+    fn birth(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// The path the file was opened with, for messages.
+    fn path(&self) -> &Path;
+
+    /// Takes, converts or drops a lock of this *handle* on a byte range, without waiting.
+    /// Returns `false` when another process (or another handle) stands in the way.
+    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool>;
+
+    /// The process that holds a lock against us on the range, where the system can tell.
+    fn lock_holder(&self, _offset: u64, _len: u64) -> Option<u32> {
+        None
+    }
+
+    /// The system's descriptor, for those who hand requests to the kernel in another way and keep the promises
+    /// above. Only plain files of the operating system answer: what counts, models or simulates must see every
+    /// operation.
+    fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+
+    /// The same file past the system's cache, for reads into memory that is aligned to 4 KiB, of whole multiples of
+    /// 4 KiB at such offsets; `None` where the file cannot be read like that. Writes through this handle are seen.
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        None
+    }
+
+    /// What single writes are worth on this device.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::default()
+    }
+}
+
+/// What is known of a path without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// Identity of the file.
+    pub id: FileId,
+    /// Length in bytes.
+    pub len: u64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether this process may read it.
+    pub readable: bool,
+    /// Whether this process may write it.
+    pub writable: bool,
+    /// Whose it is.
+    pub owner: u32,
+    /// Who else may write it: those bits of its mode.
+    pub written_by_others: u32,
+}
+
+impl PathInfo {
+    /// Whether a file was made, or may have been changed, by somebody who is neither the owner of the file `other`, nor this
+    /// process's user, nor root, or who may not write `other`.
+    pub fn is_strangers(&self, other: &PathInfo) -> bool {
+        let known = [0, opening::user(), other.owner];
+        !known.contains(&self.owner) || self.written_by_others & !other.written_by_others != 0
+    }
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The absolute path, without symbolic links.
+    pub path: PathBuf,
+    /// Whether there was a symbolic link on the way.
+    pub through_link: bool,
+}
+
+/// A place that holds files: a file system, real or simulated.
+pub trait Medium: Send + Sync {
+    /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`]. A symbolic link at
+    /// `path` is not followed: see [`Medium::absolute`].
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>>;
+
+    /// The same place for what belongs to an open database: files created through it get the database's mode and
+    /// owner. `None` where files have neither.
+    fn for_database(&self, _database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {
+        None
+    }
+
+    /// Removes a name. Gone for good only after [`Medium::sync_directory`] of its directory.
+    fn delete(&self, path: &Path) -> Result<()>;
+
+    /// Gives a file another name in the same directory, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives a file another name in the same directory, which nothing has.
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        if self.info(to)?.is_some() {
+            return Err(DeviceError::new(Operation::Rename, to, std::io::ErrorKind::AlreadyExists.into()));
+        }
+        self.rename(from, to)
+    }
+
+    /// What is at `path`; `None` where nothing is.
+    fn info(&self, path: &Path) -> Result<Option<PathInfo>>;
+
+    /// The identity of the file at `path`, which is cheaper to ask for than all of [`Medium::info`].
+    fn identity(&self, path: &Path) -> Result<Option<FileId>> {
+        Ok(self.info(path)?.map(|info| info.id))
+    }
+
+    /// The same, and the file's length.
+    fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
+        Ok(self.info(path)?.map(|info| (info.id, info.len)))
+    }
+
+    /// The files in a directory, sorted by name.
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>>;
+
+    /// Makes creations, deletions and renames in `directory` durable.
+    fn sync_directory(&self, directory: &Path) -> Result<()>;
+
+    /// The absolute form of `path`, with all symbolic links followed; the file need not exist.
+    fn absolute(&self, path: &Path) -> Result<Resolved>;
+}
+
+/// The bytes of several buffers together.
+pub fn total_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
+}
+
+/// The path of a file that lies beside another: the same name with something behind it.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Most bytes of one write of adjacent pages.
+const RUN_BYTES: usize = 256 * 1024;
+
+/// Cuts pages, sorted by number, into runs of adjacent ones that are written together.
+pub fn runs<T>(pages: &[T], page_bytes: usize, number: impl Fn(&T) -> u64) -> impl Iterator<Item = &[T]> {
+    let most = (RUN_BYTES / page_bytes).max(1);
+    pages.chunk_by(move |a, b| number(a) + 1 == number(b)).flat_map(move |run| run.chunks(most))
+}
+
+/// The directory part of a path; `.` for a bare name.
+pub fn parent_directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_pages_leave_together_and_no_write_is_too_large() {
+        let pages: Vec<u64> = [3, 4, 5, 9].into_iter().chain(100..300).collect();
+        let runs: Vec<(u64, usize)> =
+            runs(&pages, 4096, |page| *page).map(|run| (run[0], run.len())).collect();
+        assert_eq!(runs, [(3, 3), (9, 1), (100, 64), (164, 64), (228, 64), (292, 8)]);
+    }
+}

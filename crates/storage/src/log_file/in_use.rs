@@ -1,0 +1,44 @@
+//! The lock of a log that is in use.
+//!
+//! A log is found by its name, and a name can be had by another database while this one is open: the file was renamed or
+//! removed, and a new one was made. The lock says that the log beside the new one is somebody's.
+//!
+//! The lock belongs to the open file description, which a forked child inherits. So it is given back when the log is
+//! closed, and not only with the last descriptor; and never by the child.
+
+use crate::file::{DeviceError, File, Operation, RangeLock, Result};
+use crate::fork;
+use std::io;
+use std::sync::Arc;
+
+/// The bytes that are locked: the header's sector.
+const LOCKED_BYTES: u64 = 512;
+
+/// A lock on a log, until it is dropped.
+pub(crate) struct InUse {
+    file: Arc<dyn File>,
+    generation: u32,
+}
+
+impl InUse {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// [`Operation::Lock`] where somebody else has the log in use.
+    pub fn take(file: &Arc<dyn File>) -> Result<InUse> {
+        if file.lock_range(0, LOCKED_BYTES, RangeLock::Exclusive)? {
+            return Ok(InUse { file: file.clone(), generation: fork::generation() });
+        }
+        let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another database has it in use");
+        Err(DeviceError::new(Operation::Lock, file.path(), taken))
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if self.generation == fork::generation() {
+            // Closing the descriptor does it as well.
+            let _ = self.file.lock_range(0, LOCKED_BYTES, RangeLock::None);
+        }
+    }
+}

@@ -1,0 +1,699 @@
+//! The redo log: transactions of pages, in a file that any SQLite recovers from.
+//!
+//! # Why
+//! A transaction of pages is durable with one sequential write and one sync, and since the file is a
+//! standard write-ahead log, litefoot is not needed to get it back.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `format` | the bytes |
+//! | `origin` | whose log it is |
+//! | `scan` | what an existing file is worth |
+//! | `mod` | appending, reading, beginning anew |
+//!
+//! # What it promises
+//! 1. After [`RedoLog::append`] with [`Durability::Durable`] returned, the transaction and all before it
+//!    survive a power cut; without it, a cut leaves a prefix of the transactions.
+//! 2. An append that fails leaves the log as it was: the same frames are written again by the next one.
+//! 3. A commit into space that was written before changes no metadata: one data sync, and one flush.
+//! 4. Nothing is created on the medium before the first append.
+//! 5. The file is locked while the log is open, and nothing that has its name is replaced or removed that is not this file.
+//!
+//! # Invariants
+//! 1. Frames are written only behind the last committed one, or, in a new generation, after its header
+//!    is durable: a frame of the old generation that is overwritten while the old header still counts
+//!    would leave an old prefix, and replaying that over newer pages destroys the database. A new file has
+//!    no old generation.
+//! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
+//! 3. Space is reserved before it is written, so that a full disk is an error of the append and not of
+//!    a sync, after which nothing could be trusted.
+
+pub mod format;
+pub mod origin;
+mod scan;
+
+use crate::file::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
+};
+use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
+use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
+use origin::{DataFile, which};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of the buffer that are kept from one append to the next.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes by which a transaction goes beyond what was written before, so that its own bytes take the place of zeros.
+const LARGE_BYTES: u64 = 256 * 1024;
+/// Most pages in one write.
+const PAGES_PER_WRITE: usize = 256;
+
+/// A transaction of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// Pages that were written ahead into slots, in order; see [`RedoLog::reserve_slots`].
+    pub slots: &'a [(u32, PageSum)],
+    /// The other pages it changed, each once.
+    pub page_numbers: &'a [u32],
+    /// Bytes of each.
+    pub page_bytes: u32,
+    /// Pages of the database after it.
+    pub database_pages: u32,
+}
+
+/// Room in the log for pages of a transaction that is not finished yet.
+pub struct Slots {
+    /// The log's file.
+    pub file: Arc<dyn File>,
+    /// Where the first page goes; before each there is room for a frame's header.
+    pub offset: u64,
+    /// The header that [`Header::page_sum`] is asked of.
+    pub header: Header,
+}
+
+/// An image of page 1 that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its frame.
+    pub frame: u32,
+    /// How many transactions are before the one that it is of.
+    pub transaction: u32,
+}
+
+/// What an existing file was found to be.
+struct Found {
+    /// Whether it is a log, or nothing yet.
+    understood: bool,
+    images: Vec<Image>,
+    transactions: u32,
+}
+
+/// Where the file of an open log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Where it was opened, or there is none yet.
+    AtItsName,
+    /// Somebody has renamed, removed or replaced it.
+    Elsewhere,
+    /// It has its name, and somebody has cut frames off.
+    Cut,
+}
+
+/// A redo log, and which pages it holds.
+pub struct RedoLog {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    latch: Arc<SyncLatch>,
+    /// The file it belongs to, where that is to be known.
+    data: Option<DataFile>,
+    file: Option<Arc<dyn File>>,
+    in_use: Option<InUse>,
+    found: Found,
+    /// Whether the file's name may not be durable yet.
+    name_unsynced: bool,
+    /// Whether something was appended without a sync.
+    unsynced: bool,
+    /// The header on the medium; absent while there is none, or while everything in the log is void.
+    header: Option<Header>,
+    /// Whether a statement log builds upon this generation, which must therefore go on.
+    built_upon: bool,
+    /// The last header there was, whose successor the next generation is.
+    last: Option<Header>,
+    checksum: Checksum,
+    frames: u32,
+    /// Frames behind them that a transaction writes ahead.
+    slots: u32,
+    /// Frames whose pages, as far as they are the newest, are in the database file.
+    copied: u32,
+    newest: BTreeMap<u32, u32>,
+    database_pages: u32,
+    /// Bytes of the file that were written at least once.
+    allocated: u64,
+    /// Bytes of the file that there is space for.
+    claimed: u64,
+    /// Frames on their way to the medium.
+    buffer: Vec<u8>,
+}
+
+impl RedoLog {
+    /// Takes over what is at `path`, if anything is.
+    ///
+    /// # Errors
+    /// Those of reading, and [`Operation::Lock`] where another database has it in use. Damage is none: frames count up to
+    /// the first that is not valid.
+    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<RedoLog> {
+        RedoLog::new(medium, path, latch, None).take_over(OpenMode::ReadWrite)
+    }
+
+    /// The same for the log of a data file, which its generations name.
+    ///
+    /// # Errors
+    /// As [`RedoLog::open`].
+    pub fn open_of(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        latch: Arc<SyncLatch>,
+        data: DataFile,
+    ) -> Result<RedoLog> {
+        RedoLog::new(medium, path, latch, Some(data)).take_over(OpenMode::ReadWrite)
+    }
+
+    /// Looks at what is at `path`, whoever may have it in use; nothing may be written to it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn look(medium: Arc<dyn Medium>, path: &Path, data: Option<DataFile>) -> Result<RedoLog> {
+        RedoLog::new(medium, path, Arc::default(), data).take_over(OpenMode::ReadOnly)
+    }
+
+    fn new(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>, data: Option<DataFile>) -> RedoLog {
+        RedoLog {
+            medium,
+            path: path.to_owned(),
+            latch,
+            data,
+            file: None,
+            in_use: None,
+            found: Found { understood: true, images: Vec::new(), transactions: 0 },
+            name_unsynced: false,
+            unsynced: false,
+            header: None,
+            built_upon: false,
+            last: None,
+            checksum: Checksum::default(),
+            frames: 0,
+            slots: 0,
+            copied: 0,
+            newest: BTreeMap::new(),
+            database_pages: 0,
+            allocated: 0,
+            claimed: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn take_over(mut self, mode: OpenMode) -> Result<RedoLog> {
+        if self.medium.info(&self.path)?.is_some_and(|info| info.is_file) {
+            let file = self.medium.open(&self.path, FileKind::RedoLog, mode)?;
+            if mode != OpenMode::ReadOnly {
+                self.in_use = Some(InUse::take(&file)?);
+            }
+            scan::scan(&*file, &mut self)?;
+            self.file = Some(file);
+            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            self.name_unsynced = true;
+            self.unsynced = true;
+        }
+        Ok(self)
+    }
+
+    /// A log that has no file will have it at another place.
+    pub fn relocate(&mut self, path: &Path) {
+        if self.file.is_none() {
+            path.clone_into(&mut self.path);
+        }
+    }
+
+    /// Where the file is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Frames that count.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Whether no page is in it.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Bytes of the file up to the last frame that counts.
+    pub fn bytes(&self) -> u64 {
+        self.header.map_or(0, |header| header.frame_offset(self.frames))
+    }
+
+    /// Bytes of a page; 0 while the log is void.
+    pub fn page_bytes(&self) -> u32 {
+        self.header.map_or(0, |header| header.page_bytes)
+    }
+
+    /// What tells this generation from all others; `None` while the log is void.
+    pub fn salts(&self) -> Option<[u32; 2]> {
+        self.header.map(|header| header.salts)
+    }
+
+    /// Whether what was found is a log, or nothing yet: not somebody's file.
+    pub fn is_understood(&self) -> bool {
+        self.found.understood
+    }
+
+    /// Whose log the header says it is, if it says so.
+    pub fn origin(&self) -> Option<Origin> {
+        self.header.map(|header| header.origin())
+    }
+
+    /// Whether the header names this file as the log, and another one as the data file.
+    pub fn names_another_file(&self) -> Result<bool> {
+        let (Some(origin), Some(file), Some(data)) = (self.origin(), &self.file, &self.data) else {
+            return Ok(false);
+        };
+        Ok(origin.log == which(&**file)? && origin.data != which(&*data.file)?)
+    }
+
+    /// The images of page 1 that were found, oldest first.
+    pub fn page_one_images(&self) -> &[Image] {
+        &self.found.images
+    }
+
+    /// The transactions that were found.
+    pub fn transactions(&self) -> u32 {
+        self.found.transactions
+    }
+
+    /// Reads the beginning of the page in a frame.
+    pub fn read_frame(&self, frame: u32, buf: &mut [u8]) -> Result<()> {
+        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(()) };
+        file.read_at(buf, header.frame_offset(frame) + FRAME_HEADER_BYTES as u64).map(drop)
+    }
+
+    /// Where the file is. One call to the medium.
+    pub fn whereabouts(&self) -> Result<Whereabouts> {
+        let Some(file) = &self.file else { return Ok(Whereabouts::AtItsName) };
+        Ok(match self.medium.glance(&self.path)? {
+            Some((id, _)) if id != file.id() => Whereabouts::Elsewhere,
+            Some((_, len)) if len < self.bytes() => Whereabouts::Cut,
+            Some(_) => Whereabouts::AtItsName,
+            None => Whereabouts::Elsewhere,
+        })
+    }
+
+    /// Bytes of memory it takes: the index, about, and the buffer.
+    pub fn memory_bytes(&self) -> usize {
+        self.newest.len() * 2 * size_of::<(u32, u32)>() + self.buffer.capacity()
+    }
+
+    /// Pages of the database after the last transaction.
+    pub fn database_pages(&self) -> u32 {
+        self.database_pages
+    }
+
+    /// Whether the newest version of a page is in the log.
+    pub fn contains(&self, page_number: u32) -> bool {
+        self.newest.contains_key(&page_number)
+    }
+
+    /// The pages in the log, by number.
+    pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
+        self.newest.keys().copied()
+    }
+
+    /// Notes that the pages of the first `frames` frames, or newer versions of them, have been copied to the
+    /// database file.
+    pub fn mark_copied(&mut self, frames: u32) {
+        self.copied = frames;
+    }
+
+    /// The pages whose newest version came after the last [`RedoLog::mark_copied`].
+    pub fn page_numbers_to_copy(&self) -> impl Iterator<Item = u32> {
+        self.newest.iter().filter(|(_, frame)| **frame >= self.copied).map(|(number, _)| *number)
+    }
+
+    /// Reads the newest version of a page; `false` where the log does not have it.
+    pub fn read_page(&self, page_number: u32, offset: usize, buf: &mut [u8]) -> Result<bool> {
+        let (Some(frame), Some(header), Some(file)) =
+            (self.newest.get(&page_number), self.header, &self.file)
+        else {
+            return Ok(false);
+        };
+        let start = header.frame_offset(*frame) + (FRAME_HEADER_BYTES + offset) as u64;
+        if file.read_at(buf, start)? == buf.len() {
+            return Ok(true);
+        }
+        // What the database file has instead is older.
+        let what = io::Error::other(format!("it was cut by somebody, and has lost page {page_number}"));
+        Err(DeviceError::new(Operation::Read, &self.path, what))
+    }
+
+    /// The bytes of the file that count, header included.
+    pub fn read_all(&self) -> Result<Vec<u8>> {
+        self.file.as_ref().map_or(Ok(Vec::new()), |file| read_up_to(&**file, 0, self.bytes()))
+    }
+
+    /// Appends one transaction: each of its pages once, and the size of the database after it.
+    ///
+    /// `copy` is asked for the pages in turn, by their place in `transaction.page_numbers`.
+    pub fn append(
+        &mut self,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+        durability: Durability,
+    ) -> Result<()> {
+        let (numbers, slots) = (transaction.page_numbers, transaction.slots);
+        if numbers.is_empty() && slots.is_empty() {
+            return self.settle(durability);
+        }
+        let header = self.begin(transaction.page_bytes)?;
+        let behind_slots = self.frames + slots.len() as u32;
+        let end = behind_slots + numbers.len() as u32;
+        let end_offset = header.frame_offset(end);
+        if end_offset > self.allocated + LARGE_BYTES {
+            self.reserve_whole(end_offset)?;
+        } else {
+            self.reserve(end_offset)?;
+        }
+        let mut checksum = self.close_slots(&header, transaction)?;
+        let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
+        for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
+            let part = first..numbers.len().min(first + PAGES_PER_WRITE);
+            self.fill(&header, transaction, part, &mut checksum, copy)?;
+            let offset = header.frame_offset(behind_slots + first as u32);
+            self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
+            self.unsynced |= !alone;
+        }
+        self.settle(durability).inspect_err(|_| self.disown(&header))?;
+        let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
+        for (frame, page_number) in (self.frames..).zip(in_order) {
+            self.newest.insert(*page_number, frame);
+        }
+        self.frames = end;
+        self.slots = 0;
+        self.checksum = checksum;
+        self.database_pages = transaction.database_pages;
+        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// Breaks the chain before a transaction that has failed, perhaps once it was written: SQLite rolls it back, so it must
+    /// not be there when the log is opened again. The latch is closed by then, but these bytes count for nothing whatever
+    /// becomes of them. A device that refuses them as well leaves it open whether the transaction happened.
+    fn disown(&self, header: &Header) {
+        if let Some(file) = &self.file {
+            let _ = file.write_at(&[0; FRAME_HEADER_BYTES], header.frame_offset(self.frames));
+        }
+    }
+
+    /// Makes sure that `frames` more frames will not run out of space, without writing them.
+    pub fn claim(&mut self, page_bytes: u32, frames: u32) -> Result<()> {
+        let header = self.begin(page_bytes)?;
+        let end = header.frame_offset(self.frames + frames);
+        let Some(file) = self.file.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
+            return Ok(());
+        };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.claimed = end;
+        Ok(())
+    }
+
+    /// What the log will be after [`RedoLog::append`] of this transaction, which has no slots: its frames, and
+    /// the checksum of the last of them.
+    pub fn predict(
+        &mut self,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<(u32, [u32; 2])> {
+        let header = self.begin(transaction.page_bytes)?;
+        let mut checksum = self.checksum;
+        let numbers = transaction.page_numbers.len();
+        for first in (0..numbers).step_by(PAGES_PER_WRITE) {
+            let part = first..numbers.min(first + PAGES_PER_WRITE);
+            self.fill(&header, transaction, part, &mut checksum, copy)?;
+        }
+        Ok((self.frames + numbers as u32, checksum.words()))
+    }
+
+    /// The checksum of the last of the first `frames` frames; `None` where there are not so many.
+    pub fn checksum_after(&self, frames: u32) -> Result<Option<[u32; 2]>> {
+        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(None) };
+        if frames == 0 || frames > self.frames {
+            return Ok(None);
+        }
+        let mut words = [0; 8];
+        let read = file.read_at(&mut words, header.frame_offset(frames - 1) + format::CHECKSUM_AT as u64)?;
+        let word = |at: usize| u32::from_be_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+        Ok((read == words.len()).then(|| [word(0), word(4)]))
+    }
+
+    /// Room for `count` pages, from number `first` (from 0), of a transaction that is not finished: they are
+    /// written, and may be written again, ahead of [`RedoLog::append`], and do not count before.
+    pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<Slots> {
+        let header = self.begin(page_bytes)?;
+        self.reserve_whole(header.frame_offset(self.frames + first + count))?;
+        self.latch.check(&self.path)?;
+        self.slots = self.slots.max(first + count);
+        self.unsynced = true;
+        let Some(file) = self.file.clone() else {
+            let gone = io::Error::from(io::ErrorKind::NotFound);
+            return Err(DeviceError::new(Operation::Write, &self.path, gone));
+        };
+        let offset = header.frame_offset(self.frames + first) + FRAME_HEADER_BYTES as u64;
+        Ok(Slots { file, offset, header })
+    }
+
+    /// Whether slots are in use: the log must not be begun anew.
+    pub fn has_slots(&self) -> bool {
+        self.slots > 0
+    }
+
+    /// Gives all slots back.
+    pub fn discard_slots(&mut self) {
+        self.slots = 0;
+    }
+
+    /// Writes the frame headers of the slots; returns the checksum behind them.
+    fn close_slots(&mut self, header: &Header, transaction: &Transaction<'_>) -> Result<Checksum> {
+        let mut checksum = self.checksum;
+        let Some(file) = self.file.clone().filter(|_| !transaction.slots.is_empty()) else {
+            return Ok(checksum);
+        };
+        self.latch.check(&self.path)?;
+        let step = header.step();
+        for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
+            let last = transaction.page_numbers.is_empty() && index + 1 == transaction.slots.len();
+            let size = if last { transaction.database_pages } else { 0 };
+            let (head, next) = header.encode_frame_of_sum(checksum, *page_number, size, step, *sum);
+            file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
+            checksum = next;
+        }
+        self.unsynced = true;
+        Ok(checksum)
+    }
+
+    /// Whether everything appended is durable.
+    pub fn is_synced(&self) -> bool {
+        !self.unsynced && !self.name_unsynced
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.settle(Durability::Durable)
+    }
+
+    /// Voids the log: every page of it is in the database file, and that is synced. The next append begins
+    /// a new generation.
+    pub fn reset(&mut self) {
+        self.last = self.header.take().or(self.last);
+        self.built_upon = false;
+        self.frames = 0;
+        self.copied = 0;
+        self.newest.clear();
+        self.database_pages = 0;
+    }
+
+    /// After a [`RedoLog::reset`]: voids the log durably, by the header of a new generation.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        match self.last {
+            Some(last) if self.header.is_none() => self.begin(last.page_bytes).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a generation, unless one is open already: durably, but for the first one of a new file, which the next sync
+    /// makes durable.
+    pub fn begin(&mut self, page_bytes: u32) -> Result<Header> {
+        match self.header {
+            Some(header) if header.page_bytes == page_bytes && self.still_says(&header)? => {
+                return Ok(header);
+            }
+            Some(header) if self.frames > 0 => {
+                let what = format!("it holds pages of {} bytes, these have {page_bytes}", header.page_bytes);
+                return Err(DeviceError::new(Operation::Write, &self.path, io::Error::other(what)));
+            }
+            _ => {}
+        }
+        self.latch.check(&self.path)?;
+        let is_new = self.file.is_none();
+        let file = self.file_or_new()?;
+        let room = HEADER_BYTES as u64 + u64::from(page_bytes);
+        if self.allocated == 0 {
+            file.allocate(room)?;
+        } else {
+            self.reserve(room)?;
+        }
+        let origin = self.data.as_ref().map(|data| data.origin(&*file)).transpose()?;
+        let header = match self.header.take().or(self.last) {
+            Some(last) => last.next(page_bytes, origin),
+            None => Header::first(page_bytes, origin),
+        };
+        let (bytes, checksum) = header.encode();
+        if is_new {
+            // No header has ever counted there: it may become durable together with the first frames.
+            file.write_at(&bytes, 0)?;
+            self.unsynced = true;
+        } else {
+            self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
+        }
+        self.header = Some(header);
+        self.checksum = checksum;
+        Ok(header)
+    }
+
+    /// A statement log builds upon the generation that is open: it goes on until it is void, wherever its files are now.
+    pub fn build_upon(&mut self) {
+        self.built_upon = self.header.is_some();
+    }
+
+    /// Closes the file, which stays as it is: somebody else will go on with it.
+    pub fn close(&mut self) {
+        self.file = None;
+        self.in_use = None;
+    }
+
+    /// Whether an open generation is to be continued: one without frames may have been begun before the data file was
+    /// changed in another way.
+    fn still_says(&self, header: &Header) -> Result<bool> {
+        let (Some(data), Some(file)) = (&self.data, &self.file) else { return Ok(true) };
+        let goes_on = self.frames > 0 || self.slots > 0 || self.built_upon;
+        Ok(goes_on || data.origin(&**file)? == header.origin())
+    }
+
+    /// The file, which is made where there is none: never in place of another, nor beside a file that has taken the name of
+    /// the data file.
+    fn file_or_new(&mut self) -> Result<Arc<dyn File>> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        if let Some(data) = &self.data
+            && !data.has_its_name(&*self.medium)?
+        {
+            let moved = io::Error::new(io::ErrorKind::NotFound, "the database was renamed or removed");
+            return Err(DeviceError::new(Operation::Open, &self.path, moved));
+        }
+        let file = self.medium.open(&self.path, FileKind::RedoLog, OpenMode::CreateNew)?;
+        self.in_use = Some(InUse::take(&file)?);
+        self.name_unsynced = true;
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Removes the file, for good. Every page of it must be in the database file, and that synced. A file that has lost its
+    /// name stays, and nothing in it counts any more.
+    pub fn delete(&mut self) -> Result<()> {
+        self.reset();
+        self.last = None;
+        self.slots = 0;
+        (self.allocated, self.claimed) = (0, 0);
+        self.unsynced = false;
+        self.name_unsynced = false;
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let named = self.medium.identity(&self.path)? == Some(file.id());
+        if named {
+            self.medium.delete(&self.path)?;
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        } else {
+            self.latch.watch(file.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
+        }
+        self.in_use = None;
+        Ok(())
+    }
+
+    /// Gives the file a name of its own, because another database has taken that of the data file.
+    pub fn step_aside(&mut self) -> Result<()> {
+        if self.file.is_some() && self.whereabouts()? != Whereabouts::Elsewhere {
+            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
+        }
+        Ok(())
+    }
+
+    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first of a file is left as
+    /// it is: it is written at once, and who opens a database for one transaction writes no more than that.
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        if self.allocated == 0 {
+            return self.reserve_whole(end);
+        }
+        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        self.allocated = space::grow(&*file, self.allocated, end)?;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Reserves space of which every byte is written next: zeros would be written for nothing.
+    fn reserve_whole(&mut self, end: u64) -> Result<()> {
+        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.allocated = end;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Makes the frames of a part of a transaction in the buffer.
+    fn fill(
+        &mut self,
+        header: &Header,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+        checksum: &mut Checksum,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.buffer.resize(part.len() * header.frame_bytes(), 0);
+        for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
+            let last = index + 1 == transaction.page_numbers.len();
+            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
+            copy(index, page)?;
+            let size = if last { transaction.database_pages } else { 0 };
+            let encoded = header.encode_frame(*checksum, transaction.page_numbers[index], size, page);
+            head.copy_from_slice(&encoded.0);
+            *checksum = encoded.1;
+        }
+        Ok(())
+    }
+
+    /// Writes the buffer, durably or not.
+    fn write(&self, offset: u64, durable: bool) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        let bytes = [IoSlice::new(&self.buffer)];
+        if durable {
+            self.latch.watch(file.write_durable_at(&bytes, offset))
+        } else {
+            file.write_vectored_at(&bytes, offset)
+        }
+    }
+
+    /// Syncs what is left to sync, the name of a new file included.
+    fn settle(&mut self, durability: Durability) -> Result<()> {
+        let Some(file) = self.file.clone().filter(|_| durability == Durability::Durable) else {
+            return Ok(());
+        };
+        if self.unsynced {
+            self.latch.check(&self.path)?;
+            self.latch.watch(file.sync())?;
+            self.unsynced = false;
+        }
+        if self.name_unsynced {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced = false;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

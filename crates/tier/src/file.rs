@@ -1,0 +1,232 @@
+//! The tiered file as everybody else sees it.
+
+use super::error::Result;
+use super::format::CHUNK_BYTES;
+use super::open::{self, Config};
+use super::state::State;
+use litefoot_storage::file::{self, File, Medium, RangeLock, SyncLatch};
+use litefoot_storage::pass_on;
+use litefoot_storage::sync::RwLock;
+use std::io::{IoSlice, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file whose hot chunks live on another device. See the [module](super).
+///
+/// Reads run side by side; a write, and a sync, run alone. What no sync has followed may be lost with the process,
+/// not only with the power: chunks that moved are entered on the device when they are durable.
+pub struct TieredFile {
+    flash: Arc<dyn File>,
+    tier_path: PathBuf,
+    state: RwLock<State>,
+}
+
+/// What a tiered file has done since it was opened, and how worn its device is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Slots of the device.
+    pub slots: u32,
+    /// Chunks that are away now.
+    pub away: usize,
+    /// Write requests to flash, and their bytes.
+    pub flash_writes: u64,
+    /// Bytes written to flash.
+    pub flash_bytes: u64,
+    /// Write requests to slots.
+    pub tier_writes: u64,
+    /// Bytes written to slots; headers and entries are not in it.
+    pub tier_bytes: u64,
+    /// Chunks moved to the tier.
+    pub moved_in: u64,
+    /// Chunks moved home.
+    pub moved_home: u64,
+    /// Chunks that changed slots to spread wear.
+    pub changed_slot: u64,
+    /// Times that everything was brought home.
+    pub drains: u64,
+    /// Writes of every slot since the device was made, as far as its entries have been told.
+    pub slot_writes: Vec<u64>,
+}
+
+impl Statistics {
+    /// The least, the median and the most writes of a slot.
+    pub fn wear(&self) -> (u64, u64, u64) {
+        super::overview::wear(&self.slot_writes)
+    }
+
+    pub(super) fn flash_write(&mut self, bytes: usize) {
+        self.flash_writes += 1;
+        self.flash_bytes += bytes as u64;
+    }
+
+    pub(super) fn tier_write(&mut self, bytes: usize) {
+        self.tier_writes += 1;
+        self.tier_bytes += bytes as u64;
+    }
+}
+
+impl TieredFile {
+    /// Opens `flash`, which this process must own, with the device at `path` on `medium`; makes the device where the
+    /// file is plain and there is none, and recovers what a crash has left.
+    ///
+    /// # Errors
+    /// [`Error`](super::Error) tells whether the device is missing, foreign, stale or damaged; nothing was written
+    /// then.
+    pub fn open(
+        flash: Arc<dyn File>,
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        config: &Config,
+    ) -> Result<Arc<TieredFile>> {
+        TieredFile::open_guarded(flash, medium, path, config, Arc::default())
+    }
+
+    /// The same under a latch that guards other files, too: a failure of one of them closes all for writing.
+    ///
+    /// # Errors
+    /// As for [`TieredFile::open`].
+    pub fn open_guarded(
+        flash: Arc<dyn File>,
+        medium: &Arc<dyn Medium>,
+        path: &Path,
+        config: &Config,
+        latch: Arc<SyncLatch>,
+    ) -> Result<Arc<TieredFile>> {
+        let state = open::open(flash.clone(), medium, path, config, latch)?;
+        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), state: RwLock::new(state) }))
+    }
+
+    /// While everything is home it stays there until [`TieredFile::leave`].
+    pub fn stay(&self) {
+        self.state.write().stays = true;
+    }
+
+    /// Marks the file, durably, and lets chunks leave: chunk 0 does now. Answers whether it is marked; a file of
+    /// less than a chunk cannot be.
+    ///
+    /// # Errors
+    /// When either device fails.
+    pub fn leave(&self) -> file::Result<bool> {
+        let mut state = self.state.write();
+        state.devices.check()?;
+        if state.len >= CHUNK_BYTES as u64 {
+            state.leave()?;
+        }
+        Ok(state.away.is_some())
+    }
+
+    /// Brings every chunk home: the file is plain again, durably, and the device free for another.
+    ///
+    /// # Errors
+    /// When either device fails; the chunks are then where they were.
+    pub fn drain(&self) -> file::Result<()> {
+        self.state.write().drain()
+    }
+
+    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. What was
+    /// written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence: nothing
+    /// was promised.
+    pub fn close(&self) {
+        let mut state = self.state.write();
+        if std::mem::replace(&mut state.closed, true) {
+            return;
+        }
+        if state.devices.check().is_ok() && !state.slots.is_settled() {
+            let _ = state.settle();
+        }
+        // Explicit, because a forked child may still have the descriptor.
+        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
+        state.devices.latch.close(&format!("{}: was closed", self.flash.path().display()));
+    }
+
+    /// Chunks that are away now.
+    pub fn away(&self) -> usize {
+        self.state.read().map.len()
+    }
+
+    /// The device that chunks go to.
+    pub fn tier_path(&self) -> &Path {
+        &self.tier_path
+    }
+
+    /// What has happened since the file was opened, without the writes of every slot.
+    pub fn activity(&self) -> Statistics {
+        self.told(false)
+    }
+
+    /// What has happened since the file was opened.
+    pub fn statistics(&self) -> Statistics {
+        self.told(true)
+    }
+
+    fn told(&self, slots: bool) -> Statistics {
+        let state = self.state.read();
+        Statistics {
+            slots: state.slots.len(),
+            away: state.map.len(),
+            slot_writes: if slots { state.slots.all_writes().collect() } else { Vec::new() },
+            ..state.counters.clone()
+        }
+    }
+}
+
+/// It has no descriptor, and nothing past the system's cache: either would find flash alone.
+impl File for TieredFile {
+    pass_on!(flash: id, birth, path, lock_range, lock_holder);
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
+        self.state.read().read(buf, offset)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> file::Result<usize> {
+        let state = self.state.read();
+        let mut done = 0;
+        for buf in bufs {
+            let count = state.read(buf, offset + done as u64)?;
+            done += count;
+            if count < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> file::Result<()> {
+        match bufs {
+            [one] => self.state.write().write(one, offset),
+            _ => self.state.write().write(&joined(bufs), offset),
+        }
+    }
+
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> file::Result<()> {
+        let mut state = self.state.write();
+        state.write(&joined(bufs), offset)?;
+        state.sync()
+    }
+
+    fn sync(&self) -> file::Result<()> {
+        self.state.write().sync()
+    }
+
+    fn len(&self) -> file::Result<u64> {
+        Ok(self.state.read().len)
+    }
+
+    fn set_len(&self, len: u64) -> file::Result<()> {
+        self.state.write().set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> file::Result<()> {
+        self.state.write().allocate(len)
+    }
+}
+
+impl Drop for TieredFile {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn joined(bufs: &[IoSlice<'_>]) -> Vec<u8> {
+    bufs.iter().flat_map(|buf| buf.iter().copied()).collect()
+}

@@ -1,0 +1,85 @@
+//! What a device tells of itself, read and not changed.
+//!
+//! Nothing is locked: while somebody uses the device, the figures are those of the last time it wrote its entries.
+
+use super::error::Result;
+use super::format::{ENTRY_BYTES, Entry, HeaderState, entry_at, is_named};
+use super::open::read_header;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the chunks of the file are that a device belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// All in the file; the device is free for any.
+    Home,
+    /// They were leaving, or coming back, when the power was cut: the file knows.
+    Crossing,
+    /// Some on the device.
+    Away,
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overview {
+    /// The file that it was used with last; long paths are cut.
+    pub flash_path: PathBuf,
+    /// Where the chunks of that are.
+    pub whereabouts: Whereabouts,
+    /// Chunks that entries name.
+    pub away: usize,
+    /// Writes of every slot since the device was made, as far as its entries have been told.
+    pub slot_writes: Vec<u64>,
+}
+
+impl Overview {
+    /// Whether it was used with this file last; of long paths the part counts that it keeps.
+    pub fn names(&self, flash: &Path) -> bool {
+        is_named(&self.flash_path, flash)
+    }
+
+    /// Writes of all slots.
+    pub fn writes(&self) -> u64 {
+        self.slot_writes.iter().sum()
+    }
+
+    /// The least, the median and the most writes of a slot.
+    pub fn wear(&self) -> (u64, u64, u64) {
+        wear(&self.slot_writes)
+    }
+}
+
+/// The least, the median and the most of these.
+pub(super) fn wear(slot_writes: &[u64]) -> (u64, u64, u64) {
+    let mut sorted = slot_writes.to_vec();
+    sorted.sort_unstable();
+    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
+    (at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1)))
+}
+
+/// Looks at the device at `path`; `None` where nothing is, or nothing was written yet.
+///
+/// # Errors
+/// Those of reading, and that it is no device of litefoot's, damaged, or of another version.
+pub fn look(medium: &Arc<dyn Medium>, path: &Path) -> Result<Option<Overview>> {
+    if medium.info(path)?.is_none() {
+        return Ok(None);
+    }
+    let tier = medium.open(path, FileKind::Tier, OpenMode::ReadOnly)?;
+    let Some(header) = read_header(&*tier)? else { return Ok(None) };
+    // A device that was cut off has fewer than it says.
+    let there = tier.len()?.saturating_sub(entry_at(0)).min(u64::from(header.slots) * ENTRY_BYTES as u64);
+    let mut bytes = vec![0; there as usize];
+    let read = tier.read_at(&mut bytes, entry_at(0))?;
+    let entries: Vec<Entry> = Entry::decode_all(&bytes[..read]).flatten().collect();
+    let whereabouts = match header.state {
+        HeaderState::Home => Whereabouts::Home,
+        HeaderState::Crossing => Whereabouts::Crossing,
+        HeaderState::Away => Whereabouts::Away,
+    };
+    let names = |entry: &&Entry| entry.chunk.is_some() && entry.generation >= header.generation;
+    let away = if whereabouts == Whereabouts::Home { 0 } else { entries.iter().filter(names).count() };
+    let slot_writes = entries.iter().map(|entry| entry.writes).collect();
+    Ok(Some(Overview { flash_path: header.flash_path, whereabouts, away, slot_writes }))
+}
