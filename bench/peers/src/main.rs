@@ -22,7 +22,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Whose versions it has.
-const LOCK: &str = include_str!("../../../../Cargo.lock");
+const LOCK: &str = include_str!("../../../Cargo.lock");
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
