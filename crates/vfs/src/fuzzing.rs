@@ -1,7 +1,7 @@
 //! Doors to the private parsers, for `fuzz/` only. Each answers what came of the bytes, in one number.
 
 use crate::capture::encoding::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
-use crate::readahead::node::{Node, among};
+use crate::readahead::btree_node::{Node, among};
 use crate::stats::{PAGE_BYTES, Reading, image};
 
 /// A page of a b-tree; the first byte chooses its number and what is reserved at its end.

@@ -1,7 +1,7 @@
 //! A model of a buffer pool: the least recently used page goes first, reads take time.
 
 use crate::database::Image;
-use litefoot_vfs::readahead::{Config, Memory, ReadAhead, Sweeps};
+use litefoot_vfs::readahead::{Config, FullFileMode, Memory, ReadAhead};
 use std::collections::{BTreeMap, HashMap};
 
 /// How long a read takes, in gets.
@@ -68,7 +68,12 @@ impl Memory for InMemory<'_, '_> {
 impl<'a> Pool<'a> {
     pub fn new(image: &'a Image, capacity: usize, reads_ahead: bool) -> Pool<'a> {
         let (usable_bytes, memory_pages) = (image.page_bytes as u32, capacity as u32);
-        let config = Config { usable_bytes, memory_pages, sweeps: Sweeps::Never, system_leads: false };
+        let config = Config {
+            usable_bytes,
+            memory_pages,
+            full_file_mode: FullFileMode::Never,
+            system_reads_ahead: false,
+        };
         let ahead = reads_ahead.then(|| ReadAhead::new(config));
         Pool {
             image,
@@ -98,7 +103,7 @@ impl<'a> Pool<'a> {
         if let Some(ahead) = &mut self.ahead {
             let memory = InMemory(&self.frames, self.now, self.image);
             let begin = std::time::Instant::now();
-            ahead.wanted(page, self.image.pages(), &memory, &mut pages);
+            ahead.plan(page, self.image.pages(), &memory, &mut pages);
             self.sums.decided_ns += begin.elapsed().as_nanos() as u64;
             self.sums.decisions += 1;
         }
@@ -131,7 +136,7 @@ impl<'a> Pool<'a> {
             self.sums.waited += wait as f64 / READ as f64;
         }
         if let Some(ahead) = &mut self.ahead {
-            ahead.passed(page, self.image.page(page)[0]);
+            ahead.note_passed(page, self.image.page(page)[0]);
         }
     }
 

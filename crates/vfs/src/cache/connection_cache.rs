@@ -154,7 +154,7 @@ impl View {
             pages.sweep(&mut self.ahead);
         }
         if let (Some(page), Some(first)) = (pages.whole_page(offset, buf.len()), buf.first()) {
-            self.ahead.passed(page as u32 + 1, *first);
+            self.ahead.note_passed(page as u32 + 1, *first);
         }
         let first = Page { offset: 0, number: 0 };
         if page == 0 && self.kept.may_keep(&self.seat, pages, first) {
@@ -198,7 +198,7 @@ impl View {
         // SAFETY: by invariant 2 there is a lock, and the pool is the one that is set.
         let address = unsafe { self.kept.lend(page) }?;
         // No other pages are kept but the first, which SQLite never maps.
-        self.ahead.passed_interior(page.number as u32 + 1);
+        self.ahead.note_passed_interior(page.number as u32 + 1);
         self.at_leaf = false;
         self.mapped += 1;
         Some(address)
@@ -255,7 +255,7 @@ impl View {
         self.mapped += 1;
         // SAFETY: the page is held; SQLite is about to look at its first bytes, too.
         let first = unsafe { shown::byte(address.as_ptr()) };
-        self.ahead.passed(page.number as u32 + 1, first);
+        self.ahead.note_passed(page.number as u32 + 1, first);
         if first & LEAF == 0 {
             self.at_leaf = false;
             self.keep(page, first, address);

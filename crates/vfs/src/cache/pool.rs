@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::memory::process_budget::{Share, free_memory};
 use crate::options::Direct;
 use crate::readahead;
-use crate::readahead::{Memory, ReadAhead, Sweeps};
+use crate::readahead::{FullFileMode, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
 use litefoot_storage::buffer_pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
 use litefoot_storage::file::{self, File};
@@ -77,8 +77,8 @@ pub struct Pages {
     direct: bool,
     /// The file where reads pass the system's cache, and when it is swept.
     file: Arc<dyn File>,
-    sweeps: Sweeps,
-    system_leads: bool,
+    full_file_mode: FullFileMode,
+    system_reads_ahead: bool,
     stats: Arc<Page>,
     share: Arc<Share>,
     /// Pages that connections hold for themselves.
@@ -109,7 +109,7 @@ impl Pages {
         // Page 1 may be newer than the log says.
         let in_log = move |page: u64| log.is_live() && (page == 0 || log.contains(page as u32 + 1));
         let is_direct = direct.is_some();
-        let sweeps = if is_direct { Sweeps::Never } else { sweeps(setup, free) };
+        let full_file_mode = if is_direct { FullFileMode::Never } else { full_file_mode(setup, free) };
         let pool = Pool::new(direct.unwrap_or(file), share.io().clone(), &config, Box::new(|_| true))
             .ok()?
             .with_source(Box::new(move |page| in_log(page).then(|| newest.clone())));
@@ -119,8 +119,8 @@ impl Pages {
             pool,
             shift: setup.page_bytes.trailing_zeros(),
             direct: is_direct,
-            sweeps,
-            system_leads: !is_direct && setup.file.own_read_ahead() >= FAR_ENOUGH,
+            full_file_mode,
+            system_reads_ahead: !is_direct && setup.file.own_read_ahead() >= FAR_ENOUGH,
             file: setup.file.clone(),
             stats: setup.stats.clone(),
             share: share.clone(),
@@ -212,8 +212,8 @@ impl Pages {
         ReadAhead::new(readahead::Config {
             usable_bytes: self.page_bytes() as u32 - reserved,
             memory_pages: u32::try_from(pages).unwrap_or(u32::MAX),
-            sweeps: self.sweeps,
-            system_leads: self.system_leads,
+            full_file_mode: self.full_file_mode,
+            system_reads_ahead: self.system_reads_ahead,
         })
     }
 
@@ -269,7 +269,7 @@ impl Pages {
     /// Asks the system for what a connection wants it to have in its cache.
     pub fn sweep(&self, ahead: &mut ReadAhead) {
         let count = u32::try_from(self.pool.pages()).unwrap_or(u32::MAX);
-        while let Some(pages) = ahead.sweep(count) {
+        while let Some(pages) = ahead.next_full_file_range(count) {
             let offset = u64::from(pages.start - 1) << self.shift;
             self.file.read_ahead(offset, (pages.len() as u64) << self.shift);
         }
@@ -402,7 +402,7 @@ impl Advisor for Ahead<'_> {
     fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>) {
         let mut numbers = Vec::new();
         let pages = u32::try_from(memory.pages()).unwrap_or(u32::MAX);
-        self.0.wanted(page as u32 + 1, pages, &InPool(memory), &mut numbers);
+        self.0.plan(page as u32 + 1, pages, &InPool(memory), &mut numbers);
         ahead.extend(numbers.into_iter().map(|number| u64::from(number) - 1));
     }
 }
@@ -433,12 +433,12 @@ fn past_cache(setup: &Setup<'_>, free: Option<usize>) -> Option<Arc<dyn File>> {
 }
 
 /// When the file is swept: where the system has memory for it. Not for a clock where time is not the system's.
-fn sweeps(setup: &Setup<'_>, free: Option<usize>) -> Sweeps {
+fn full_file_mode(setup: &Setup<'_>, free: Option<usize>) -> FullFileMode {
     if setup.file.raw_descriptor().is_none() {
-        return Sweeps::Always;
+        return FullFileMode::Always;
     }
     let pages = free.unwrap_or_default() / 2 / setup.page_bytes;
-    Sweeps::UpTo(u32::try_from(pages).unwrap_or(u32::MAX))
+    FullFileMode::UpTo(u32::try_from(pages).unwrap_or(u32::MAX))
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.

@@ -1,102 +1,109 @@
-//! One stream: where its pages come from, which are expected, and how many are asked for.
+//! Streams: where the next pages come from, and how many of them are requested.
+//!
+//! A stream does not say that it ends. The oldest is dropped where there are too many of its kind, and its length counts from
+//! then on. Until then, a stream that others have overtaken counts as one that may have ended.
 //!
 //! # Invariants
-//! 1. The window at most doubles from one asking to the next, and never exceeds the longest.
-//! 2. What is on the way is used before a quarter of the memory has been filled with other pages, if the stream
-//!    goes on at its pace.
-//! 3. Pages are asked for when half of the last window is left, or when a page that was missing may have come.
+//! 1. The window at most doubles from one request to the next, and never exceeds the longest window.
+//! 2. Requested pages are used before other pages fill a quarter of the memory, if the stream keeps its pace.
+//! 3. A stream requests pages when half of its last window is left, or when a page that was missing may have come.
 
-use crate::readahead::View;
-use crate::readahead::chain::{Chain, Turn};
-use crate::readahead::entries::Entries;
-use crate::readahead::expected::Expected;
-use crate::readahead::runs::Runs;
-use crate::readahead::siblings::Siblings;
+use crate::readahead::entry_detector::Entries;
+use crate::readahead::file_view::{FIRST_WINDOW, FileView};
+use crate::readahead::overflow_chain::{Chain, ChainStep};
+use crate::readahead::run_estimator::RunEstimator;
+use crate::readahead::sibling_detector::Siblings;
+use crate::readahead::window::ReadaheadWindow;
 
-/// Pages of the first window, at most.
-pub(super) const FIRST_WINDOW: u32 = 4;
-/// Pages that are expected beyond those asked for: so a stream is followed that asks for nothing.
+/// Pages in a window beyond those requested, so that a stream is recognized even if it requests nothing.
 const UNASKED: usize = 4;
-/// One page of a stream for each page that is wanted.
+/// The pace of a stream that all demanded pages belong to.
 const PACE: u32 = 16;
-/// Pages remembered that were asked for because others cannot be known without them.
+/// Requested interior pages remembered: they belong to the stream, and not to its window.
 const NEEDED: usize = 8;
 
-/// Where pages come from.
+/// The source of a stream's pages.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum StreamSource {
+    /// Children of interior pages.
     Siblings(Siblings),
+    /// Rows of index entries.
     Entries(Entries),
+    /// Overflow pages.
     Chain(Chain),
 }
 
-/// Streams of a kind share what is known of their lengths.
+/// Kinds of streams. Streams of a kind share a run estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StreamKind {
     Siblings,
     Entries,
     Chain,
 }
 
-impl Source {
-    pub fn kind(&self) -> Kind {
+impl StreamSource {
+    /// Its kind.
+    pub fn kind(&self) -> StreamKind {
         match self {
-            Source::Siblings(_) => Kind::Siblings,
-            Source::Entries(_) => Kind::Entries,
-            Source::Chain(_) => Kind::Chain,
+            StreamSource::Siblings(_) => StreamKind::Siblings,
+            StreamSource::Entries(_) => StreamKind::Entries,
+            StreamSource::Chain(_) => StreamKind::Chain,
         }
     }
 
     fn has_ended(&self) -> bool {
         match self {
-            Source::Siblings(siblings) => siblings.has_ended(),
-            Source::Entries(entries) => entries.has_ended(),
-            Source::Chain(chain) => chain.has_ended(),
+            StreamSource::Siblings(siblings) => siblings.has_ended(),
+            StreamSource::Entries(entries) => entries.has_ended(),
+            StreamSource::Chain(chain) => chain.has_ended(),
         }
     }
 
-    fn foresee(&mut self, count: usize, expected: &mut Expected, view: &View<'_>) -> Option<u32> {
+    fn fill(&mut self, count: usize, window: &mut ReadaheadWindow, view: &FileView<'_>) -> Option<u32> {
         match self {
-            Source::Siblings(siblings) => siblings.foresee(count, expected, view),
-            Source::Entries(entries) => entries.foresee(count, expected, view),
-            Source::Chain(chain) => {
-                chain.foresee(count, expected, view);
+            StreamSource::Siblings(siblings) => siblings.fill(count, window, view),
+            StreamSource::Entries(entries) => entries.fill(count, window, view),
+            StreamSource::Chain(chain) => {
+                chain.fill(count, window, view);
                 None
             }
         }
     }
 }
 
+/// One stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    source: Source,
-    expected: Expected,
-    /// Pages used so far.
+    source: StreamSource,
+    window: ReadaheadWindow,
+    /// Run: the pages used so far.
     run: u32,
-    /// Pages asked for last time, with those that were on the way.
-    window: u32,
-    /// Pages used, and passed over, since.
+    /// Pages requested after the last request, those already on their way included.
+    window_pages: u32,
+    /// Pages used since the last request.
     used: u32,
-    in_vain: u32,
-    /// When it was used last, in pages wanted by all.
+    /// Pages skipped since the last request.
+    wasted: u32,
+    /// The clock when the stream was used last.
     last: u32,
-    /// Pages wanted by all for each page of the stream, in units of [`PACE`]: the mean of the last few.
+    /// Demanded pages for each page of the stream, in units of [`PACE`]: the mean of the last few.
     pace: u32,
-    /// A page that has to be read before more can be known.
+    /// The page that has to be read before more pages are known.
     blocked: Option<u32>,
+    /// The interior pages requested last.
     needed: [u32; NEEDED],
 }
 
 impl Stream {
-    /// A stream that has used so many pages.
-    pub fn new(source: Source, run: u32, now: u32) -> Stream {
+    /// A stream that has used `run` pages.
+    pub fn new(source: StreamSource, run: u32, now: u32) -> Stream {
         Stream {
             source,
-            expected: Expected::default(),
+            window: ReadaheadWindow::default(),
             run,
-            window: 0,
+            window_pages: 0,
             used: 0,
-            in_vain: 0,
+            wasted: 0,
             last: now,
             pace: PACE,
             blocked: None,
@@ -104,7 +111,8 @@ impl Stream {
         }
     }
 
-    pub fn kind(&self) -> Kind {
+    /// Its kind.
+    pub fn kind(&self) -> StreamKind {
         self.source.kind()
     }
 
@@ -113,58 +121,58 @@ impl Stream {
         self.run
     }
 
-    /// Pages that are still to come, as far as the tree tells.
-    pub fn left(&self, view: &View<'_>) -> Option<u64> {
+    /// Pages still to come, as far as the b-tree tells.
+    pub fn left(&self, view: &FileView<'_>) -> Option<u64> {
         match &self.source {
-            Source::Siblings(siblings) => Some(siblings.left(view)),
-            Source::Entries(_) | Source::Chain(_) => None,
+            StreamSource::Siblings(siblings) => Some(siblings.left(view)),
+            StreamSource::Entries(_) | StreamSource::Chain(_) => None,
         }
     }
 
-    /// Whether it has come to its natural end, and used what it asked for.
+    /// Tells whether the source has ended, and every requested page was used.
     pub fn is_done(&self) -> bool {
-        self.source.has_ended() && self.expected.asked() == 0
+        self.source.has_ended() && self.window.requested() == 0
     }
 
-    /// Looks further, if a page that was missing may have come. Where so much is in memory that the last look
-    /// found little, only the stream in use looks again.
-    pub fn look_again(&mut self, is_in_use: bool, view: &View<'_>) {
+    /// Fills the window again, if a page that was missing may have come. Where the last look found little because much is in
+    /// memory, only the stream in use looks again.
+    pub fn look_again(&mut self, is_in_use: bool, view: &FileView<'_>) {
         let may_see = self.blocked.map_or(is_in_use, |blocked| view.memory.holds(blocked));
-        let count = self.expected.asked() + UNASKED;
-        if may_see && self.expected.len() < count {
-            self.foresee(count, view);
+        let count = self.window.requested() + UNASKED;
+        if may_see && self.window.len() < count {
+            self.fill(count, view);
         }
     }
 
-    /// Whether the page belongs to the stream; moves the stream there. `ended` hears of a run that ended.
-    pub fn follow(&mut self, page: u32, view: &View<'_>, runs: &mut Runs) -> bool {
-        if let Some(in_vain) = self.expected.reach(page, view) {
-            self.step(in_vain as u32, view, runs);
-            if let Source::Chain(chain) = &mut self.source {
+    /// Moves the stream to a demanded page; `false` where the page does not belong to the stream.
+    pub fn follow(&mut self, page: u32, view: &FileView<'_>, run_estimator: &mut RunEstimator) -> bool {
+        if let Some(wasted) = self.window.reach(page, view) {
+            self.step(wasted as u32, view, run_estimator);
+            if let StreamSource::Chain(chain) = &mut self.source {
                 chain.reach(page);
             }
             return true;
         }
-        let Source::Chain(chain) = &mut self.source else { return self.needed.contains(&page) };
-        match chain.turn(page, view) {
+        let StreamSource::Chain(chain) = &mut self.source else { return self.needed.contains(&page) };
+        match chain.step_to(page, view) {
             None => return false,
-            Some(Turn::Straight) => self.run = self.run.saturating_add(1),
-            Some(Turn::Bent) => {
-                runs.end(self.run);
-                (self.run, self.window) = (1, 0);
+            Some(ChainStep::Consecutive) => self.run = self.run.saturating_add(1),
+            Some(ChainStep::Jump) => {
+                run_estimator.end(self.run);
+                (self.run, self.window_pages) = (1, 0);
             }
         }
-        self.expected.clear();
+        self.window.clear();
         true
     }
 
-    /// One page further. A stream that passes over more than half as many pages as it uses is not the stream it
-    /// was taken for.
-    fn step(&mut self, in_vain: u32, view: &View<'_>, runs: &mut Runs) {
+    /// Moves one page further. A stream that skips more than half as many pages as it uses is not what it was taken for: its
+    /// run ends.
+    fn step(&mut self, wasted: u32, view: &FileView<'_>, run_estimator: &mut RunEstimator) {
         self.used += 1;
-        self.in_vain = self.in_vain.saturating_add(in_vain);
-        if in_vain > 0 && self.in_vain * 2 > self.used {
-            runs.end(self.run);
+        self.wasted = self.wasted.saturating_add(wasted);
+        if wasted > 0 && self.wasted * 2 > self.used {
+            run_estimator.end(self.run);
             self.run = 0;
         }
         self.run = self.run.saturating_add(1);
@@ -173,58 +181,121 @@ impl Stream {
         self.last = view.now;
     }
 
-    /// The longest window now.
-    fn most(&self, view: &View<'_>) -> u32 {
+    /// The longest window that invariants 1 and 2 allow.
+    fn longest_window(&self, view: &FileView<'_>) -> u32 {
         let in_time = (view.memory_pages / 4).saturating_mul(PACE) / self.pace.max(PACE);
-        (self.window * 2).max(FIRST_WINDOW).min(view.longest).min(in_time.max(1))
+        (self.window_pages * 2).max(FIRST_WINDOW).min(view.longest).min(in_time.max(1))
     }
 
-    fn foresee(&mut self, count: usize, view: &View<'_>) {
-        self.blocked = self.source.foresee(count, &mut self.expected, view);
+    /// Fills the window from the source.
+    fn fill(&mut self, count: usize, view: &FileView<'_>) {
+        self.blocked = self.source.fill(count, &mut self.window, view);
     }
 
-    /// Asks for pages, if it is time and worth it. `idle` are the lengths of the other streams of the kind.
-    pub fn ask(
+    /// Requests pages, if the time has come and the run estimator allows it. `idle` are the runs of the other streams of the
+    /// kind.
+    pub fn request(
         &mut self,
         idle: impl Iterator<Item = u32>,
-        runs: &Runs,
-        view: &View<'_>,
-        ahead: &mut Vec<u32>,
+        run_estimator: &RunEstimator,
+        view: &FileView<'_>,
+        requests: &mut Vec<u32>,
     ) {
-        let asked = self.expected.asked();
-        let mut target = asked;
-        if asked as u32 <= self.window / 2 {
-            (self.used, self.in_vain) = (0, 0);
-            if self.run >= 2 || self.kind() == Kind::Chain {
-                target = asked.max(runs.allowed(self.run, self.most(view), idle) as usize);
+        let requested = self.window.requested();
+        let mut target = requested;
+        if requested as u32 <= self.window_pages / 2 {
+            (self.used, self.wasted) = (0, 0);
+            if self.run >= 2 || self.kind() == StreamKind::Chain {
+                target =
+                    requested.max(run_estimator.allowed(self.run, self.longest_window(view), idle) as usize);
             }
         }
-        self.foresee(target + UNASKED, view);
-        if target == asked {
+        self.fill(target + UNASKED, view);
+        if target == requested {
             return;
         }
-        self.window = target as u32;
-        self.expected.ask(target, ahead);
+        self.window_pages = target as u32;
+        self.window.request(target, requests);
         if let Some(page) = self.blocked
-            && self.expected.len() < target
+            && self.window.len() < target
         {
-            self.need(page, target - self.expected.len(), view, ahead);
+            self.request_interior(page, target - self.window.len(), view, requests);
         }
     }
 
-    /// Asks for pages without which no others can be known, at most `count`.
-    fn need(&mut self, page: u32, count: usize, view: &View<'_>, ahead: &mut Vec<u32>) {
-        let begin = ahead.len();
+    /// Requests interior pages without which no more pages are known, at most `count`.
+    fn request_interior(&mut self, page: u32, count: usize, view: &FileView<'_>, requests: &mut Vec<u32>) {
+        let begin = requests.len();
         match &self.source {
-            Source::Entries(entries) => entries.missing(count, view, ahead),
-            Source::Siblings(siblings) => siblings.missing(page, count, view, ahead),
-            Source::Chain(_) => (),
+            StreamSource::Entries(entries) => entries.missing(count, view, requests),
+            StreamSource::Siblings(siblings) => siblings.missing(page, count, view, requests),
+            StreamSource::Chain(_) => (),
         }
-        for page in &ahead[begin..] {
+        for page in &requests[begin..] {
             if !self.needed.contains(page) {
                 self.needed.rotate_right(1);
                 self.needed[0] = *page;
             }
         }
+    }
+}
+
+/// Most streams of a kind.
+fn max_streams(kind: StreamKind) -> usize {
+    match kind {
+        StreamKind::Siblings => 4,
+        StreamKind::Entries | StreamKind::Chain => 2,
+    }
+}
+
+/// The streams of a connection, and the run estimators of those that ended.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    /// The most recently used first.
+    streams: Vec<Stream>,
+    run_estimators: [RunEstimator; 3],
+}
+
+impl Streams {
+    /// Moves the stream that a demanded page belongs to, and requests what follows. Returns the stream's kind.
+    pub fn follow(&mut self, page: u32, view: &FileView<'_>, requests: &mut Vec<u32>) -> Option<StreamKind> {
+        for (place, stream) in self.streams.iter_mut().enumerate() {
+            stream.look_again(place == 0, view);
+        }
+        let estimators = &mut self.run_estimators;
+        let follows =
+            |stream: &mut Stream| stream.follow(page, view, &mut estimators[stream.kind() as usize]);
+        let place = self.streams.iter_mut().position(follows)?;
+        self.streams[..=place].rotate_right(1);
+        self.request(view, requests);
+        Some(self.streams[0].kind())
+    }
+
+    /// The stream that was used last.
+    pub fn in_use(&self) -> Option<&Stream> {
+        self.streams.first()
+    }
+
+    /// Begins a stream that has used `run` pages.
+    pub fn begin(&mut self, source: StreamSource, run: u32, view: &FileView<'_>, requests: &mut Vec<u32>) {
+        let kind = source.kind();
+        if self.streams.iter().filter(|stream| stream.kind() == kind).count() >= max_streams(kind)
+            && let Some(oldest) = self.streams.iter().rposition(|stream| stream.kind() == kind)
+        {
+            let oldest = self.streams.remove(oldest);
+            if !oldest.is_done() {
+                self.run_estimators[kind as usize].end(oldest.run());
+            }
+        }
+        self.streams.insert(0, Stream::new(source, run, view.now));
+        self.request(view, requests);
+    }
+
+    /// Requests pages of the stream in use.
+    fn request(&mut self, view: &FileView<'_>, requests: &mut Vec<u32>) {
+        let Some((first, others)) = self.streams.split_first_mut() else { return };
+        let kind = first.kind();
+        let idle = others.iter().filter(|other| other.kind() == kind && !other.is_done()).map(Stream::run);
+        first.request(idle, &self.run_estimators[kind as usize], view, requests);
     }
 }

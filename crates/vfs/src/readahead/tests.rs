@@ -1,57 +1,12 @@
-//! Pages built by hand, pages of random bytes, and pages with flipped bits.
+//! Readahead as a whole, over pages built by hand, pages of random bytes, and pages with flipped bits.
 
-use crate::readahead::node::{INDEX_INTERIOR, INDEX_LEAF, Node, TABLE_INTERIOR, TABLE_LEAF};
-use crate::readahead::record::{last_integer, local_bytes, varint};
+use crate::readahead::btree_node::tests::{PAGE_BYTES, entry, index_leaf, page, table_interior};
+use crate::readahead::btree_node::{INDEX_INTERIOR, INDEX_LEAF, TABLE_INTERIOR, TABLE_LEAF};
+use crate::readahead::planner::Planner;
+use crate::readahead::stream::Stream;
 use crate::readahead::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
-
-const PAGE_BYTES: usize = 1024;
-
-/// A b-tree page with those cells.
-fn page(kind: u8, cells: &[Vec<u8>], right: u32) -> Vec<u8> {
-    let mut bytes = vec![0; PAGE_BYTES];
-    bytes[0] = kind;
-    bytes[3..5].copy_from_slice(&(cells.len() as u16).to_be_bytes());
-    let mut pointers = 8;
-    if matches!(kind, TABLE_INTERIOR | INDEX_INTERIOR) {
-        bytes[8..12].copy_from_slice(&right.to_be_bytes());
-        pointers = 12;
-    }
-    let mut end = PAGE_BYTES;
-    for (slot, cell) in cells.iter().enumerate() {
-        end -= cell.len();
-        bytes[end..end + cell.len()].copy_from_slice(cell);
-        bytes[pointers + 2 * slot..][..2].copy_from_slice(&(end as u16).to_be_bytes());
-    }
-    bytes
-}
-
-fn as_varint(value: u64) -> Vec<u8> {
-    let mut bytes = vec![(value & 0x7f) as u8];
-    let mut rest = value >> 7;
-    while rest > 0 {
-        bytes.insert(0, (rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    bytes
-}
-
-/// A table's interior page: children with the largest rowid of each, and the right-most child.
-fn table_interior(children: &[(u32, u64)], right: u32) -> Vec<u8> {
-    let cell = |(child, key): &(u32, u64)| [&child.to_be_bytes()[..], &as_varint(*key)].concat();
-    page(TABLE_INTERIOR, &children.iter().map(cell).collect::<Vec<_>>(), right)
-}
-
-/// An index entry: a text of four bytes, and a rowid of two.
-fn entry(rowid: i16) -> Vec<u8> {
-    [&[9, 3, 21, 2][..], b"text", &rowid.to_be_bytes()].concat()
-}
-
-fn index_leaf(rowids: &[i16]) -> Vec<u8> {
-    let cells: Vec<_> = rowids.iter().map(|rowid| [&[9][..], &entry(*rowid)[1..]].concat()).collect();
-    page(INDEX_LEAF, &cells, 0)
-}
 
 /// Pages in memory.
 #[derive(Default)]
@@ -65,7 +20,7 @@ impl Memory for Pages {
 
 fn ahead_of(ahead: &mut ReadAhead, page: u32, memory: &dyn Memory) -> Vec<u32> {
     let mut pages = vec![];
-    ahead.wanted(page, 1000, memory, &mut pages);
+    ahead.plan(page, 1000, memory, &mut pages);
     pages
 }
 
@@ -73,110 +28,9 @@ fn new() -> ReadAhead {
     ReadAhead::new(Config {
         usable_bytes: PAGE_BYTES as u32,
         memory_pages: 10_000,
-        sweeps: Sweeps::Always,
-        system_leads: false,
+        full_file_mode: FullFileMode::Always,
+        system_reads_ahead: false,
     })
-}
-
-#[test]
-fn varints_are_read_as_sqlite_reads_them() {
-    for (bytes, value) in [
-        (&[0][..], Some((0, 1))),
-        (&[0x7f, 9], Some((127, 1))),
-        (&[0x81, 0], Some((128, 2))),
-        (&[0x81, 0x80, 1], Some((16385, 3))),
-        (&[0xff; 9], Some((u64::MAX, 9))),
-        (&[0xff; 8], None),
-        (&[0x80], None),
-        (&[], None),
-    ] {
-        assert_eq!(varint(bytes), value, "{bytes:?}");
-    }
-}
-
-#[test]
-fn records_end_with_integers_or_not() {
-    for (record, value) in [
-        (&[2, 1, 5][..], Some(5)),
-        (&[2, 1, 0xff], Some(-1)),
-        (&[2, 8], Some(0)),
-        (&[2, 9], Some(1)),
-        (&[2, 0], None),
-        (&[3, 13, 2, 0x80, 0], Some(-32768)),
-        (&[3, 15, 3, b'a', 1, 0, 0], Some(65536)),
-        (&[2, 4, 0x7f, 0xff, 0xff, 0xff], Some(0x7fff_ffff)),
-        (&[2, 5, 0, 1, 0, 0, 0, 0], Some(1 << 32)),
-        (&[2, 6, 0x80, 0, 0, 0, 0, 0, 0, 0], Some(i64::MIN)),
-        (&[2, 7, 0, 0, 0, 0, 0, 0, 0, 0], None),
-        (&[2, 15, b'x'], None),
-        (&[2, 2, 1], None),
-        (&[3, 10, 1, 5], None),
-        (&[9, 1, 5], None),
-        (&[0], None),
-        (&[1], None),
-        (&[], None),
-    ] {
-        assert_eq!(last_integer(record), value, "{record:?}");
-    }
-}
-
-#[test]
-fn payloads_leave_their_page_where_the_format_says() {
-    for (payload, usable, table, local) in [
-        (4061, 4096, true, 4061),
-        (4062, 4096, true, 489),
-        (4096 + 489 - 4, 4096, true, 489),
-        (4096 + 489 + 100 - 4, 4096, true, 589),
-        (1002, 4096, false, 1002),
-        (1003, 4096, false, 489 + 514 - 514),
-        (u64::MAX, 512, true, 39 + ((u64::MAX - 39) % 508) as usize),
-    ] {
-        assert_eq!(local_bytes(payload, usable, table), local, "{payload} of {usable}");
-    }
-}
-
-#[test]
-fn nodes_name_their_children() {
-    let bytes = table_interior(&[(10, 100), (11, 200), (12, 300)], 13);
-    let node = Node::interior(5, &bytes).unwrap();
-    let children: Vec<_> = (0..5).map(|slot| node.child(slot)).collect();
-    assert_eq!(children, [Some(10), Some(11), Some(12), Some(13), None]);
-    assert_eq!([10, 13, 14].map(|child| node.slot_of(child)), [Some(0), Some(3), None]);
-    for (rowid, child) in [(-5, 10), (100, 10), (101, 11), (300, 12), (301, 13)] {
-        assert_eq!(node.child_for(rowid), Some(child), "{rowid}");
-    }
-    let rowids = [(None, Some(100)), (Some(100), Some(200)), (Some(200), Some(300)), (Some(300), None)];
-    assert_eq!([0, 1, 2, 3].map(|slot| node.rowids(slot)), rowids);
-
-    let bytes = index_leaf(&[7, -8]);
-    let node = Node::new(6, &bytes).unwrap();
-    assert_eq!([0, 1, 2].map(|slot| node.rowid(slot, PAGE_BYTES)), [Some(7), Some(-8), None]);
-    assert!(Node::interior(6, &bytes).is_none());
-
-    // Page 1 has its header behind the file's.
-    let mut first = vec![0; 100];
-    first.extend(&table_interior(&[(3, 1)], 4)[..PAGE_BYTES - 100]);
-    assert!(Node::interior(1, &first).is_some_and(|node| node.child(1) == Some(4)));
-}
-
-#[test]
-fn overflow_pages_belong_to_a_cell() {
-    let cell = [&[0x8f, 0x50, 1][..], &[0; 489], &77u32.to_be_bytes()].concat();
-    let mut bytes = vec![0; 4096];
-    bytes[0] = TABLE_LEAF;
-    bytes[4] = 1;
-    bytes[8..10].copy_from_slice(&1000u16.to_be_bytes());
-    // 2000 bytes fit on a page of 4096, and not on one of 1024.
-    bytes[1000..1000 + cell.len()].copy_from_slice(&cell);
-    let node = Node::new(9, &bytes).unwrap();
-    assert_eq!(node.overflow_at(77, 4096), None);
-    let least = (1024 - 12) * 32 / 255 - 23;
-    let local = least + (2000 - least) % 1020;
-    assert_eq!(local_bytes(2000, 1024, true), if local <= 989 { local } else { least });
-    bytes[1003 + local..][..4].copy_from_slice(&78u32.to_be_bytes());
-    let node = Node::new(9, &bytes).unwrap();
-    assert_eq!(node.overflow_at(78, 1024), Some(2000 - local as u64));
-    assert_eq!(node.overflow_at(79, 1024), None);
 }
 
 /// Page 5 has the children 20, 31, 22, 33, …: neighbours in the tree are none in the file.
@@ -191,7 +45,7 @@ fn tree() -> Pages {
 #[test]
 fn two_neighbours_begin_a_stream() {
     let memory = tree();
-    for (name, wanted, expected) in [
+    for (name, demanded, requests) in [
         ("forward", [20, 131, 22], [&[][..], &[22, 133, 24, 135], &[]]),
         ("backward", [133, 22, 131], [&[], &[131, 20], &[]]),
         ("not neighbours", [20, 133, 26], [&[], &[], &[]]),
@@ -199,9 +53,9 @@ fn two_neighbours_begin_a_stream() {
         ("no children", [500, 501, 502], [&[], &[], &[]]),
     ] {
         let mut ahead = new();
-        ahead.passed(5, TABLE_INTERIOR);
-        let asked = wanted.map(|page| ahead_of(&mut ahead, page, &memory));
-        assert_eq!(asked.each_ref().map(Vec::as_slice), expected, "{name}");
+        ahead.note_passed(5, TABLE_INTERIOR);
+        let asked = demanded.map(|page| ahead_of(&mut ahead, page, &memory));
+        assert_eq!(asked.each_ref().map(Vec::as_slice), requests, "{name}");
     }
 }
 
@@ -209,7 +63,7 @@ fn two_neighbours_begin_a_stream() {
 fn windows_double_and_end_with_the_tree() {
     let memory = tree();
     let mut ahead = new();
-    ahead.passed(5, TABLE_INTERIOR);
+    ahead.note_passed(5, TABLE_INTERIOR);
     let child = |slot: u32| if slot.is_multiple_of(2) { 20 + slot } else { 130 + slot };
     let mut asked = vec![];
     let mut sizes = vec![];
@@ -229,7 +83,7 @@ fn children_in_memory_are_neither_counted_nor_asked_for() {
         memory.0.insert(child, vec![0; PAGE_BYTES]);
     }
     let mut ahead = new();
-    ahead.passed(5, TABLE_INTERIOR);
+    ahead.note_passed(5, TABLE_INTERIOR);
     assert!(ahead_of(&mut ahead, 20, &memory).is_empty());
     assert_eq!(ahead_of(&mut ahead, 133, &memory), [135, 26, 137, 28]);
 }
@@ -241,16 +95,16 @@ fn rows_of_neighbouring_entries_begin_a_stream() {
     memory.0.insert(7, index_leaf(&[5, 305, 105, 205, 505, 405, 405, 406, 15, 25]));
     let child = |slot: u32| if slot.is_multiple_of(2) { 20 + slot } else { 130 + slot };
     let mut ahead = new();
-    ahead.passed(5, TABLE_INTERIOR);
-    ahead.passed(7, INDEX_LEAF);
+    ahead.note_passed(5, TABLE_INTERIOR);
+    ahead.note_passed(7, INDEX_LEAF);
     assert!(ahead_of(&mut ahead, child(31), &memory).is_empty());
     assert_eq!(ahead_of(&mut ahead, child(11), &memory), [21, 51, 41, 2].map(child));
     assert!(ahead_of(&mut ahead, child(21), &memory).is_empty());
     assert_eq!(ahead_of(&mut ahead, child(51), &memory), [child(3)]);
     // Backward.
     let mut ahead = new();
-    ahead.passed(5, TABLE_INTERIOR);
-    ahead.passed(7, INDEX_LEAF);
+    ahead.note_passed(5, TABLE_INTERIOR);
+    ahead.note_passed(7, INDEX_LEAF);
     assert!(ahead_of(&mut ahead, child(51), &memory).is_empty());
     assert_eq!(ahead_of(&mut ahead, child(21), &memory), [11, 31, 1].map(child));
 }
@@ -258,11 +112,11 @@ fn rows_of_neighbouring_entries_begin_a_stream() {
 #[test]
 fn a_connection_without_misses_is_small() {
     assert!(size_of::<ReadAhead>() <= 512, "{}", size_of::<ReadAhead>());
-    assert!(size_of::<Mind>() <= 2048, "{}", size_of::<Mind>());
-    assert!(size_of::<stream::Stream>() <= 256, "{}", size_of::<stream::Stream>());
+    assert!(size_of::<Planner>() <= 2048, "{}", size_of::<Planner>());
+    assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
 }
 
-/// What goes in, for a page number and a first byte: `true` passes, `false` is wanted.
+/// Calls with a page number and a first byte: `true` passes, `false` is demanded.
 type Calls = Vec<(bool, u32, u8)>;
 
 fn calls() -> impl Strategy<Value = Calls> {
@@ -270,25 +124,25 @@ fn calls() -> impl Strategy<Value = Calls> {
     prop::collection::vec((any::<bool>(), 0u32..40, kind), 1..300)
 }
 
-/// Whatever happens, pages lie inside the file and windows have a limit.
+/// Checks that requested pages lie inside the file, and that windows keep their limit.
 fn keep_the_limits(calls: Calls, memory: &Pages, usable_bytes: u32) -> Result<(), TestCaseError> {
     let mut ahead = ReadAhead::new(Config {
         usable_bytes,
         memory_pages: 10_000,
-        sweeps: Sweeps::Always,
-        system_leads: false,
+        full_file_mode: FullFileMode::Always,
+        system_reads_ahead: false,
     });
     for (passes, page, kind) in calls {
         if passes {
-            ahead.passed(page, kind);
+            ahead.note_passed(page, kind);
             continue;
         }
         let mut pages = vec![];
-        ahead.wanted(page, 30, memory, &mut pages);
+        ahead.plan(page, 30, memory, &mut pages);
         prop_assert!(pages.iter().all(|asked| (2..=30).contains(asked) && *asked != page), "{:?}", pages);
         prop_assert!(pages.len() <= 600);
-        while let Some(swept) = ahead.sweep(30) {
-            prop_assert!(swept.start >= 1 && swept.end <= 31, "{:?}", swept);
+        while let Some(range) = ahead.next_full_file_range(30) {
+            prop_assert!(range.start >= 1 && range.end <= 31, "{:?}", range);
         }
     }
     Ok(())
@@ -371,7 +225,7 @@ proptest! {
             let is_fresh = fresh.remove(page);
             if is_fresh || !memory.0.contains_key(page) {
                 let mut asked = vec![];
-                ahead.wanted(*page, 100 + leaves, &memory, &mut asked);
+                ahead.plan(*page, 100 + leaves, &memory, &mut asked);
                 waited += u32::from(!is_fresh);
                 read += u32::from(!is_fresh);
                 let load = |page: &u32| file.get(page).cloned().unwrap_or_else(|| vec![TABLE_LEAF; PAGE_BYTES]);
@@ -385,7 +239,7 @@ proptest! {
                     read += 1;
                 }
             }
-            ahead.passed(*page, memory.0[page][0]);
+            ahead.note_passed(*page, memory.0[page][0]);
         }
         prop_assert!(waited <= 6, "{} waited for", waited);
         prop_assert_eq!(read, 1 + parents + leaves);

@@ -1,48 +1,52 @@
-//! A way from a page of a b-tree up to its root, and the step to the page beside it.
+//! Path: from a page of a b-tree up to its root, and the step from its bottom to the neighbouring page.
 
-use crate::readahead::Memory;
-use crate::readahead::node::Node;
+use crate::readahead::btree_node::Node;
+use crate::readahead::file_view::Memory;
 
-/// Levels that a path knows. With the fewest children that SQLite allows, this is a tree of 4000 pages; with the
-/// usual some hundred, no tree is as high.
+/// Most levels of a path. With the fewest children that SQLite allows, that is a b-tree of 4000 pages; with the usual some
+/// hundred, no b-tree is as high.
 const DEPTH: usize = 6;
 
-/// Pages from the bottom to the top, each the parent of the one before.
+/// Pages from the bottom to the top, each the parent of the page before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     pages: [u32; DEPTH],
     depth: usize,
 }
 
-/// What came of a step to the side.
+/// The result of a step to the neighbouring page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// There. In an index, the entry between the two pages was passed: its last integer, if it is one.
+pub(super) enum PathStep {
+    /// The path has moved. In an index, the step passed the entry between the two pages: the entry's last column, if that
+    /// is an integer.
     Moved(Option<i64>),
     /// This page has to be read first.
     Missing(u32),
-    /// The tree ends, or the path does not know more of it.
+    /// The b-tree ends, or the path is not long enough.
     End,
 }
 
 impl Path {
+    /// A path of one page.
     pub fn new(bottom: u32) -> Path {
         let mut pages = [0; DEPTH];
         pages[0] = bottom;
         Path { pages, depth: 1 }
     }
 
-    /// The path with one more page at its bottom. A full one loses its top.
+    /// The path with one more page at its bottom. A full path loses its top.
     pub fn below(&self, bottom: u32) -> Path {
         let mut path = Path::new(bottom);
         self.pages[..self.depth].iter().all(|page| path.push(*page));
         path
     }
 
+    /// The bottom.
     pub fn bottom(&self) -> u32 {
         self.pages[0]
     }
 
+    /// The highest known page.
     pub fn top(&self) -> u32 {
         self.pages[self.depth - 1]
     }
@@ -52,7 +56,7 @@ impl Path {
         self.depth
     }
 
-    /// Adds the parent of the top; `false` if the path is full or the page is on it.
+    /// Adds the parent of the top; `false` where the path is full, or the page is on the path already.
     pub fn push(&mut self, page: u32) -> bool {
         if self.depth == DEPTH || self.pages[..self.depth].contains(&page) {
             return false;
@@ -62,36 +66,37 @@ impl Path {
         true
     }
 
-    /// Moves the bottom to the page beside it. Moves nothing unless all of the way is in memory.
-    pub fn step(&mut self, forward: bool, usable: usize, memory: &dyn Memory) -> Step {
+    /// Moves the bottom to the neighbouring page. Nothing moves unless every page of the new path is in memory.
+    pub fn step(&mut self, forward: bool, usable: usize, memory: &dyn Memory) -> PathStep {
         for level in 1..self.depth {
-            let mut found = Step::End;
-            let mut beside = None;
+            let mut found = PathStep::End;
+            let mut neighbour = None;
             let look = &mut |bytes: &[u8]| {
                 if let Some(node) = Node::interior(self.pages[level], bytes)
                     && let Some(slot) = node.slot_of(self.pages[level - 1])
                 {
                     let to = if forward { slot.checked_add(1) } else { slot.checked_sub(1) };
-                    beside = to.and_then(|to| node.child(to));
-                    found =
-                        Step::Moved(node.rowid(if forward { slot } else { slot.wrapping_sub(1) }, usable));
+                    neighbour = to.and_then(|to| node.child(to));
+                    found = PathStep::Moved(
+                        node.rowid(if forward { slot } else { slot.wrapping_sub(1) }, usable),
+                    );
                 }
             };
             if !memory.with(self.pages[level], look) {
-                return Step::Missing(self.pages[level]);
+                return PathStep::Missing(self.pages[level]);
             }
-            if let (Some(page), Step::Moved(_)) = (beside, found) {
+            if let (Some(page), PathStep::Moved(_)) = (neighbour, found) {
                 return self.descend(level - 1, page, forward, memory).unwrap_or(found);
             }
-            if found == Step::End {
-                return Step::End;
+            if found == PathStep::End {
+                return PathStep::End;
             }
         }
-        Step::End
+        PathStep::End
     }
 
-    /// For each page above the bottom, as far up as they are in memory: how many children it has behind the one on the path,
-    /// and how many in all.
+    /// For each page above the bottom, as far up as the pages are in memory: its children behind the child on the path, and
+    /// all its children.
     pub fn left(&self, forward: bool, memory: &dyn Memory) -> impl Iterator<Item = (usize, usize)> {
         (1..self.depth).map_while(move |level| {
             let mut found = None;
@@ -104,8 +109,15 @@ impl Path {
         })
     }
 
-    /// Adds the pages beside `from`, at most `count`, if the page above the bottom is their parent.
-    pub fn beside(&self, from: u32, forward: bool, count: usize, memory: &dyn Memory, found: &mut Vec<u32>) {
+    /// Adds at most `count` neighbours of a page, if the page above the bottom is their parent.
+    pub fn neighbours(
+        &self,
+        from: u32,
+        forward: bool,
+        count: usize,
+        memory: &dyn Memory,
+        found: &mut Vec<u32>,
+    ) {
         let parent = self.pages[1];
         if self.depth == 1 || count == 0 {
             return;
@@ -118,8 +130,8 @@ impl Path {
         });
     }
 
-    /// Puts the page on that level, and below it the children at its edge; or says what stops it.
-    fn descend(&mut self, level: usize, page: u32, forward: bool, memory: &dyn Memory) -> Option<Step> {
+    /// Moves a level to a page, and the levels below to the children at the edge of that page. `Some` where that fails.
+    fn descend(&mut self, level: usize, page: u32, forward: bool, memory: &dyn Memory) -> Option<PathStep> {
         let mut moved = *self;
         moved.pages[level] = page;
         for level in (1..=level).rev() {
@@ -130,9 +142,9 @@ impl Path {
                     .and_then(|node| node.child(if forward { 0 } else { node.cells() }));
             };
             if !memory.with(page, look) {
-                return Some(Step::Missing(page));
+                return Some(PathStep::Missing(page));
             }
-            let Some(child) = child else { return Some(Step::End) };
+            let Some(child) = child else { return Some(PathStep::End) };
             moved.pages[level - 1] = child;
         }
         *self = moved;

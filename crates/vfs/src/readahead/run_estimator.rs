@@ -1,32 +1,32 @@
-//! How long streams have been, and so how far it is worth to read ahead of one.
+//! Run estimator: how long streams have been, and so how far to read ahead of one.
 //!
 //! # Why
-//! A range of fifty rows and a scan begin alike. A window that doubles for both reads twice what the range
-//! needs; one that is small for both makes the scan wait. What tells them apart is what streams have done
-//! lately. A stream that stopped early is a short run; the next one that is as short is not trusted further.
+//! A range of fifty rows and a scan begin alike. A window that doubles for both reads twice what the range needs; a window
+//! that is small for both makes the scan wait. The streams of the past tell them apart. A stream that stopped early is a
+//! short run, and the next stream of that length is not trusted further.
 //!
 //! # The rule
-//! Of a stream that has used `r` pages and has `w` more on the way, `u` will be used if it does what those did
-//! that came as far. Asking is allowed while the expected waste is at most a [`USED_PER_WASTE`]th of the pages
-//! that will have been used: `w - u <= (r + u) / 8`.
+//! A stream has used `r` pages and has `w` more on the way. Of these, `u` will be used if the stream does what earlier streams
+//! did that came as far. A request is allowed while the expected waste is at most a [`USED_PER_WASTE`]th of the pages that
+//! will have been used: `w - u <= (r + u) / 8`.
 //!
 //! # What it promises
-//! 1. An eighth of what a stream has used may always be on the way: a stream gets going without credit.
-//! 2. New, it believes in [`CREDIT`] endless streams; a few that stop early use that up.
+//! 1. An eighth of what a stream has used may always be on the way: a stream starts without credit.
+//! 2. A new estimator believes in [`CREDIT`] endless streams; a few that stop early use that up.
 //! 3. Old runs fade: the last [`REMEMBERED`] count half or more.
 //!
-//! A run counts as no longer than the first length of its bucket: the doubt is on the side of reading too little.
+//! A run counts as the shortest length of its bucket: a doubtful case reads too little rather than too much.
 
-/// So many used pages pay for one that is wasted.
+/// Used pages that pay for one wasted page.
 pub(super) const USED_PER_WASTE: u64 = 8;
-/// Endless runs that are believed in before any was seen.
+/// Endless runs that a new estimator believes in.
 const CREDIT: u32 = 4;
-/// Runs after which all that was seen counts half.
+/// Runs after which everything seen counts half.
 const REMEMBERED: u32 = 64;
-/// What a run weighs: it can be halved a few times.
+/// Weight of a run, which can be halved a few times.
 const WEIGHT: u32 = 16;
 
-/// Lengths 1 to 8 have buckets of their own; beyond, four buckets for each doubling.
+/// Buckets of lengths: one for each length up to 8; beyond, four for each doubling.
 const BUCKETS: usize = 8 + 4 * 10;
 
 /// The bucket of a length.
@@ -39,7 +39,7 @@ fn bucket(length: u32) -> usize {
     (8 + (doubling - 3) * 4 + quarter - 1).min(BUCKETS - 1)
 }
 
-/// The first length of a bucket.
+/// The shortest length of a bucket.
 fn first_length(bucket: usize) -> u32 {
     if bucket < 8 {
         return bucket as u32 + 1;
@@ -50,19 +50,21 @@ fn first_length(bucket: usize) -> u32 {
 
 /// Lengths of the streams of one kind that have ended.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct RunEstimator {
+    /// Weight of the ended runs, by bucket.
     ended: [u16; BUCKETS],
+    /// Weight of the endless runs.
     endless: u16,
 }
 
-impl Default for Runs {
-    fn default() -> Runs {
-        Runs { ended: [0; BUCKETS], endless: (CREDIT * WEIGHT) as u16 }
+impl Default for RunEstimator {
+    fn default() -> RunEstimator {
+        RunEstimator { ended: [0; BUCKETS], endless: (CREDIT * WEIGHT) as u16 }
     }
 }
 
-impl Runs {
-    /// A stream has ended after so many used pages.
+impl RunEstimator {
+    /// A stream has ended after `length` used pages.
     pub fn end(&mut self, length: u32) {
         self.ended[bucket(length)] += WEIGHT as u16;
         let total: u32 = self.ended.iter().map(|count| u32::from(*count)).sum();
@@ -72,8 +74,8 @@ impl Runs {
         }
     }
 
-    /// How many pages may be on the way of a stream that has used `run`, at most `most`. `idle` are the lengths
-    /// of streams that have not ended yet, but may have.
+    /// The pages that may be on the way of a stream that has used `run` pages, at most `most`. `idle` are the runs of streams
+    /// that may have ended.
     pub fn allowed(&self, run: u32, most: u32, idle: impl Iterator<Item = u32>) -> u32 {
         let mut ended = self.ended;
         idle.for_each(|length| ended[bucket(length)] += WEIGHT as u16);
@@ -90,7 +92,7 @@ impl Runs {
     }
 }
 
-/// The rule of the module's header, without fractions: `8 w <= r + 9 u`.
+/// The rule above without fractions: `8 w <= r + 9 u`.
 fn is_worth(ended: &[u16; BUCKETS], endless: u16, run: u32, window: u32) -> bool {
     let (mut runs, mut used) = (u64::from(endless), u64::from(endless) * u64::from(window));
     for (bucket, count) in ended.iter().enumerate().skip(bucket(run)) {
@@ -105,10 +107,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn after(lengths: &[u32]) -> Runs {
-        let mut runs = Runs::default();
-        lengths.iter().for_each(|length| runs.end(*length));
-        runs
+    fn after(lengths: &[u32]) -> RunEstimator {
+        let mut estimator = RunEstimator::default();
+        lengths.iter().for_each(|length| estimator.end(*length));
+        estimator
     }
 
     #[test]
@@ -145,17 +147,17 @@ mod tests {
 
     #[test]
     fn streams_that_fell_silent_count_as_ended() {
-        let runs = Runs::default();
-        assert_eq!(runs.allowed(2, 4, [2; 12].into_iter()), 0);
-        assert_eq!(runs.allowed(3, 4, [2; 12].into_iter()), 4);
+        let estimator = RunEstimator::default();
+        assert_eq!(estimator.allowed(2, 4, [2; 12].into_iter()), 0);
+        assert_eq!(estimator.allowed(3, 4, [2; 12].into_iter()), 4);
     }
 
     #[test]
     fn scans_are_trusted_again_after_many_short_ranges() {
-        let mut runs = after(&[3; 500]);
-        assert_eq!(runs.allowed(2, 4, std::iter::empty()), 1);
-        (0..64).for_each(|_| runs.end(10_000));
-        assert!(runs.allowed(2, 4, std::iter::empty()) >= 3);
+        let mut estimator = after(&[3; 500]);
+        assert_eq!(estimator.allowed(2, 4, std::iter::empty()), 1);
+        (0..64).for_each(|_| estimator.end(10_000));
+        assert!(estimator.allowed(2, 4, std::iter::empty()) >= 3);
     }
 
     proptest! {

@@ -1,0 +1,88 @@
+//! Chains of overflow pages, as far as they can be guessed.
+//!
+//! Only a page of the chain itself names the next one, so readahead has to guess. SQLite fills a new file in order: the next
+//! page of a chain is the page behind in the file. Two limits hold the guess: how far chains have lately gone straight on
+//! (`run_estimator.rs`), and how many pages the payload still needs.
+
+use crate::readahead::btree_node::be32;
+use crate::readahead::file_view::FileView;
+use crate::readahead::window::ReadaheadWindow;
+
+/// Most steps from one demanded page of a chain to the next; the pages between are in memory, and so not reported.
+const MOST_HOPS: usize = 8;
+
+/// A chain that is being read.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    /// The page demanded last.
+    last: u32,
+    /// Pages still to come; the maximum where that is unknown.
+    left: u32,
+    /// The next page to guess.
+    guess: u32,
+}
+
+/// The direction in which a chain went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChainStep {
+    /// To the page behind.
+    Consecutive,
+    /// To another page.
+    Jump,
+}
+
+/// The next page of a chain, as an overflow page in memory names it; 0 at the end.
+pub(super) fn next(page: u32, view: &FileView<'_>) -> Option<u32> {
+    let mut next = None;
+    view.memory.with(page, &mut |bytes| next = be32(bytes, 0));
+    next
+}
+
+impl Chain {
+    /// A chain at a page, with so many pages still to come.
+    pub fn at(page: u32, left: u32) -> Chain {
+        Chain { last: page, left, guess: page.saturating_add(1) }
+    }
+
+    /// Tells whether nothing follows.
+    pub fn has_ended(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Fills the window with guessed pages that are not in memory, until it has `count` pages.
+    pub fn fill(&mut self, count: usize, window: &mut ReadaheadWindow, view: &FileView<'_>) {
+        let end = self.last.saturating_add(self.left).min(view.pages);
+        while window.len() < count && self.guess <= end && self.guess - self.last <= view.longest {
+            window.add(self.guess, view);
+            self.guess += 1;
+        }
+    }
+
+    /// A guessed page is demanded.
+    pub fn reach(&mut self, page: u32) {
+        self.left = self.left.saturating_sub(page.saturating_sub(self.last));
+        self.last = page;
+    }
+
+    /// The step to a page that was not guessed; `None` where that page is not of this chain.
+    pub fn step_to(&mut self, page: u32, view: &FileView<'_>) -> Option<ChainStep> {
+        let mut from = self.last;
+        for hops in 1..=MOST_HOPS as u32 {
+            let to = next(from, view)?;
+            if to == page {
+                let step = if self.last.checked_add(hops) == Some(page) {
+                    ChainStep::Consecutive
+                } else {
+                    ChainStep::Jump
+                };
+                *self = Chain::at(page, self.left.saturating_sub(hops));
+                return Some(step);
+            }
+            if !view.is_inside(to) {
+                return None;
+            }
+            from = to;
+        }
+        None
+    }
+}
