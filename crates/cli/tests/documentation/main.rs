@@ -17,7 +17,7 @@ mod support;
 
 use blocks::{Block, Order, blocks, is_output};
 use sandbox::{Outcome, Sandbox, repository};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The documents.
@@ -25,10 +25,14 @@ fn documents() -> Vec<PathBuf> {
     let mut found = vec![repository().join("README.md")];
     let mut docs: Vec<_> =
         std::fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    docs.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    docs.retain(|path| is_markdown(path));
     docs.sort();
     found.append(&mut docs);
     found
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
 }
 
 fn read(path: &PathBuf) -> Vec<Block> {
@@ -36,7 +40,7 @@ fn read(path: &PathBuf) -> Vec<Block> {
     blocks(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
-/// Nothing is left out without a reason, and links lead somewhere.
+/// Nothing is left out without a reason.
 #[test]
 fn every_block_can_be_run_or_says_why_not() {
     for path in documents() {
@@ -49,6 +53,18 @@ fn every_block_can_be_run_or_says_why_not() {
                 block.line
             );
         }
+    }
+}
+
+/// Links lead somewhere, those of documents without code as well.
+#[test]
+fn every_link_leads_somewhere() {
+    let mut paths = documents();
+    for directory in [".", "docs/decisions"] {
+        let entries = std::fs::read_dir(repository().join(directory)).unwrap();
+        paths.extend(entries.map(|entry| entry.unwrap().path()).filter(|path| is_markdown(path)));
+    }
+    for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
