@@ -1,10 +1,7 @@
-//! Processes that experiments start and kill: this program, by a command that nobody types.
+//! What the processes do that experiments start and kill ([`crate::harness::child`]).
 
 use crate::experiments::kill;
 use crate::random;
-
-/// The command.
-pub const COMMAND: &str = "child-of-an-experiment";
 
 /// Does what the process of that name is for.
 ///
@@ -12,8 +9,8 @@ pub const COMMAND: &str = "child-of-an-experiment";
 /// What went wrong, for the standard error.
 pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
-        kill::CHILD => kill::child(arguments),
-        random::CHILD => random::child(arguments),
+        kill::CHILD => kill::be_killed(arguments),
+        random::CHILD => random::be_killed(arguments),
         _ => Err(format!("there is no process {name:?}")),
     }
 }

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | [`crash`] | the crash simulator |
 //! | `random` | random statements, against stock SQLite |
-//! | [`child`] | processes that experiments kill |
+//! | [`child`] | what the processes do that experiments kill |
 //! | [`experiments`] | the experiments, by name |
 //! | [`nand`] | a model of NAND flash and PRAM |
+//! | [`options`] | what an experiment is run with |
 //! | [`harness`] | what they share: sides that take turns, medians, percentiles, the environment |
 //! | [`report`] | the figures, and the JSON that scripts read |
 //! | [`page`] | the page with all figures, beside those of the papers |
@@ -21,6 +22,7 @@ mod error;
 pub mod experiments;
 pub mod harness;
 pub mod nand;
+pub mod options;
 pub mod page;
 mod random;
 pub mod report;

@@ -9,6 +9,7 @@ mod command;
 
 use clap::Parser;
 use litefoot_bench::child;
+use litefoot_bench::harness::child::COMMAND;
 use litefoot_terminal::{Failure, progress};
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()).collect();
     let result = match arguments.as_slice() {
-        [first, name, arguments @ ..] if first == child::COMMAND => {
+        [first, name, arguments @ ..] if first == COMMAND => {
             child::run(name, arguments).map(|()| ExitCode::SUCCESS).map_err(Failure::new)
         }
         _ => command::run(command::Args::parse()),

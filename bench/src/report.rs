@@ -158,7 +158,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::Options;
+    use crate::options::Options;
     use serde_json::Value;
 
     fn report(figures: Figures) -> Report {

@@ -9,7 +9,8 @@
 
 use super::report::{Job, read};
 use litefoot_bench::Error;
-use litefoot_bench::experiments::{Experiment, Options};
+use litefoot_bench::experiments::Experiment;
+use litefoot_bench::options::Options;
 use litefoot_bench::report::Report;
 use litefoot_terminal::interrupt;
 use std::os::unix::process::CommandExt;

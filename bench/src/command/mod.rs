@@ -10,7 +10,8 @@ mod watch;
 mod whole;
 
 use litefoot_bench::Error;
-use litefoot_bench::experiments::{self, Experiment, Flag, Journals, Options};
+use litefoot_bench::experiments::{self, Experiment};
+use litefoot_bench::options::{Flag, Journals, Options};
 use litefoot_terminal::Failure;
 use litefoot_terminal::installed;
 use litefoot_terminal::interrupt::{self, Idle};

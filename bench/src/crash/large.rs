@@ -1,7 +1,6 @@
 //! Transactions many times larger than the page cache, some of which change their mind.
 
-use super::model::{self, Change, Rows};
-use super::workload::DATABASE;
+use super::model::{self, Change, DATABASE, Rows};
 use litefoot_sim::Random;
 use rusqlite::{Connection, OpenFlags, ffi};
 use std::time::Duration;

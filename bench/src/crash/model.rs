@@ -4,6 +4,9 @@ use litefoot_sim::Random;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
+/// The database on the simulated medium.
+pub const DATABASE: &str = "/db/app.db";
+
 /// Largest id that the workload uses; small, so that updates and deletes meet rows.
 const IDS: u64 = 120;
 

@@ -1,7 +1,6 @@
 //! Transactions that are hard to repeat from their statements, or that no statement makes.
 
-use super::model::{Change, Rows};
-use super::workload::DATABASE;
+use super::model::{Change, DATABASE, Rows};
 use litefoot_sim::Random;
 use rusqlite::{Connection, OpenFlags, ffi, params};
 use std::ffi::c_int;

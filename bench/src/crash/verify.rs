@@ -1,7 +1,7 @@
 //! Opening what a power cut left, and comparing it with what it may be.
 
-use super::model::{self, Rows};
-use super::workload::{DATABASE, Expected, progress, vfs_over};
+use super::model::{self, DATABASE, Rows};
+use super::workload::{Expected, progress, vfs_over};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
 use rusqlite::{Connection, OpenFlags};

@@ -1,7 +1,7 @@
 //! One recorded run: transactions of every kind, and what the database should hold after each.
 
 use super::large;
-use super::model::{Change, Rows, SCHEMA};
+use super::model::{Change, DATABASE, Rows, SCHEMA};
 use super::unusual;
 use crate::harness::vfs_name;
 use litefoot::Cleaner;
@@ -14,9 +14,6 @@ const TRANSACTIONS: usize = 60;
 
 /// Bytes at which a small log is begun anew: every few transactions.
 const SMALL_LOG_BYTES: usize = 32 << 10;
-
-/// The database on the simulated medium.
-pub const DATABASE: &str = "/db/app.db";
 
 /// The second database of the runs that have one.
 pub const SECOND: &str = "/db/second.db";

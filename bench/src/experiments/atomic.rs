@@ -17,10 +17,10 @@
 //! The paper's build has, by the same count of system calls with `strace`, 28 calls where stock SQLite has 50,
 //! and a heap of 155 KB where stock SQLite has 150: its own table says 24 of 54, and 80 % less memory.
 
-use super::Options;
 use super::commit::side::{DELETE_FULL, FLOOR, Kind, LITEFOOT, Side, settings};
 use super::commit::{Task, measure, remove_database, work_directory};
 use crate::harness::Progress;
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::{CountingMedium, Counts};

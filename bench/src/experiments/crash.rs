@@ -9,9 +9,9 @@
 //! | `transactions` | transactions acknowledged in the recorded runs |
 //! | `seed` | what `--seed` replays it |
 
-use super::{Journals, Options};
 use crate::crash::{CrashOptions, Journal, simulate};
 use crate::harness::Progress;
+use crate::options::{Journals, Options};
 use crate::report::Figures;
 use crate::{Error, Result};
 

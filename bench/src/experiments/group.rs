@@ -23,11 +23,11 @@
 //! others sleep and try again. Of all transactions together theirs are too few to show in a percentile, however
 //! long they take: the more a thread starves, the better the pooled figure looks (*coordinated omission*).
 
-use super::Options;
 use super::commit::side::Kind;
 use super::commit::side::{LITEFOOT, Side, WAL_FULL, settings};
 use super::commit::{remove_database, work_directory};
 use crate::harness::{Latencies, MIN_ROUNDS, Progress, interleave, median, median_ratio};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;

@@ -17,80 +17,9 @@ mod ssl;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
+use crate::options::{Flag, Options};
 use crate::random;
 use crate::report::{Figures, Report};
-use std::path::PathBuf;
-
-/// Which journals an experiment covers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Journals {
-    /// Write-ahead logs.
-    Wal,
-    /// Rollback journals.
-    Rollback,
-    /// Both families.
-    #[default]
-    Both,
-}
-
-/// What an experiment is run with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The short form: at most 45 seconds.
-    pub quick: bool,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// A directory on the device to be measured; what is made there is removed at the end.
-    pub directory: PathBuf,
-    /// How many power cuts, where the experiment takes [`Flag::Cuts`].
-    pub cuts: Option<u64>,
-    /// Which journals, where the experiment takes [`Flag::Journal`].
-    pub journals: Journals,
-    /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
-    pub tier: bool,
-    /// How many processes are killed, where the experiment takes [`Flag::Rounds`].
-    pub rounds: Option<u64>,
-    /// How many sequences of statements, where the experiment takes [`Flag::Sequences`].
-    pub sequences: Option<u64>,
-    /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
-    pub case: Option<String>,
-    /// liblitefoot.so, for experiments that load it into other programs.
-    pub library: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            quick: false,
-            seed: 1,
-            directory: PathBuf::from("."),
-            cuts: None,
-            journals: Journals::default(),
-            tier: false,
-            rounds: None,
-            sequences: None,
-            case: None,
-            library: None,
-        }
-    }
-}
-
-/// An option that only some experiments take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flag {
-    /// [`Options::cuts`].
-    Cuts,
-    /// [`Options::journals`].
-    Journal,
-    /// [`Options::tier`].
-    Tier,
-    /// [`Options::case`].
-    Case,
-    /// [`Options::rounds`].
-    Rounds,
-    /// [`Options::sequences`].
-    Sequences,
-}
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]

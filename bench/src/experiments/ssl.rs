@@ -23,10 +23,10 @@
 //!
 //! The paper reports 2 to 6 times WAL on its board.
 
-use super::Options;
 use super::commit::side::{Kind, LITEFOOT, Side, WAL_FULL, settings};
 use super::commit::{remove_database, work_directory};
 use crate::harness::{MIN_ROUNDS, Progress, interleave, median, median_ratio};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;

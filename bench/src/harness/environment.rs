@@ -1,6 +1,6 @@
 //! Where an experiment ran: what must be known to read its figures.
 
-use crate::experiments::Options;
+use crate::options::Options;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};

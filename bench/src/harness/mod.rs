@@ -1,6 +1,7 @@
 //! What experiments share.
 
 mod batches;
+pub mod child;
 mod cold;
 mod environment;
 mod latency;

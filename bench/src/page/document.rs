@@ -2,7 +2,7 @@
 
 use super::chart::{Chart, Section, Shape};
 use super::number::{escape, number};
-use super::{Contents, GENERATOR, marks, papers, table};
+use super::{Contents, GENERATOR, drawing, papers, table};
 use crate::harness::Environment;
 use crate::report::Report;
 use std::fmt::Write;
@@ -115,7 +115,7 @@ fn chart(chart: &Chart, report: &Report) -> String {
         .collect();
     let _ = writeln!(text, "<p class=\"about\">{}</p></figcaption>", escape(&about.join(" · ")));
     let grid = chart.grid(report);
-    match marks::drawing(chart, report) {
+    match drawing::drawing(chart, report) {
         None => text.push_str(&table::of_chart(chart, &grid)),
         Some(drawing) => {
             text.push_str(&drawing);

@@ -21,6 +21,7 @@
 mod bars;
 pub mod chart;
 mod document;
+mod drawing;
 mod lines;
 mod marks;
 mod number;

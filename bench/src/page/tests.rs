@@ -1,8 +1,8 @@
 use super::chart::{Section, Shape, Source};
 use super::*;
-use crate::experiments::Options;
 use crate::experiments::peers::stores::OTHERS;
 use crate::harness::Environment;
+use crate::options::Options;
 use crate::report::Figures;
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a kill | the files of the simulated medium as they are; stock's are copied |
 //! | a power cut | at any operation of the last step: both its states are allowed |
-//! | SIGKILL | a process of its own, on real files, for one batch in [`REAL_IN`] |
+//! | SIGKILL | a process of its own, on real files, for one batch in ten |
 
 mod one;
 mod raw;
@@ -16,23 +16,19 @@ mod shrink;
 mod side;
 mod statements;
 
-pub(crate) use one::{CHILD, child};
+pub(crate) use one::{CHILD, be_killed};
 
-use crate::experiments::Options;
 use crate::harness::{self, Progress, in_batches};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
-use one::{Parting, Run, is_real, run_in_processes};
+use one::{BATCH, Parting, Run, is_real, run_in_processes};
 use statements::Sequence;
 use std::path::Path;
 
 /// Sequences of a full run and of a quick one.
 const SEQUENCES: u64 = 100_000;
 const QUICK_SEQUENCES: u64 = 400;
-/// Sequences that one process runs before it is killed; they have their seeds side by side.
-const BATCH: u64 = 10;
-/// One batch in so many runs in such processes.
-const REAL_IN: u64 = 10;
 /// Differences of each kind that are described, about.
 const DESCRIBED: u64 = 3;
 

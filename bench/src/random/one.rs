@@ -2,13 +2,12 @@
 
 use super::side::{Content, Side, copy, difference, export};
 use super::statements::{Sequence, Step};
-use super::{BATCH, REAL_IN};
+use crate::harness::child;
 use litefoot::Options;
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "random";
@@ -50,6 +49,11 @@ impl Parting {
 pub fn log(statements: bool) -> &'static str {
     if statements { "statements logged" } else { "pages logged" }
 }
+
+/// Sequences that one process runs before it is killed; they have their seeds side by side.
+pub const BATCH: u64 = 10;
+/// One batch in so many runs in such processes.
+const REAL_IN: u64 = 10;
 
 /// What comes between two results in a file.
 const END: &str = "\n--\n";
@@ -229,11 +233,10 @@ pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, Par
         let name = log(statements);
         let files = directory.join(if statements { "on" } else { "off" });
         std::fs::create_dir(&files).map_err(|error| format!("{}: {error}", files.display()))?;
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
-        command.args([crate::child::COMMAND, CHILD]).arg(&files);
+        let mut command = child::command(CHILD).map_err(|error| error.to_string())?;
+        command.arg(&files);
         command.arg(if statements { "1" } else { "0" }).args(seeds.iter().map(u64::to_string));
-        let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
+        let output = command.output();
         let output = output.map_err(|error| error.to_string())?;
         if output.status.signal() != Some(libc::SIGKILL) {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -268,7 +271,7 @@ fn killed(
 }
 
 /// The process that is killed: it ends itself when all its databases are full.
-pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn be_killed(arguments: &[String]) -> Result<(), String> {
     let [directory, statements, seeds @ ..] = arguments else { return Err("too few arguments".to_owned()) };
     let directory = Path::new(directory);
     for seed in seeds {

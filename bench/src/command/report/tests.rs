@@ -1,6 +1,6 @@
 use super::*;
-use litefoot_bench::experiments::Options;
 use litefoot_bench::harness::Environment;
+use litefoot_bench::options::Options;
 use litefoot_bench::report::Figures;
 
 /// What a job does.

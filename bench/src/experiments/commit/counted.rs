@@ -50,7 +50,7 @@ impl Cost {
 
 /// Runs every side once; gives the cost of each.
 pub fn run(task: &Task<'_>, transactions: u64, progress: &mut dyn Progress) -> Result<Vec<Cost>> {
-    progress.begin("counting", task.sides.iter().map(Side::parts).sum::<u64>() * transactions);
+    progress.begin("counting", task.sides.iter().map(Workload::count).sum::<u64>() * transactions);
     task.sides
         .iter()
         .map(|side| {

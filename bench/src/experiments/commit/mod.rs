@@ -41,8 +41,8 @@ mod timed;
 pub(super) mod values;
 mod workload;
 
-use super::Options;
 use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use counted::Cost;

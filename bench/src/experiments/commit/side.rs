@@ -1,6 +1,5 @@
 //! The sides, and how a database of each is opened.
 
-use super::workload::Workload;
 use crate::harness::open_stock;
 use crate::{Error, Result};
 use rusqlite::Connection;
@@ -63,11 +62,6 @@ impl Side {
     /// SQLite's error with the side's name before it.
     pub fn explain(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { what: format!("side {}", self.name), source }
-    }
-
-    /// How many workloads it goes through: the floor has one.
-    pub fn parts(&self) -> u64 {
-        if self.is_floor() { 1 } else { Workload::ALL.len() as u64 }
     }
 
     /// Whether litefoot's own protocol is beneath SQLite.

@@ -73,7 +73,7 @@ pub fn run(
     transactions: u64,
     progress: &mut dyn Progress,
 ) -> Result<Vec<Vec<Timing>>> {
-    let parts: u64 = task.sides.iter().map(Side::parts).sum();
+    let parts: u64 = task.sides.iter().map(Workload::count).sum();
     progress.begin(stage, MIN_ROUNDS as u64 * parts * transactions);
     interleave(task.sides, MIN_ROUNDS, |_, side| {
         if side.is_floor() {

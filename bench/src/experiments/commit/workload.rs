@@ -19,6 +19,11 @@ pub enum Workload {
 impl Workload {
     pub const ALL: [Workload; 2] = [Workload::Insert, Workload::Update];
 
+    /// How many workloads a side goes through: the floor has one.
+    pub fn count(side: &Side) -> u64 {
+        if side.is_floor() { 1 } else { Workload::ALL.len() as u64 }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Workload::Insert => "insert",

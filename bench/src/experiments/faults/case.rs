@@ -1,6 +1,6 @@
 //! One case: one fault in one run of the workload, and what the database holds afterwards.
 
-use super::kinds::{Kind, Setting, Times};
+use super::kinds::{Begin, Kind, Setting, Times};
 use super::programs::Programs;
 use crate::{Error, Result};
 use std::fmt;
@@ -21,15 +21,6 @@ const CONTROL_BYTES: usize = 24;
 /// Exit codes of the workload's check.
 const CHECKED: [(i32, Wrong); 4] = [(3, Wrong::Lost), (4, Wrong::Lost), (5, Wrong::Lost), (6, Wrong::Torn)];
 const RETURNED: i32 = 7;
-
-/// When the calls begin to be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// Before the program calls SQLite.
-    Start,
-    /// Once a first transaction is done.
-    Open,
-}
 
 /// What the run begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,15 @@
 //! Which calls fail, with what, and under which settings: tables.
 
-use super::case::Begin;
 use libc::{EAGAIN, EINTR, EIO, EMFILE, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM};
+
+/// When the calls begin to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Before the program calls SQLite.
+    Start,
+    /// Once a first transaction is done.
+    Open,
+}
 
 /// How often a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

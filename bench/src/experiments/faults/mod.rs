@@ -24,8 +24,8 @@ mod programs;
 
 pub(crate) use programs::compiler;
 
-use super::{Journals, Options};
 use crate::harness::Progress;
+use crate::options::{Journals, Options};
 use crate::report::Figures;
 use crate::{Error, Result};
 use case::{Case, End, Outcome, Place, Stage, Wrong};

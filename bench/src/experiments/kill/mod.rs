@@ -15,13 +15,12 @@
 
 mod child;
 
-use super::Options;
-use crate::harness::{Batch, Progress, in_batches, open_stock};
+use crate::harness::{self, Batch, Progress, in_batches, open_stock};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use child::{DATABASE, Plan, SAID, SOUND, verify};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Rounds of a full run and of a quick one.
@@ -42,7 +41,7 @@ const DESCRIBED: usize = 10;
 pub(crate) const CHILD: &str = "kill";
 
 /// What the process does.
-pub(crate) fn child(arguments: &[String]) -> std::result::Result<(), String> {
+pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String> {
     let [directory, seed, directory_seed] = arguments else { return Err("three arguments".to_owned()) };
     let number = |text: &String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
     child::run(Path::new(directory), number(seed)?, number(directory_seed)?)
@@ -130,13 +129,11 @@ fn round(
     let said = directory.join(SAID);
     let failed = |path: PathBuf| move |source| Error::Directory { path, source };
     std::fs::write(&said, "").map_err(failed(said.clone()))?;
-    let program = std::env::current_exe().map_err(failed("the running program".into()))?;
+    let program = PathBuf::from("the running program");
     let complaints = directory.join("complaints");
     let errors = std::fs::File::create(&complaints).map_err(failed(complaints.clone()))?;
-    let mut command = Command::new(&program);
-    command.args([crate::child::COMMAND, CHILD]).arg(directory);
-    command.args([seed.to_string(), directory_seed.to_string()]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let mut command = harness::child::command(CHILD).map_err(failed(program.clone()))?;
+    command.arg(directory).args([seed.to_string(), directory_seed.to_string()]).stderr(errors);
     let mut process = command.spawn().map_err(failed(program.clone()))?;
     let ready = || std::fs::read_to_string(&said).unwrap_or_default().contains(SOUND);
     if is_last || random.u8(..3) > 0 {

@@ -43,10 +43,10 @@ mod side;
 mod speed;
 mod sweep;
 
-use super::Options;
 use super::commit::work_directory;
 use crate::Result;
 use crate::harness::Progress;
+use crate::options::Options;
 use crate::report::Figures;
 use load::ROW_BYTES;
 use side::{BACKGROUND, CALLER, INF, LITEFOOT, STOCK, Side};

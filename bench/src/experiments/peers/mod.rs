@@ -33,10 +33,10 @@ pub mod stores;
 #[cfg(test)]
 mod tests;
 
-use super::Options;
 use super::commit::side::{SIDES, Side as Settings};
 use super::commit::{values, work_directory};
 use crate::harness::{Latencies, MIN_ROUNDS, Progress, interleave, median, median_ratio};
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;

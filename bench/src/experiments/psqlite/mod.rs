@@ -46,10 +46,10 @@ mod scheme;
 mod tiering;
 mod trace;
 
-use super::Options;
 use crate::Result;
 use crate::harness::Progress;
 use crate::nand::{Ftl, Geometry, Placement};
+use crate::options::Options;
 use crate::report::Figures;
 use apps::{APPLICATIONS, APPS, App};
 use litefoot_tier::Kind;

@@ -65,10 +65,10 @@ mod source;
 mod warm;
 mod zipf;
 
-use super::Options;
 use super::commit::work_directory;
 use crate::Result;
 use crate::harness::Progress;
+use crate::options::Options;
 use crate::report::Figures;
 use cold::Pair;
 use data::Data;

@@ -45,8 +45,8 @@ mod plain;
 mod prefetch;
 mod scans;
 
-use super::Options;
 use crate::harness::Progress;
+use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use files::Files;
