@@ -111,3 +111,8 @@ fn with_detail(error: rusqlite::Error) -> rusqlite::Error {
 pub fn make_default() -> Result<(), Error> {
     library::install(true)
 }
+
+/// The examples of `README.md` run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -18,3 +18,8 @@ pub mod store;
 pub mod task;
 
 pub use store::Database;
+
+/// The examples of `README.md` run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

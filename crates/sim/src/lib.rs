@@ -22,3 +22,8 @@ mod simulated;
 pub use counting::{CountingMedium, Counts, Snapshot};
 pub use modelled::{DEVICES, Device, DeviceModel, METADATA_BYTES, ModelledMedium, Parameter, Source};
 pub use simulated::{Faults, Random, Replay, SimMedium, SyncSite};
+
+/// The examples of `README.md` run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

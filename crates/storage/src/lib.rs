@@ -35,3 +35,8 @@ extern crate self as litefoot_storage;
 #[cfg(test)]
 #[path = "../../sim/src/lib.rs"]
 pub mod sim;
+
+/// The examples of `README.md` run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

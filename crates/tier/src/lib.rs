@@ -99,3 +99,8 @@ pub use format::{CHUNK_BYTES, device_bytes, slots_in};
 pub use open::{Config, tier_of};
 pub use overview::{Overview, Whereabouts, look};
 pub use policy::{Kind, Latencies, Period};
+
+/// The examples of `README.md` run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
