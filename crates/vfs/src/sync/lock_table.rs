@@ -4,20 +4,21 @@
 //! connections need no system call. The rules are those of <https://www.sqlite.org/lockingv3.html>.
 //!
 //! Each handle has a seat, which says how far it has locked. Those who only read write nothing but their own seat: they
-//! sit down, and then look whether the door is closed. Whoever wants the database to itself closes the door, and then
+//! sit down, and then look whether the gate is closed. Whoever wants the database to itself closes the gate, and then
 //! looks at the seats. Both in one order that all agree on, so that at least one of them sees the other. Who meets a
-//! closed door gets up, and asks under the lock.
+//! closed gate gets up, and asks under the lock.
 //!
 //! Invariants:
 //! 1. At most one handle is at RESERVED or above.
 //! 2. Whoever is at EXCLUSIVE is alone: no other handle holds any lock.
 //! 3. While somebody is at PENDING, nobody new gets SHARED; those who have it keep it.
-//! 4. The door and levels above SHARED change under the lock only; a level at or below SHARED is changed by its own
-//!    handle only. The door is closed while somebody is at PENDING or above.
+//! 4. The gate and levels above SHARED change under the lock only; a level at or below SHARED is changed by its own
+//!    handle only. The gate is closed while somebody is at PENDING or above.
 
+use crate::sync::reader_gate::{Announcement, Gate};
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A handle of the database, unique in the process.
 pub type HandleId = u64;
@@ -45,52 +46,60 @@ impl Level {
 /// How far one handle has locked the database; in a cache line, or two, of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Seat(AtomicU8, AtomicBool);
+pub struct Seat {
+    level: Announcement,
+    /// Whether the transactions of its handle are told by slots of the wal-index.
+    by_slots: AtomicBool,
+}
 
 impl Seat {
     /// What its handle holds.
     #[inline]
     pub fn level(&self) -> Level {
-        Level::ALL[usize::from(self.0.load(Ordering::SeqCst)) % Level::ALL.len()]
+        Level::ALL[usize::from(self.level.seen()) % Level::ALL.len()]
     }
 
     /// Whether its handle may read.
     #[inline]
     pub fn reads(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= Level::Shared as u8
+        self.level.own() >= Level::Shared as u8
     }
 
     /// Whether its handle may read, and has not begun to write.
     #[inline]
     pub fn only_reads(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == Level::Shared as u8
+        self.level.own() == Level::Shared as u8
     }
 
     /// Says whether the transactions of its handle are told by slots of the wal-index. It then keeps SHARED between them.
     pub fn set_by_slots(&self, by_slots: bool) {
-        self.1.store(by_slots, Ordering::SeqCst);
+        self.by_slots.store(by_slots, Ordering::SeqCst);
     }
 
     /// Whether its handle is in no transaction, as far as the seat says.
     pub fn is_idle(&self) -> bool {
         match self.level() {
             Level::None => true,
-            Level::Shared => self.1.load(Ordering::SeqCst),
+            Level::Shared => self.by_slots.load(Ordering::SeqCst),
             _ => false,
         }
     }
 
     #[inline]
     fn set(&self, level: Level) {
-        self.0.store(level as u8, Ordering::SeqCst);
+        self.level.announce(level as u8);
     }
 }
+
+/// States of the gate.
+const OPEN: u8 = 0;
+const CLOSED: u8 = 1;
 
 /// The locks of all handles on one database.
 #[derive(Debug, Default)]
 pub struct LockTable {
-    /// Whether nobody new may read.
-    closed: AtomicBool,
+    /// Closed where nobody new may read.
+    gate: Gate,
     seats: Mutex<Vec<Arc<Seat>>>,
 }
 
@@ -116,12 +125,11 @@ impl LockTable {
             return true;
         }
         // Who is at PENDING waits for those who sit, and must not take one for them who will be sent away.
-        if wanted == Level::Shared && !self.closed.load(Ordering::Relaxed) {
-            seat.set(Level::Shared);
-            if !self.closed.load(Ordering::SeqCst) {
-                return true;
-            }
-            seat.set(Level::None);
+        if wanted == Level::Shared
+            && self.gate.glance() == OPEN
+            && self.gate.enter(&seat.level, Level::None as u8, Level::Shared as u8, CLOSED)
+        {
+            return true;
         }
         self.lock_slowly(seat, wanted)
     }
@@ -130,7 +138,7 @@ impl LockTable {
     fn lock_slowly(&self, seat: &Seat, wanted: Level) -> bool {
         let seats = self.seats.lock();
         if wanted >= Level::Pending {
-            self.closed.store(true, Ordering::SeqCst);
+            self.gate.set(CLOSED);
         }
         let strongest = strongest(&seats, Some(seat));
         let level = match wanted {
@@ -142,7 +150,7 @@ impl LockTable {
             _ => seat.level(),
         };
         seat.set(level);
-        self.settle_door(&seats);
+        self.settle_gate(&seats);
         level >= wanted
     }
 
@@ -151,8 +159,7 @@ impl LockTable {
     pub fn unlock(&self, seat: &Seat, to: Level) {
         match seat.level() {
             level if level <= to => {}
-            // Whoever finds it given up finds everything read. It may be found late, and somebody told to wait.
-            Level::Shared => seat.0.store(to as u8, Ordering::Release),
+            Level::Shared => seat.level.retract(to as u8),
             _ => self.unlock_slowly(seat, to),
         }
     }
@@ -161,21 +168,21 @@ impl LockTable {
     fn unlock_slowly(&self, seat: &Seat, to: Level) {
         let seats = self.seats.lock();
         seat.set(to);
-        self.settle_door(&seats);
+        self.settle_gate(&seats);
     }
 
     /// Calls `then` if nobody holds any lock; nobody gets one until it is done.
     pub fn while_free<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
-        let door = Door { table: self, seats: self.seats.lock() };
-        self.closed.store(true, Ordering::SeqCst);
-        (strongest(&door.seats, None) == Level::None).then(then)
+        let closed = ClosedGate { table: self, seats: self.seats.lock() };
+        self.gate.set(CLOSED);
+        (strongest(&closed.seats, None) == Level::None).then(then)
     }
 
     /// Calls `then` if no handle is in a transaction, as far as the seats say; nobody gets a lock until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
-        let door = Door { table: self, seats: self.seats.lock() };
-        self.closed.store(true, Ordering::SeqCst);
-        door.seats.iter().all(|seat| seat.is_idle()).then(then)
+        let closed = ClosedGate { table: self, seats: self.seats.lock() };
+        self.gate.set(CLOSED);
+        closed.seats.iter().all(|seat| seat.is_idle()).then(then)
     }
 
     /// Whether any handle is at RESERVED or above.
@@ -183,24 +190,24 @@ impl LockTable {
         strongest(&self.seats.lock(), None) >= Level::Reserved
     }
 
-    /// Opens the door, or closes it, as the seats say. Under the lock.
-    fn settle_door(&self, seats: &[Arc<Seat>]) {
-        let closed = strongest(seats, None) >= Level::Pending;
-        if self.closed.load(Ordering::Relaxed) != closed {
-            self.closed.store(closed, Ordering::SeqCst);
+    /// Opens the gate, or closes it, as the seats say. Under the lock.
+    fn settle_gate(&self, seats: &[Arc<Seat>]) {
+        let wanted = if strongest(seats, None) >= Level::Pending { CLOSED } else { OPEN };
+        if self.gate.glance() != wanted {
+            self.gate.set(wanted);
         }
     }
 }
 
-/// The door while nobody may come; it is as the seats say when this is dropped.
-struct Door<'a> {
+/// The gate while nobody may come; it is as the seats say when this is dropped.
+struct ClosedGate<'a> {
     table: &'a LockTable,
     seats: MutexGuard<'a, Vec<Arc<Seat>>>,
 }
 
-impl Drop for Door<'_> {
+impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
-        self.table.settle_door(&self.seats);
+        self.table.settle_gate(&self.seats);
     }
 }
 
@@ -262,7 +269,7 @@ mod tests {
         assert!(table.lock(&one, Shared));
         assert_eq!(table.while_idle(|| ()), Option::None);
         one.set_by_slots(true);
-        assert_eq!(table.while_idle(|| table.closed.load(Ordering::SeqCst)), Some(true));
+        assert_eq!(table.while_idle(|| table.gate.closed() == CLOSED), Some(true));
         assert!(table.lock(&two, Shared));
         assert_eq!(table.while_idle(|| ()), Option::None);
         table.unlock(&two, None);
@@ -277,7 +284,7 @@ mod tests {
         assert!(table.lock(&one, Exclusive) && !table.lock(&two, Shared));
         assert_eq!(table.while_free(|| ()), Option::None);
         table.leave(&one);
-        assert_eq!(table.while_free(|| table.closed.load(Ordering::SeqCst)), Some(true));
+        assert_eq!(table.while_free(|| table.gate.closed() == CLOSED), Some(true));
         assert!(table.lock(&two, Shared) && !table.is_reserved());
     }
 
@@ -321,6 +328,6 @@ mod tests {
             }
         });
         assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
-        assert!(table.seats.lock().is_empty() && !table.closed.load(Ordering::SeqCst));
+        assert!(table.seats.lock().is_empty() && table.gate.closed() == OPEN);
     }
 }

@@ -13,6 +13,7 @@
 //! 3. What is held exclusively changes under the lock only; a slot that was never shared before becomes so under it.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use crate::sync::reader_gate::{Announcement, Gate};
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -41,14 +42,14 @@ pub(crate) const READ_SLOTS: usize = 3;
 /// The slots that one handle holds.
 #[derive(Debug)]
 pub struct HeldSlots {
-    shared: Arc<Sharer>,
+    shared: Arc<WalReader>,
     exclusive: u8,
 }
 
-/// What one handle shares; in a cache line, or two, of its own.
+/// The slots that one handle shares; in a cache line, or two, of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Sharer(AtomicU8);
+struct WalReader(Announcement);
 
 impl HeldSlots {
     /// Whether its holder has none.
@@ -64,12 +65,7 @@ impl HeldSlots {
     /// Nobody else changes it.
     #[inline]
     fn shared(&self) -> u8 {
-        self.shared.0.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn share(&self, slots: u8) {
-        self.shared.0.store(slots, Ordering::SeqCst);
+        self.shared.0.own()
     }
 }
 
@@ -77,7 +73,7 @@ impl HeldSlots {
 #[derive(Default)]
 pub struct SharedMemory {
     /// Slots that somebody holds exclusively, or is about to.
-    exclusive: AtomicU8,
+    exclusive: Gate,
     /// Slots that somebody has ever shared.
     sharable: AtomicU8,
     /// Whether the next index that is made must differ from all before.
@@ -92,7 +88,7 @@ pub struct SharedMemory {
 #[derive(Default)]
 struct State {
     regions: Vec<Region>,
-    sharers: Vec<Arc<Sharer>>,
+    readers: Vec<Arc<WalReader>>,
     users: usize,
 }
 
@@ -151,14 +147,14 @@ impl SharedMemory {
     /// The slots of a new handle: none.
     pub fn sit(&self) -> HeldSlots {
         let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
-        self.state().sharers.push(held.shared.clone());
+        self.state().readers.push(held.shared.clone());
         held
     }
 
     /// The handle is closed.
     pub fn give_up(&self, held: &mut HeldSlots) {
         self.unlock(held, 0, SQLITE_SHM_NLOCK);
-        self.state().sharers.retain(|other| !Arc::ptr_eq(other, &held.shared));
+        self.state().readers.retain(|other| !Arc::ptr_eq(other, &held.shared));
     }
 
     /// A handle starts to use the memory; the first does something before anybody else can.
@@ -219,15 +215,15 @@ impl SharedMemory {
         impl Drop for Free<'_> {
             fn drop(&mut self) {
                 let _state = self.0.state();
-                self.0.exclusive.store(0, Ordering::SeqCst);
+                self.0.exclusive.set(0);
             }
         }
         let state = self.state();
-        if self.exclusive.load(Ordering::Relaxed) != 0 {
+        if self.exclusive.glance() != 0 {
             return None;
         }
-        self.exclusive.store(u8::MAX, Ordering::SeqCst);
-        let is_shared = state.sharers.iter().any(|sharer| sharer.0.load(Ordering::SeqCst) != 0);
+        self.exclusive.set(u8::MAX);
+        let is_shared = state.readers.iter().any(|reader| reader.0.seen() != 0);
         drop(state);
         let _free = Free(self);
         (!is_shared).then(then)
@@ -308,12 +304,10 @@ impl SharedMemory {
             return true;
         }
         // With what those who had it exclusively before it became sharable have said.
-        if self.sharable.load(Ordering::Acquire) & mask == mask {
-            held.share(before | mask);
-            if self.exclusive.load(Ordering::SeqCst) & mask == 0 {
-                return true;
-            }
-            held.share(before);
+        if self.sharable.load(Ordering::Acquire) & mask == mask
+            && self.exclusive.enter(&held.shared.0, before, before | mask, mask)
+        {
+            return true;
         }
         self.share_slowly(held, mask)
     }
@@ -323,25 +317,25 @@ impl SharedMemory {
     fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
         let _state = self.state();
         self.sharable.fetch_or(mask, Ordering::Release);
-        let free = self.exclusive.load(Ordering::SeqCst) & mask == 0;
+        let free = self.exclusive.closed() & mask == 0;
         if free {
-            held.share(held.shared() | mask);
+            held.shared.0.announce(held.shared() | mask);
         }
         free
     }
 
     fn lock_exclusively(&self, held: &mut HeldSlots, mask: u8) -> bool {
         let state = self.state();
-        let before = self.exclusive.load(Ordering::Relaxed);
+        let before = self.exclusive.glance();
         if before & mask != 0 {
             return false;
         }
-        self.exclusive.store(before | mask, Ordering::SeqCst);
-        let shared = |sharer: &Arc<Sharer>| sharer.0.load(Ordering::SeqCst) & mask != 0;
+        self.exclusive.set(before | mask);
+        let shared = |reader: &Arc<WalReader>| reader.0.seen() & mask != 0;
         // Most writers take a slot that nobody ever shares.
-        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.sharers.iter().any(shared);
+        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.readers.iter().any(shared);
         if is_shared {
-            self.exclusive.store(before, Ordering::SeqCst);
+            self.exclusive.set(before);
         } else {
             held.exclusive |= mask;
         }
@@ -355,15 +349,14 @@ impl SharedMemory {
         if held.exclusive & mask != 0 {
             self.unlock_exclusively(held, mask);
         }
-        // Whoever finds it given up finds everything read. It may be found late, and a slot taken for shared still.
         if held.shared() & mask != 0 {
-            held.shared.0.store(held.shared() & !mask, Ordering::Release);
+            held.shared.0.retract(held.shared() & !mask);
         }
     }
 
     fn unlock_exclusively(&self, held: &mut HeldSlots, mask: u8) {
         let _state = self.state();
-        self.exclusive.fetch_and(!(held.exclusive & mask), Ordering::SeqCst);
+        self.exclusive.open(held.exclusive & mask);
         held.exclusive &= !mask;
     }
 
@@ -506,6 +499,6 @@ mod tests {
             }
         });
         assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
-        assert!(memory.state().sharers.is_empty() && memory.exclusive.load(Ordering::Relaxed) == 0);
+        assert!(memory.state().readers.is_empty() && memory.exclusive.glance() == 0);
     }
 }
