@@ -1,308 +1,128 @@
-//! Which statements made a transaction, exactly.
+//! Capture: which statements made a transaction, exactly.
 //!
 //! # Why
-//! A transaction can be logged as its statements only if they are known to the last bit and do the same when
-//! they are run again. SQLite tells of each statement as it starts and as it ends (`sqlite3_trace_v2`); what
-//! it was given is read out of its bindings; what it will do is read from its program, on a connection of our own.
+//! A transaction can be logged as its statements only if they are known to the last bit and do the same when they are run
+//! again. SQLite's trace hook tells of each statement as it starts and as it ends (`sqlite3_trace_v2`). The values are read
+//! out of its bindings, and its effects from its program, on the reference connection.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mod` | one connection's open transaction |
-//! | `replayable` | whether a statement can be replayed |
+//! | `mod` | the capture of one connection: what SQLite's callbacks and the commit call |
+//! | `transition` | the state machine: state and event to state and action |
+//! | `recorder` | the state of one connection's open transaction |
+//! | `tracking`, `recording` | the effects of the state machine; the copy of a statement's text and values |
+//! | `running` | the statements that run |
+//! | `shortcut` | the way of frequent statements past the recorder |
+//! | `trace_filter`, `subscription` | what SQLite is asked to tell of; the effects of a change |
+//! | `transaction` | the record of the open transaction |
+//! | `statement_text`, `app_settings` | the meaning of texts, and of the application's settings |
+//! | `replayable`, `instructions`, `large_numbers` | whether a statement can be replayed |
+//! | `replay_cache` | what is known of texts |
+//! | `deferred_wait` | the wait for commits that a silent statement has read |
 //! | `encoding` | the bytes of a captured transaction |
+//! | `host` | what capture asks of the database, and what its connections share |
 //! | `reference` | the connection on which statements are examined, and replayed |
-//! | `trace_filter` | what SQLite is asked to tell of |
 //!
 //! # What it promises
-//! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in
-//!    it: between them the connection has not asked its cache for a single page, and no other statement was
-//!    open.
-//! 2. What cannot be vouched for is a [`FallbackCause`], never a guess. Each is counted by name.
+//! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in it: between
+//!    them the connection has not asked its cache for a single page, and no other statement was open.
+//! 2. Where that cannot be vouched for, the answer is a [`FallbackCause`], never a guess. Each is counted by name.
 //!
 //! # Invariants
-//! 1. Callbacks of one connection come one at a time, from the thread that uses it. What they do themselves on
-//!    the connection (reading bindings) calls them again; those calls return at once.
+//! 1. Callbacks of one connection come one at a time, from the thread that uses the connection. Internal statements on the
+//!    connection (reading bindings) cause callbacks, too; those return at once.
 //! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
 //!    none is left open, so has every other (`trace_filter`).
-//! 3. No statement of ours outlives a callback: an application can close its connection at any moment that
-//!    it could without us. None looks at a database: no lock is taken, and no busy handler called.
-//! 4. Nothing of ours is compiled where the authorizer of the connection is the application's. Ours has been there since
-//!    the connection was opened; where it is not called any more, another is in its place, and nothing is captured again.
+//! 3. No internal statement outlives a callback: an application can close its connection at any moment that it could
+//!    without us. None looks at a database: no lock is taken, and no busy handler called.
+//! 4. No internal statement is compiled under an authorizer of the application. Ours has been there since the connection
+//!    was opened. Where it is not called any more, another is in its place, and nothing is captured again.
+//! 5. A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
 
+mod app_settings;
+mod deferred_wait;
 pub(crate) mod encoding;
+mod host;
+mod instructions;
+mod large_numbers;
+mod recorder;
+mod recording;
 pub(crate) mod reference;
+mod replay_cache;
 mod replayable;
+mod running;
+mod shortcut;
+mod statement_text;
+mod subscription;
 mod trace_filter;
+mod tracking;
+mod transaction;
+mod transition;
 
-use crate::capture::encoding::{Captured, Checks, MOST_TIME, Settings, Text, put_value};
-use crate::capture::reference::{Surroundings, first_text, has_foreign_keys, is_large, mentions_large};
-use crate::capture::replayable::Program;
-use crate::capture::trace_filter::Rest;
+use crate::capture::app_settings::{Consequence, UNSAID, consequence};
+use crate::capture::deferred_wait::DeferredWait;
+use crate::capture::encoding::Captured;
+pub(crate) use crate::capture::host::{Host, SharedCapture};
+use crate::capture::recorder::Recorder;
+use crate::capture::shortcut::{Shortcut, ShortcutWord, fits};
+use crate::capture::statement_text::begins_with_select;
+pub(crate) use crate::capture::statement_text::is_savepoint;
 pub(crate) use crate::capture::trace_filter::Subscription;
+use crate::capture::trace_filter::{TraceFilter, is_log};
 use crate::ffi::api::Api;
-use crate::ffi::authorizer::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
-use crate::ffi::connection::{Connection, TransactionState};
-use crate::ffi::statement::{RunningStatement, Statement};
-use crate::open::database::Database;
+use crate::ffi::connection::Connection;
+use crate::ffi::statement::RunningStatement;
 use crate::stats::FallbackCause;
-use crate::sync::lock_table::Seat;
-use crate::sync::writer_queue::WriterId;
 use litefoot_storage::sync::{Mutex, MutexGuard};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Verdicts that are kept.
-const VERDICTS: usize = 512;
-/// Frames after which SQLite checkpoints by itself, unless told otherwise.
-const DEFAULT_AUTOCHECKPOINT: &str = "1000";
-/// Pages are mostly of this size.
-const TYPICAL_PAGE_BYTES: usize = 4096;
-/// Times that a difference is taken for one that passes.
-const DIFFERENCES: u32 = 8;
-/// Bytes of statements beyond which pages are written.
-const MOST_BYTES: usize = 256 << 10;
-
-/// By how many bits that is less after each transaction that had more, at most by so many, and after how many such it is tried
-/// in full again.
-const LESS_BITS: u32 = 2;
-const MOST_LESS_BITS: u32 = 5;
-const RETRIED: u32 = 16;
-
-/// PRAGMAs whose values change nothing that a statement does to the database.
-const HARMLESS: [&str; 38] = [
-    "analysis_limit",
-    "application_id",
-    "auto_vacuum",
-    "busy_timeout",
-    "cache_size",
-    "cache_spill",
-    "checkpoint_fullfsync",
-    "data_version",
-    "encoding",
-    "foreign_key_check",
-    "foreign_key_list",
-    // SQLite tells of this one.
-    "foreign_keys",
-    "fullfsync",
-    "incremental_vacuum",
-    "index_info",
-    "index_list",
-    "index_xinfo",
-    "integrity_check",
-    "journal_mode",
-    "journal_size_limit",
-    "locking_mode",
-    "mmap_size",
-    "optimize",
-    "page_size",
-    "quick_check",
-    "secure_delete",
-    "synchronous",
-    "table_info",
-    "table_list",
-    "table_xinfo",
-    "temp_store",
-    "threads",
-    "trusted_schema",
-    "user_version",
-    "wal_autocheckpoint",
-    "wal_checkpoint",
-    "shrink_memory",
-    "recursive_triggers",
-];
-
-/// What one connection has done in its open transaction.
-pub(crate) struct Capture {
-    api: &'static Api,
+/// The capture of one connection.
+pub(crate) struct Capture<H: Host> {
     db: Connection,
-    database: Arc<Database>,
-    writer: WriterId,
-    /// How far the connection has locked the database.
-    seat: Arc<Seat>,
-    state: Mutex<State>,
+    host: H,
+    recorder: Mutex<Recorder>,
+    /// Statements that pass the recorder by.
+    shortcut: ShortcutWord,
+    /// The events that SQLite is asked for.
+    filter: TraceFilter,
+    wait: DeferredWait,
     /// Whether a callback is at work.
     busy: AtomicBool,
-    /// Whether the statement that runs writes and returns no rows, so that nothing it reads is seen before its
-    /// own commit.
-    shows_nothing: AtomicBool,
-    /// The commit that must be durable before the application sees what was read.
-    owes: AtomicU64,
     /// Whether a lock or a failure was met below.
     disturbed: AtomicBool,
-    /// Why the connection must not be captured any more.
+    /// The cause for which the connection is not captured any more.
     barred: OnceLock<FallbackCause>,
-    /// Whether the authorizer of ours was called since that was asked last.
+    /// Whether our authorizer was called since that was asked last.
     authorized: AtomicBool,
     /// Whether triggers fire triggers, where the application has said so.
     recursive_triggers: AtomicU8,
-    /// What SQLite is asked to tell of.
-    rest: Rest,
-    /// Whether the state is such that a query need not be noted in it.
-    ready: AtomicBool,
-    /// The query that runs without being noted there; 0 for none. Whoever looks at the state notes it first.
-    quick: AtomicUsize,
-    /// Whether the transaction that is under way writes, and is to be written as pages: its other statements that write
-    /// need not be noted.
-    lost: AtomicBool,
-    /// The one of these that runs; 0 for none.
-    unnoted: AtomicUsize,
 }
 
-#[derive(Default)]
-struct State {
-    /// Statements that have started and not ended.
-    open: Vec<usize>,
-    /// What the statement that started last is.
-    kind: Kind,
-    /// Whether the write lock was held when it started.
-    writing: bool,
-    captured: Captured,
-    cause: Option<FallbackCause>,
-    /// Changes and rowid when the transaction began.
-    changes_before: i32,
-    rowid_before: i64,
-    /// Changes after the last statement.
-    changes_after: i32,
-    /// Statements and bytes of values that were captured before the last one.
-    captured_before: (usize, usize),
-    /// When the transaction began.
-    begun: Option<Instant>,
-    /// Root pages of tables that get rows with new numbers.
-    makes_rows_in: Vec<i64>,
-    /// Whether a number was given that is close to the largest of these.
-    has_large: bool,
-    /// Whether a value may have become the number of a row, and whether that may have been one which is stored.
-    numbers_rows: bool,
-    numbers_by_rows: bool,
-    /// The last statement, if it changed nothing: it may have to be prepared anew, and then it starts again.
-    idle: Option<usize>,
-    /// Transactions in a row whose statements were too long.
-    oversized: u32,
-    /// Verdicts that the two programs differ.
-    differences: u32,
-    /// Page accesses when the last statement ended; unknown where that was a query, and nothing was written.
-    accesses: Option<i64>,
-    /// The transaction logged last, while its number of changes is not known to the log.
-    unchecked: Option<u64>,
-    verdicts: Verdicts,
-    /// The schema that the verdicts are for.
-    schema: u32,
-    settings: Option<Settings>,
-    /// Whether SQLite was told to leave checkpoints to us.
-    told: bool,
-    /// The text of a query that was found to be nothing else.
-    query: Vec<u8>,
-    /// The query that runs outside of any transaction, while no other statement has started.
-    alone: Option<usize>,
-}
-
-/// Bytes of statements beyond which pages are written, after so many transactions in a row that had more: who loads data in
-/// large transactions does so again and again.
-fn most_bytes(oversized: u32) -> usize {
-    match oversized % RETRIED {
-        0 => MOST_BYTES,
-        times => MOST_BYTES >> (times * LESS_BITS).min(MOST_LESS_BITS),
-    }
-}
-
-impl State {
-    /// Whether no statement runs, and nothing of the transaction was captured.
-    fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.captured.statements.is_empty()
-    }
-
-    /// A query runs of which nothing else has to be noted.
-    fn run_alone(&mut self, statement: usize) {
-        self.open.push(statement);
-        self.alone = Some(statement);
-        self.idle = None;
-        self.accesses = None;
-    }
-}
-
-/// What was found out about texts.
-#[derive(Default)]
-struct Verdicts {
-    known: HashMap<Box<str>, Arc<Examined>>,
-    /// The one that was asked for last, mostly asked for again.
-    last: Option<(Kind, Arc<Examined>)>,
-}
-
-/// A text, and what it does, or why that cannot be repeated.
-struct Examined {
-    text: Arc<Text>,
-    program: Result<Program, FallbackCause>,
-    has_large: bool,
-}
-
-/// What `recursive_triggers` says.
-const UNSAID: u8 = 2;
-
-impl Verdicts {
-    fn clear(&mut self) {
-        self.known.clear();
-        self.last = None;
-    }
-
-    /// What the text asked for last means, if it is this one.
-    fn last_kind(&self, sql: &str) -> Option<Kind> {
-        self.last.as_ref().filter(|(_, examined)| examined.text.sql == sql).map(|(kind, _)| *kind)
-    }
-}
-
-/// What a statement means for the transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
-    /// Writes nothing.
-    #[default]
-    Read,
-    /// BEGIN, COMMIT, ROLLBACK.
-    Boundary,
-    /// SAVEPOINT, RELEASE, ROLLBACK TO.
-    Savepoint,
-    /// Changes rows.
-    Write,
-}
-
-impl Capture {
-    /// Whether its database was opened by this process, not by one that has forked since.
-    pub(crate) fn is_of_this_process(&self) -> bool {
-        self.database.is_of_this_process()
-    }
-
-    /// Watches a connection whose main database is `database`.
-    pub fn new(
-        api: &'static Api,
-        db: Connection,
-        database: Arc<Database>,
-        writer: WriterId,
-        seat: Arc<Seat>,
-    ) -> Capture {
+impl<H: Host> Capture<H> {
+    /// The capture of a connection whose main database is the host's.
+    pub fn new(db: Connection, host: H) -> Capture<H> {
         Capture {
-            api,
             db,
-            writer,
-            seat,
-            state: Mutex::default(),
+            host,
+            recorder: Mutex::default(),
+            shortcut: ShortcutWord::default(),
+            filter: TraceFilter::default(),
+            wait: DeferredWait::default(),
             busy: AtomicBool::new(false),
-            shows_nothing: AtomicBool::new(false),
-            owes: AtomicU64::new(0),
             disturbed: AtomicBool::new(false),
             barred: OnceLock::new(),
             authorized: AtomicBool::new(false),
             recursive_triggers: AtomicU8::new(UNSAID),
-            rest: Rest::default(),
-            ready: AtomicBool::new(false),
-            quick: AtomicUsize::new(0),
-            lost: AtomicBool::new(false),
-            unnoted: AtomicUsize::new(0),
-            database,
         }
     }
 
-    /// Whether a callback is at work: what it does itself is not watched.
+    /// Whether this process has opened the connection's database, not a parent that has forked since.
+    pub fn is_of_this_process(&self) -> bool {
+        self.host.is_of_this_process()
+    }
+
+    /// Whether a callback is at work: its own statements are not captured.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
@@ -314,7 +134,7 @@ impl Capture {
 
     /// The functions of the connection's SQLite.
     pub fn api(&self) -> &'static Api {
-        self.api
+        self.db.api()
     }
 
     /// A lock or a failure was met: what the statement made of it cannot be replayed.
@@ -322,694 +142,165 @@ impl Capture {
         self.disturbed.store(true, Ordering::Relaxed);
     }
 
-    /// The connection is such that no replay knows of it.
+    /// The connection is never captured again: no replay can know what it does.
     pub fn bar(&self, cause: FallbackCause) {
         let _ = self.barred.set(cause);
     }
 
-    /// The connection compiles something: what SQLite asks to be authorized. It is asked of all that can be compiled, run or
-    /// not, and of what statements of statements compile.
+    /// The connection compiles an action, and SQLite asks for leave. SQLite asks for all that is compiled, executed or not,
+    /// also by statements of statements.
     pub fn compiles(&self, action: i32, name: &[u8], value: Option<&[u8]>) {
         self.authorized.store(true, Ordering::Relaxed);
-        match (action, value) {
-            // What has a name there is found first.
-            (SQLITE_CREATE_TEMP_INDEX..=SQLITE_CREATE_TEMP_VIEW, _) => self.bar(FallbackCause::OtherDatabase),
-            (SQLITE_PRAGMA, Some(value)) if !self.is_busy() => self.note_pragma(name, value),
-            _ => {}
+        match consequence(action, name, value, self.is_busy()) {
+            Consequence::Nothing => {}
+            Consequence::Bar(cause) => self.bar(cause),
+            Consequence::RecursiveTriggers(says) => {
+                self.recursive_triggers.store(u8::from(says), Ordering::Relaxed);
+            }
         }
     }
 
-    /// The application gives a setting a value.
-    fn note_pragma(&self, name: &[u8], value: &[u8]) {
-        let is =
-            |words: &[&str], text: &[u8]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
-        if is(&["recursive_triggers"], name) {
-            let says = if is(&["1", "on", "yes", "true"], value) {
-                1
-            } else if is(&["0", "off", "no", "false"], value) {
-                0
-            } else {
-                return self.bar(FallbackCause::Settings);
-            };
-            self.recursive_triggers.store(says, Ordering::Relaxed);
-        }
-        if !is(&HARMLESS, name) && !name.starts_with(b"litefoot_") {
-            self.bar(FallbackCause::Settings);
-        }
+    /// Whether the running statement shows nothing of what it reads before its own commit. If so, the wait for `commit` is
+    /// deferred to then.
+    pub fn defers_wait(&self, commit: u64) -> bool {
+        self.wait.defer(commit)
     }
 
-    /// Whether the statement that runs shows nothing of what it reads before it has committed. If so, `commit`
-    /// is what it must wait for before it does.
-    pub fn shows_nothing(&self, commit: u64) -> bool {
-        let nothing = self.shows_nothing.load(Ordering::Relaxed);
-        if nothing {
-            self.owes.fetch_max(commit, Ordering::Relaxed);
-        }
-        nothing
-    }
-
-    /// Begins a callback. It is the connection's thread that finds one at work, if any does.
+    /// Begins a callback; `false` inside another one, which the connection's own thread began.
     fn enter(&self) -> bool {
         let free = !self.busy.load(Ordering::Relaxed);
         self.busy.store(true, Ordering::Relaxed);
         free
     }
 
-    /// A statement starts: whether the connection rests, and nothing is to be known of it. This is the way of every point
-    /// query of a connection that only reads.
+    fn leave(&self) {
+        self.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// A statement starts: whether the subscription to starts goes on, and nothing is to be known of the statement. Every
+    /// point query of a connection that only reads comes here.
     ///
     /// # Safety
     /// `sql` is a text that ends with a zero.
     #[inline]
-    pub unsafe fn sleeps_on(&self, sql: *const u8) -> bool {
+    pub unsafe fn skips(&self, sql: *const u8) -> bool {
         // SAFETY: by contract.
-        unsafe { self.rest.lasts(self.database.wal_generation(), sql) }
+        unsafe { self.filter.skips(self.host.log_generation(), sql) }
     }
 
-    /// The same where the connection does not rest, or perhaps no longer: `true` where that is all there is to be known of
-    /// the statement.
+    /// A statement starts that is not skipped: `true` where it takes the shortcut past the recorder.
     ///
     /// # Safety
     /// As above.
     #[inline]
     pub unsafe fn started_quickly(&self, statement: RunningStatement, sql: *const u8) -> bool {
-        if !self.rest.is_over() {
+        if !self.filter.is_subscribed_to_all() {
             return false;
         }
-        let has_log = self.database.has_wal();
-        if self.lost.load(Ordering::Relaxed) && self.is_of_no_account(statement) {
-            self.unnoted.store(statement.id(), Ordering::Relaxed);
-            return true;
+        let shortcut = self.shortcut.get();
+        if shortcut.takes_writers() {
+            let takes = fits(statement.id()) && self.is_plain_writer(statement);
+            if takes {
+                self.shortcut.set(Shortcut::Writer(statement.id()));
+            }
+            return takes;
         }
-        let is_ready = has_log
-            && self.ready.load(Ordering::Relaxed)
-            && !self.rest.is_logless()
-            && self.quick.load(Ordering::Relaxed) == 0
-            && self.owes.load(Ordering::Relaxed) == 0;
+        let is_open = shortcut == Shortcut::Queries
+            && is_log(self.host.log_generation())
+            && !self.filter.is_without_log()
+            && !self.wait.is_owed()
+            && fits(statement.id());
         // SAFETY: by contract.
-        let is_query = is_ready && unsafe { begins_with_select(sql) } && statement.is_read_only();
-        let alone = is_query && self.rest.count_query(self.database.queries_before_rest());
-        if alone {
-            self.quick.store(statement.id(), Ordering::Relaxed);
+        let is_query = is_open && unsafe { begins_with_select(sql) } && statement.is_read_only();
+        let takes = is_query && self.filter.count_query(self.host.shared().reader_queries());
+        if takes {
+            self.shortcut.set(Shortcut::Query(statement.id()));
         }
-        alone
+        takes
     }
 
-    /// Whether a statement only adds to a transaction that is lost, and runs to its end at once: nothing can come between.
-    fn is_of_no_account(&self, statement: RunningStatement) -> bool {
+    /// Whether a statement only adds to a transaction, and runs to its end at once: nothing can come between.
+    fn is_plain_writer(&self, statement: RunningStatement) -> bool {
         !self.db.is_autocommit()
-            && self.owes.load(Ordering::Relaxed) == 0
+            && !self.wait.is_owed()
             && !statement.is_read_only()
             && !statement.has_columns()
     }
 
-    /// A statement has ended: `true` where that is all.
+    /// A statement has ended: `true` where it had taken the shortcut, and nothing is left to do.
     #[inline]
     pub fn ended_quickly(&self, statement: RunningStatement) -> bool {
-        if self.unnoted.load(Ordering::Relaxed) == statement.id() {
-            self.unnoted.store(0, Ordering::Relaxed);
-            return true;
-        }
-        let alone =
-            self.quick.load(Ordering::Relaxed) == statement.id() && self.owes.load(Ordering::Relaxed) == 0;
-        if alone {
-            self.quick.store(0, Ordering::Relaxed);
-        }
-        alone
-    }
-
-    /// The state, with the query that runs.
-    fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        self.note_quick(&mut state);
-        state
-    }
-
-    fn note_quick(&self, state: &mut State) {
-        let quick = self.quick.load(Ordering::Relaxed);
-        if quick != 0 {
-            self.quick.store(0, Ordering::Relaxed);
-            state.run_alone(quick);
+        let next = self.shortcut.get().after_end(statement.id());
+        match next {
+            Some(next) if next == Shortcut::Writers || !self.wait.is_owed() => {
+                self.shortcut.set(next);
+                true
+            }
+            _ => false,
         }
     }
 
-    /// The state was looked at, and perhaps changed.
-    fn note_ready(&self, state: &mut State) {
-        let ready = state.is_idle() && state.idle.is_none() && state.accesses.is_none();
-        self.ready.store(ready && !self.shows_nothing.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.lost.store(state.writing && state.cause.is_some(), Ordering::Relaxed);
+    /// The recorder, with the query that has taken the shortcut.
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        let mut recorder = self.recorder.lock();
+        self.close_shortcut(&mut recorder);
+        recorder
     }
 
-    /// A statement starts. Answers what SQLite should tell of from now on, where that changes.
+    fn close_shortcut(&self, recorder: &mut Recorder) {
+        if let Shortcut::Query(query) = self.shortcut.get() {
+            self.shortcut.set(Shortcut::Closed);
+            recorder.start_lone_query(query);
+        }
+    }
+
+    /// The recorder was used: which statements may pass it by.
+    fn open_shortcut(&self, recorder: &Recorder) {
+        let is_blank = recorder.is_blank() && !self.wait.is_silent();
+        self.shortcut.set(Shortcut::of(recorder.state, is_blank));
+    }
+
+    /// A statement starts. Answers the new subscription, where that changes.
     pub fn started(&self, statement: RunningStatement, sql: &[u8]) -> Option<Subscription> {
         if !self.enter() {
             return None;
         }
-        // Should its end never have been told, this may be another at its address.
-        self.unnoted.store(0, Ordering::Relaxed);
-        // Looked at once: all must see the same mode.
-        let generation = self.database.wal_generation();
-        let has_log = generation & 1 == 1;
-        let hears = match self.rests_or_wakes(statement, sql, generation) {
-            Some(hears) => hears,
+        self.shortcut.set(self.shortcut.get().after_noted_start());
+        // Read once: all must see the same mode.
+        let generation = self.host.log_generation();
+        let subscription = match self.filter_start(statement, sql, generation) {
+            Some(subscription) => subscription,
             None => {
-                if !self.is_without_log(has_log) {
-                    let mut state = self.state();
-                    self.start(&mut state, statement, sql);
-                    self.note_ready(&mut state);
+                if !self.is_without_log(is_log(generation)) {
+                    let mut recorder = self.recorder();
+                    self.start(&mut recorder, statement, sql);
+                    self.open_shortcut(&recorder);
                 }
                 None
             }
         };
-        self.busy.store(false, Ordering::Relaxed);
-        hears
+        self.leave();
+        subscription
     }
 
     /// A statement has ended.
     pub fn ended(&self, statement: RunningStatement) {
-        if self.rest.is_logless() || !self.enter() {
+        if self.filter.is_without_log() || !self.enter() {
             return;
         }
-        let mut state = self.state();
-        self.end(&mut state, statement);
-        self.note_ready(&mut state);
-        drop(state);
-        self.busy.store(false, Ordering::Relaxed);
+        let mut recorder = self.recorder();
+        self.end(&mut recorder, statement);
+        self.open_shortcut(&recorder);
+        drop(recorder);
+        self.leave();
     }
 
-    /// The transaction that is about to commit, or why it must be written as pages. `number` is its own.
+    /// The transaction that is about to commit, or the cause for which it must be written as pages. `number` is its own.
     pub fn take(&self, number: u64) -> Result<Captured, FallbackCause> {
-        let Some(mut state) = self.state.try_lock() else { return Err(FallbackCause::Untracked) };
-        self.note_quick(&mut state);
-        let taken = self.take_from(&mut state, number);
-        self.note_ready(&mut state);
+        let Some(mut recorder) = self.recorder.try_lock() else { return Err(FallbackCause::Untracked) };
+        self.close_shortcut(&mut recorder);
+        let taken = self.commit(&mut recorder, number);
+        self.open_shortcut(&recorder);
         taken
-    }
-
-    fn take_from(&self, state: &mut State, number: u64) -> Result<Captured, FallbackCause> {
-        // The hook was taken by the application.
-        if state.open.is_empty() && !self.rest.is_logless() {
-            state.cause = Some(FallbackCause::Untracked);
-        }
-        if state.open.len() > 1 {
-            state.cause.get_or_insert(FallbackCause::Interleaved);
-        }
-        // No query commits: what does was not told, as when the application has taken the hook.
-        if state.kind == Kind::Read {
-            state.cause.get_or_insert(FallbackCause::Untracked);
-        }
-        if self.disturbed.load(Ordering::Relaxed) {
-            state.cause.get_or_insert(FallbackCause::Disturbed);
-        }
-        if state.captured.statements.is_empty() {
-            state.cause.get_or_insert(FallbackCause::Untracked);
-        }
-        if let Some(cause) = self.barred.get() {
-            state.cause.get_or_insert(*cause);
-        }
-        if state.cause.is_none() && self.database.wal().is_none_or(|wal| wal.schema() != state.schema) {
-            state.cause = Some(FallbackCause::Schema);
-        }
-        // Nobody else can write until this has committed.
-        if state.cause.is_none()
-            && !state.makes_rows_in.is_empty()
-            && (state.numbers_by_rows
-                || state.has_large && state.numbers_rows
-                || self.database.has_large_rowid(&state.makes_rows_in))
-        {
-            state.cause = Some(FallbackCause::RowOrder);
-        }
-        if let Some(cause) = state.cause {
-            if self.rest.has_cost() {
-                self.database.rest_later();
-            }
-            return Err(cause);
-        }
-        state.oversized = 0;
-        let rowid = self.db.last_insert_rowid();
-        let mut captured = std::mem::take(&mut state.captured);
-        captured.took = state.begun.map_or(MOST_TIME, |begun| begun.elapsed());
-        captured.checks.rowid = (rowid != state.rowid_before).then_some(rowid);
-        // A statement that commits by itself is counted only when it has ended.
-        captured.checks.changes =
-            (state.kind != Kind::Write).then(|| self.db.total_changes().wrapping_sub(state.changes_before));
-        state.unchecked = captured.checks.changes.is_none().then_some(number);
-        Ok(captured)
-    }
-
-    /// A query of a transaction that has written nothing, known from the last time: nothing has to be noted of
-    /// it but that it runs.
-    fn start_alone(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) -> bool {
-        let alone = state.query == sql
-            && state.is_idle()
-            && !self.shows_nothing.load(Ordering::Relaxed)
-            && self.nothing_is_written(state)
-            && statement.is_read_only();
-        if alone {
-            state.run_alone(statement.id());
-            self.settle();
-        }
-        alone
-    }
-
-    /// Whether no transaction of writes has begun, as far as statements tell. What does not come by a statement is
-    /// noticed by the next one that writes: [`Capture::was_touched`].
-    fn nothing_is_written(&self, state: &State) -> bool {
-        // Nothing was written when the last query started, and since then only queries have run.
-        state.accesses.is_none()
-            || self.db.is_autocommit()
-            || self.db.transaction() != TransactionState::Writing
-    }
-
-    /// Whether pages were touched since the last statement of the transaction has ended.
-    fn was_touched(&self, state: &mut State) -> bool {
-        match state.accesses {
-            Some(accesses) => self.db.page_accesses() != accesses,
-            // Nothing was written when the last query started, and it wrote nothing.
-            None => self.db.transaction() == TransactionState::Writing,
-        }
-    }
-
-    /// Notes a text whose statements may run alone.
-    fn note_query(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) {
-        if statement.is_read_only() && state.query != sql && std::str::from_utf8(sql).is_ok_and(is_query) {
-            state.query = sql.to_vec();
-        }
-    }
-
-    fn start(&self, state: &mut State, statement: RunningStatement, sql: &[u8]) {
-        if self.start_alone(state, statement, sql) {
-            return;
-        }
-        state.alone = None;
-        self.note_query(state, statement, sql);
-        if state.open.last() == Some(&statement.id()) && sql.starts_with(b"--") {
-            // A trigger of the statement.
-            return;
-        }
-        if self.rest.is_unsure() && sql.starts_with(b"--") {
-            // Perhaps one of a statement whose end is not told.
-            state.cause.get_or_insert(FallbackCause::Untracked);
-            return;
-        }
-        let Some(wal) = self.database.wal() else {
-            self.begin(state);
-            state.cause = Some(FallbackCause::Opening);
-            state.open.push(statement.id());
-            return;
-        };
-        // For a statement of ours a connection that has read nothing would have to lock the database.
-        if !state.told && self.seat.reads() && self.is_authorized_by_us() {
-            state.told = true;
-            self.take_over_checkpoints();
-        }
-        let outermost = state.open.is_empty() && !self.may_meet_others(statement);
-        let autocommit = self.db.is_autocommit();
-        let fresh = autocommit && outermost;
-        if fresh {
-            self.begin_fresh(state);
-        } else if !autocommit && outermost && state.cause.is_none() && self.was_touched(state) {
-            state.cause = Some(FallbackCause::Untracked);
-        }
-        if !outermost {
-            state.cause.get_or_insert(FallbackCause::Interleaved);
-        }
-        if !autocommit && state.idle.take() == Some(statement.id()) {
-            state.cause.get_or_insert(FallbackCause::Untracked);
-        }
-        if !state.open.contains(&statement.id()) {
-            state.open.push(statement.id());
-        }
-        // SQLite skips the mark of a byte order.
-        let Some(sql) = std::str::from_utf8(sql).ok().filter(|sql| !sql.contains('\u{feff}')) else {
-            state.kind = Kind::Write;
-            state.cause.get_or_insert(FallbackCause::Encoding);
-            return;
-        };
-        let read_only = statement.is_read_only();
-        if !read_only {
-            self.rest.note_writer();
-        }
-        if state.schema != wal.schema() {
-            state.schema = wal.schema();
-            state.verdicts.clear();
-        }
-        state.kind = match state.verdicts.last_kind(sql) {
-            Some(kind) => kind,
-            None => kind_of(sql, read_only),
-        };
-        let shows_nothing = outermost && !statement.has_columns() && (state.kind != Kind::Read || !read_only);
-        self.shows_nothing.store(shows_nothing, Ordering::Relaxed);
-        if !shows_nothing {
-            self.settle();
-        }
-        if is_pragma(sql) && !autocommit {
-            state.cause.get_or_insert(FallbackCause::Pragma);
-        }
-        if !read_only && outermost {
-            // Where a read has fixed what the transaction sees, waiting would only make it stale.
-            let transaction = if fresh { TransactionState::None } else { self.db.transaction() };
-            state.writing = transaction == TransactionState::Writing;
-            if transaction == TransactionState::None {
-                self.database.writers().enter(self.writer, self.database.options().busy_wait);
-            }
-        }
-        if state.cause.is_none() && matches!(state.kind, Kind::Write | Kind::Savepoint) {
-            self.add(state, statement, sql);
-        }
-    }
-
-    fn end(&self, state: &mut State, statement: RunningStatement) {
-        if state.alone.take_if(|alone| *alone == statement.id()).is_some() {
-            state.open.clear();
-            self.settle();
-            return;
-        }
-        let before = state.open.len();
-        state.open.retain(|open| *open != statement.id());
-        // What one that was not captured has touched must be noticed.
-        if !state.open.is_empty() || before == 0 {
-            return;
-        }
-        state.accesses = Some(self.db.page_accesses());
-        let changes = self.db.total_changes();
-        // A statement that changed nothing may have told so by an error, of what it found.
-        let silent = state.kind == Kind::Write && changes == state.changes_after;
-        if silent && before == 1 {
-            // It may have failed for a reason that is not there when it is run again.
-            let (statements, values) = state.captured_before;
-            state.captured.statements.truncate(statements);
-            state.captured.values.truncate(values);
-        }
-        state.changes_after = changes;
-        state.idle = silent.then(|| statement.id());
-        let over = self.db.is_autocommit();
-        if silent || over {
-            self.settle();
-        }
-        self.shows_nothing.store(false, Ordering::Relaxed);
-        if over || !state.writing {
-            self.database.writers().leave_unless_writing(self.writer);
-        }
-    }
-
-    /// Tells SQLite to leave checkpoints to our thread, unless the application has set something. This cannot be
-    /// done when the connection is opened: SQLite sets its default after everything else.
-    fn take_over_checkpoints(&self) {
-        if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
-            let frames = self.database.wal_bytes() / TYPICAL_PAGE_BYTES;
-            self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
-        }
-    }
-
-    /// A transaction begins with a statement, as far as is known. If something writes already, its start was not told: one
-    /// that has to be prepared anew ends, and starts again in silence.
-    fn begin_fresh(&self, state: &mut State) {
-        self.begin(state);
-        if self.db.transaction() == TransactionState::Writing {
-            state.cause = Some(FallbackCause::Untracked);
-        }
-    }
-
-    /// A transaction begins.
-    fn begin(&self, state: &mut State) {
-        self.rest.begin();
-        let changes = self.db.total_changes();
-        let earlier =
-            state.unchecked.take().map(|number| (number, changes.wrapping_sub(state.changes_before)));
-        state.captured.statements.clear();
-        state.captured.values.clear();
-        state.captured_before = (0, 0);
-        state.begun = Some(Instant::now());
-        state.makes_rows_in.clear();
-        state.has_large = false;
-        state.numbers_rows = false;
-        state.numbers_by_rows = false;
-        state.captured.checks = Checks { earlier, ..Checks::default() };
-        state.cause = self.barred.get().copied();
-        state.writing = false;
-        state.changes_before = changes;
-        state.changes_after = changes;
-        state.rowid_before = self.db.last_insert_rowid();
-        self.disturbed.store(false, Ordering::Relaxed);
-    }
-
-    /// Waits until what was read and is about to be shown is durable. A failure latches the database; whoever
-    /// reads on meets it there.
-    fn settle(&self) {
-        if self.owes.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let owed = self.owes.swap(0, Ordering::Relaxed);
-        if let Some(wal) = self.database.wal() {
-            let _ = wal.wait(owed);
-        }
-    }
-
-    /// Adds a statement to the transaction.
-    fn add(&self, state: &mut State, statement: RunningStatement, sql: &str) {
-        let added = self.try_add(state, statement, sql);
-        state.cause = added.err().or_else(|| self.barred.get().copied());
-    }
-
-    fn try_add(
-        &self,
-        state: &mut State,
-        statement: RunningStatement,
-        sql: &str,
-    ) -> Result<(), FallbackCause> {
-        let parameters = statement.parameters();
-        if parameters > 0 && !self.db.can_lend_bindings() {
-            return Err(FallbackCause::Bindings);
-        }
-        // Should the application have an authorizer, that is asked for this, once.
-        let mut helper =
-            (parameters > 0 || self.seat.reads()).then(|| self.prepare_helper(parameters)).transpose()?;
-        let examined = self.judge(state, sql)?;
-        let program = examined.program.as_ref().map_err(|cause| *cause)?;
-        for root in &program.makes_rows_in {
-            if !state.makes_rows_in.contains(root) {
-                state.makes_rows_in.push(*root);
-            }
-        }
-        state.has_large |= examined.has_large || program.has_large;
-        state.numbers_rows |= program.numbers_rows;
-        state.numbers_by_rows |= program.numbers_by_rows;
-        state.captured_before = (state.captured.statements.len(), state.captured.values.len());
-        state.captured.begin_statement(examined.text.clone(), parameters);
-        if let Some(helper) = helper.as_mut().filter(|_| parameters > 0) {
-            let State { captured, has_large, .. } = state;
-            let read = statement.read_bindings(helper, |row| {
-                for column in 0..row.columns() {
-                    let value = row.value(column);
-                    *has_large |= is_large(value);
-                    put_value(&mut captured.values, value);
-                }
-            });
-            if !read {
-                return Err(FallbackCause::Unavailable);
-            }
-        }
-        if state.captured.values.len() > most_bytes(state.oversized) {
-            state.oversized += 1;
-            return Err(FallbackCause::Size);
-        }
-        Ok(())
-    }
-
-    /// A statement on the application's connection that selects so many parameters, if that is ours to make.
-    fn prepare_helper(&self, parameters: usize) -> Result<Statement, FallbackCause> {
-        if let Some(cause) = self.barred.get() {
-            return Err(*cause);
-        }
-        self.authorized.store(false, Ordering::Relaxed);
-        let helper = self.db.prepare_parameters(parameters.max(1));
-        if !self.authorized.load(Ordering::Relaxed) {
-            self.bar(FallbackCause::Settings);
-            return Err(FallbackCause::Settings);
-        }
-        helper.map_err(|_| FallbackCause::Unavailable)
-    }
-
-    /// Whether the connection has no authorizer but ours. If it has, that was asked, and never will be again.
-    fn is_authorized_by_us(&self) -> bool {
-        self.prepare_helper(1).is_ok()
-    }
-
-    /// What a text does.
-    fn judge(&self, state: &mut State, sql: &str) -> Result<Arc<Examined>, FallbackCause> {
-        // Looked at each time: SQLite tells nobody that they have changed.
-        let settings = self.database.with_reference(|reference| {
-            let triggers = match self.recursive_triggers.load(Ordering::Relaxed) {
-                UNSAID => reference.recursive_triggers(),
-                says => says == 1,
-            };
-            let settings = Settings { foreign_keys: has_foreign_keys(self.db), recursive_triggers: triggers };
-            reference.is_like(Surroundings::of(self.db)).then_some(settings)
-        });
-        let settings = settings.ok_or(FallbackCause::Unavailable)?.ok_or(FallbackCause::Settings)?;
-        if state.settings != Some(settings) {
-            state.verdicts.clear();
-            state.settings = Some(settings);
-        }
-        if let Some((_, examined)) = state.verdicts.last.as_ref().filter(|(_, last)| last.text.sql == sql) {
-            return Ok(examined.clone());
-        }
-        if let Some(examined) = state.verdicts.known.get(sql) {
-            let examined = examined.clone();
-            state.verdicts.last = Some((state.kind, examined.clone()));
-            return Ok(examined);
-        }
-        let program = if state.kind == Kind::Savepoint {
-            Ok(Program::default())
-        } else {
-            let examined = self.database.with_reference(|reference| reference.examine(sql, settings));
-            examined.flatten().unwrap_or(Err(FallbackCause::Settings))
-        };
-        let text = Arc::new(Text { sql: sql.to_owned(), settings });
-        let has_large = mentions_large(sql.as_bytes());
-        let examined = Arc::new(Examined { text, program, has_large });
-        if matches!(examined.program, Err(FallbackCause::Settings)) {
-            // A schema that our connection has not loaded yet passes; anything else stays.
-            state.differences += 1;
-            if state.differences < DIFFERENCES {
-                return Ok(examined);
-            }
-        }
-        if state.verdicts.known.len() >= VERDICTS {
-            state.verdicts.clear();
-        }
-        state.verdicts.known.insert(sql.into(), examined.clone());
-        Ok(examined)
-    }
-}
-
-/// Whether a text of a log is one that changes rows, or a savepoint; what else it is, nobody has captured.
-pub(crate) fn is_savepoint(sql: &str) -> bool {
-    kind_of(sql, true) == Kind::Savepoint
-}
-
-/// What a statement means.
-fn kind_of(sql: &str, read_only: bool) -> Kind {
-    let word = first_word(sql);
-    let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
-    if is("BEGIN") || is("COMMIT") || is("END") || is("ROLLBACK") && !rolls_back_to(sql) {
-        return Kind::Boundary;
-    }
-    if is("SAVEPOINT") || is("RELEASE") || is("ROLLBACK") {
-        return Kind::Savepoint;
-    }
-    if read_only { Kind::Read } else { Kind::Write }
-}
-
-/// Whether it is a `SELECT`, as most are written: with nothing in front of it, and what mostly follows.
-///
-/// # Safety
-/// `sql` is a text that ends with a zero.
-#[inline]
-unsafe fn begins_with_select(sql: *const u8) -> bool {
-    // SAFETY: by contract; all before was a letter, and not the end.
-    let is = |place: usize, letter: u8| unsafe { *sql.add(place) | 0x20 == letter };
-    let word = is(0, b's') && is(1, b'e') && is(2, b'l') && is(3, b'e') && is(4, b'c') && is(5, b't');
-    // SAFETY: as above. What else may follow is rare, and looked at more closely.
-    word && unsafe { matches!(*sql.add(6), b' ' | b'\n' | b'*' | b'\0') }
-}
-
-fn is_query(sql: &str) -> bool {
-    let word = first_word(sql);
-    ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
-}
-
-/// Whether a statement that begins with this may change how others compile.
-fn may_change_settings(word: &str) -> bool {
-    ["PRAGMA", "ATTACH", "DETACH"].iter().any(|one| word.eq_ignore_ascii_case(one))
-}
-
-fn is_pragma(sql: &str) -> bool {
-    first_word(sql).eq_ignore_ascii_case("PRAGMA")
-}
-
-/// `ROLLBACK [TRANSACTION] TO …`
-fn rolls_back_to(sql: &str) -> bool {
-    let mut words = words(sql).skip(1);
-    match words.next() {
-        Some(word) if word.eq_ignore_ascii_case("TRANSACTION") => {
-            words.next().is_some_and(|word| word.eq_ignore_ascii_case("TO"))
-        }
-        Some(word) => word.eq_ignore_ascii_case("TO"),
-        None => false,
-    }
-}
-
-fn first_word(sql: &str) -> &str {
-    words(sql).next().unwrap_or_default()
-}
-
-/// The words of a statement, without its comments.
-fn words(sql: &str) -> impl Iterator<Item = &str> {
-    let mut rest = sql;
-    std::iter::from_fn(move || {
-        loop {
-            rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ';');
-            if let Some(comment) = rest.strip_prefix("--") {
-                rest = comment.split_once('\n').map_or("", |(_, behind)| behind);
-            } else if let Some(comment) = rest.strip_prefix("/*") {
-                rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
-            } else {
-                break;
-            }
-        }
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let (word, behind) =
-            rest.split_at(end.max(usize::from(!rest.is_empty() && rest.is_char_boundary(1))));
-        rest = behind;
-        (!word.is_empty()).then_some(word)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_known_by_their_first_word() {
-        for (sql, is_one) in [
-            (c"SELECT 1", true),
-            (c"select*from t", true),
-            (c"Select", true),
-            (c"SELECT(1)", false),
-            (c"SELECT_1", false),
-            (c"SELECTs", false),
-            (c"SELECT\u{e9}", false),
-            (c"SELEC", false),
-            (c"", false),
-            (c" SELECT 1", false),
-            (c"-- SELECT", false),
-            (c"WITH a AS (SELECT 1) DELETE FROM t", false),
-        ] {
-            // SAFETY: it ends with a zero.
-            assert_eq!(unsafe { begins_with_select(sql.as_ptr().cast()) }, is_one, "{sql:?}");
-            assert!(!is_one || is_query(sql.to_str().unwrap()), "{sql:?}");
-        }
-    }
-
-    #[test]
-    fn statements_are_told_apart_by_their_words() {
-        let cases = [
-            ("BEGIN IMMEDIATE", false, Kind::Boundary),
-            (" /* a */ -- b\n commit;", true, Kind::Boundary),
-            ("ROLLBACK", true, Kind::Boundary),
-            ("ROLLBACK TRANSACTION TO SAVEPOINT x", true, Kind::Savepoint),
-            ("rollback to x", true, Kind::Savepoint),
-            ("RELEASE x", true, Kind::Savepoint),
-            ("SELECT 1", true, Kind::Read),
-            ("", true, Kind::Read),
-            ("é", true, Kind::Read),
-            ("INSERT INTO t VALUES(1)", false, Kind::Write),
-            ("WITH a AS (SELECT 1) DELETE FROM t", false, Kind::Write),
-        ];
-        for (sql, read_only, kind) in cases {
-            assert_eq!(kind_of(sql, read_only), kind, "{sql}");
-        }
     }
 }

@@ -12,6 +12,7 @@
 //! `BINARY` is taken for SQLite's own.
 
 use crate::capture::encoding::Settings;
+use crate::capture::large_numbers::LARGE_ROWID;
 use crate::capture::replayable::{Program, examine};
 use crate::ffi::authorizer::ConfinedConnection;
 use crate::ffi::codes::SQLITE_ROW;
@@ -29,9 +30,6 @@ const ENABLE_FKEY: c_int = 1002;
 
 /// Functions that SQLite compiles to something else than a call: what calls them cannot be told from a program.
 const INLINE: [&str; 7] = ["coalesce", "ifnull", "iif", "if", "likely", "unlikely", "likelihood"];
-
-/// Rowids from here on are close to the largest, behind which SQLite chooses by chance.
-const LARGE_ROWID: i64 = 1 << 60;
 
 /// Settings of a connection as SQLite tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,28 +143,6 @@ impl ReferenceConnection {
     }
 }
 
-/// Whether a value is one that makes a large rowid, should it become one.
-pub(super) fn is_large(value: Value<'_>) -> bool {
-    match value {
-        Value::Integer(number) => number >= LARGE_ROWID,
-        Value::Real(number) => number >= LARGE_ROWID as f64,
-        // SQLite makes numbers of texts.
-        Value::Text(text) => std::str::from_utf8(text)
-            .is_ok_and(|text| text.trim().parse().is_ok_and(|number: f64| number >= LARGE_ROWID as f64)),
-        _ => false,
-    }
-}
-
-/// Whether a text has a number that is that large: many digits, or an exponent.
-pub(super) fn mentions_large(text: &[u8]) -> bool {
-    let mut digits = 0;
-    text.iter().any(|byte| {
-        let goes_on = byte.is_ascii_hexdigit() || matches!(byte, b'.' | b'_' | b'+' | b'x' | b'X');
-        digits = if goes_on { digits + usize::from(byte.is_ascii_digit()) } else { 0 };
-        digits >= 18 || digits > 0 && matches!(byte, b'e' | b'E' | b'x' | b'X')
-    })
-}
-
 /// The largest rowid of the table with this root page, or 0 where it has no rows, or no rowids; `None` where that is not
 /// known.
 fn largest_rowid(db: Connection, root: i64) -> Option<i64> {
@@ -226,20 +202,6 @@ mod tests {
             ("CREATE TABLE t(a CHECK(if (a, 1, 0)))", true),
         ] {
             assert_eq!(calls_one_of(sql, &INLINE), calls, "{sql}");
-        }
-    }
-
-    #[test]
-    fn large_numbers_are_found_however_they_are_written() {
-        for (text, large) in [
-            ("INSERT INTO t VALUES(9223372036854775807, 'x')", true),
-            ("INSERT INTO t VALUES(0x7fffffffffffffff)", true),
-            ("INSERT INTO t VALUES(9e18)", true),
-            ("INSERT INTO t VALUES(9_223_372_036_854_775_807)", true),
-            ("INSERT INTO t VALUES(123456789012, 'e')", false),
-            ("INSERT INTO table7 VALUES(1, 2)", false),
-        ] {
-            assert_eq!(mentions_large(text.as_bytes()), large, "{text}");
         }
     }
 }

@@ -1,191 +1,22 @@
-//! Whether a statement can be replayed, read from SQLite's own bytecode.
+//! Replayable statements: whether a statement does the same when it is run again, read from SQLite's own bytecode.
 //!
-//! `EXPLAIN` lists the program of a statement with the programs of its triggers, on a connection of ours that allows nothing
-//! but rows of the main database to be changed ([`ConfinedConnection`]). The statement can be replayed if every instruction is one of
-//! [`SAFE`], and none calls a function or compares by a collation that an application could have put in the place of
-//! SQLite's own. What is not known is not replayed. The same is asked when a log is replayed: it may be anybody's.
+//! `EXPLAIN` lists the program of a statement with the programs of its triggers, on an internal connection that allows nothing
+//! but rows of the main database to be changed ([`ConfinedConnection`]). A statement can be replayed if each instruction can be repeated
+//! ([`objection`]), and new rows get the same numbers. The same is asked when a log is replayed: the log may be anybody's.
 
-use crate::capture::reference::mentions_large;
+use crate::capture::instructions::{Instruction, function_cause, objection};
+use crate::capture::large_numbers::mentions_large;
 use crate::ffi::authorizer::{ConfinedConnection, Denied, SQLITE_FUNCTION, SQLITE_PRAGMA};
 use crate::ffi::codes::SQLITE_ROW;
 use crate::ffi::statement::Statement;
 use crate::stats::FallbackCause;
 use std::collections::BTreeSet;
 
-/// Instructions that depend on nothing but the database and the values, in the versions since 3.40.
-const SAFE: &[&str] = &[
-    "Abortable",
-    "Add",
-    "AddImm",
-    "Affinity",
-    "And",
-    "BeginSubrtn",
-    "BitAnd",
-    "BitNot",
-    "BitOr",
-    "Blob",
-    "Cast",
-    "Clear",
-    "Close",
-    "CollSeq",
-    "Column",
-    "ColumnsUsed",
-    "Compare",
-    "Concat",
-    "Copy",
-    "Count",
-    "CursorHint",
-    "CursorLock",
-    "CursorUnlock",
-    "DecrJumpZero",
-    "DeferredSeek",
-    "Delete",
-    "Divide",
-    "ElseEq",
-    "EndCoroutine",
-    "Eq",
-    "Explain",
-    "Filter",
-    "FilterAdd",
-    "FinishSeek",
-    "FkCheck",
-    "FkCounter",
-    "FkIfZero",
-    "Found",
-    "Ge",
-    "GetSubtype",
-    "Gosub",
-    "Goto",
-    "Gt",
-    "Halt",
-    "HaltIfNull",
-    "IdxDelete",
-    "IdxGE",
-    "IdxGT",
-    "IdxInsert",
-    "IdxLE",
-    "IdxLT",
-    "IdxRowid",
-    "If",
-    "IfEmpty",
-    "IfNoHope",
-    "IfNot",
-    "IfNotOpen",
-    "IfNotZero",
-    "IfNullRow",
-    "IfPos",
-    "IfSizeBetween",
-    "Init",
-    "InitCoroutine",
-    "Insert",
-    "Int64",
-    "IntCopy",
-    "Integer",
-    "IsNull",
-    "IsTrue",
-    "IsType",
-    "Jump",
-    "Last",
-    "Le",
-    "Lt",
-    "MakeRecord",
-    "MemMax",
-    "Move",
-    "Multiply",
-    "MustBeInt",
-    "Ne",
-    "NewRowid",
-    "Next",
-    "NoConflict",
-    "Noop",
-    "Not",
-    "NotExists",
-    "NotFound",
-    "NotNull",
-    "Null",
-    "NullRow",
-    "Offset",
-    "OffsetLimit",
-    "Once",
-    "OpenAutoindex",
-    "OpenDup",
-    "OpenEphemeral",
-    "OpenPseudo",
-    "OpenRead",
-    "OpenWrite",
-    "Or",
-    "Param",
-    "Permutation",
-    "Prev",
-    "Program",
-    "RealAffinity",
-    "Real",
-    "ReleaseReg",
-    "Remainder",
-    "ReopenIdx",
-    "ResetCount",
-    "ResetSorter",
-    "ResultRow",
-    "Return",
-    "Rewind",
-    "RowCell",
-    "RowData",
-    "RowSetAdd",
-    "RowSetRead",
-    "RowSetTest",
-    "Rowid",
-    "SCopy",
-    "SeekEnd",
-    "SeekGE",
-    "SeekGT",
-    "SeekHit",
-    "SeekLE",
-    "SeekLT",
-    "SeekRowid",
-    "SeekScan",
-    "Sequence",
-    "SequenceTest",
-    "ShiftLeft",
-    "ShiftRight",
-    "SoftNull",
-    "Sort",
-    "SorterCompare",
-    "SorterData",
-    "SorterInsert",
-    "SorterNext",
-    "SorterOpen",
-    "SorterSort",
-    "String",
-    "String8",
-    "Subtract",
-    "TableLock",
-    "Trace",
-    "Transaction",
-    "TypeCheck",
-    "Variable",
-    "Yield",
-    "ZeroOrNull",
-];
-
 /// Instructions that go through rows in an order that the planner chose.
 const LOOPS: &[&str] = &["Next", "Prev", "SorterNext", "RowSetRead"];
 
-/// Functions that read the clock although SQLite calls some of them deterministic.
-const CLOCK: &[&str] = &[
-    "date",
-    "time",
-    "datetime",
-    "julianday",
-    "strftime",
-    "unixepoch",
-    "timediff",
-    "current_date",
-    "current_time",
-    "current_timestamp",
-];
-
-/// Instructions that write a register with what is not given by the statement: its second operand, or its third, or several
-/// from the second on.
+/// Instructions that write a register with a value that is not the statement's own: the register is their second operand, or
+/// their third, or they write several from the second on.
 const WRITE_SECOND: &[&str] = &[
     "BitNot",
     "Count",
@@ -225,23 +56,16 @@ const WRITE_SEVERAL: &[&str] = &["Copy", "Move"];
 /// The program of a statement that can be replayed.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// Whether it goes through rows in an order that the planner chose.
+    /// Whether the program goes through rows in an order that the planner chose.
     pub loops: bool,
-    /// Root pages of what it writes to, where it gives numbers to new rows.
+    /// Root pages of written tables and indices, where the program gives numbers to new rows.
     pub makes_rows_in: Vec<i64>,
     /// Whether a value may become the number of a row.
     pub numbers_rows: bool,
-    /// Whether that may be one which is stored, or computed.
+    /// Whether that may be a value which is stored, or computed.
     pub numbers_by_rows: bool,
-    /// Whether it has, or a trigger of it, a number that is close to the largest of rows.
+    /// Whether the program, or one of its triggers, has a number that is close to the largest of rows.
     pub has_large: bool,
-}
-
-/// One instruction as `EXPLAIN` shows it.
-struct Instruction {
-    name: String,
-    operands: [i64; 3],
-    extra: String,
 }
 
 /// Reads the program of `sql`; `None` where it does not compile.
@@ -256,46 +80,55 @@ pub(super) fn examine(own: &ConfinedConnection, sql: &str) -> Option<Result<Prog
     while listing.step() == SQLITE_ROW {
         instructions.push(read(&listing));
     }
-    // What it was prepared anew for may be denied only then.
+    // What SQLite prepares anew may be denied only then.
     if let Some(denied) = own.denied() {
         return Some(Err(denied_cause(&denied)));
     }
     if instructions.is_empty() {
         return None;
     }
+    let is_shaped_by_values =
+        || db.can_lend_bindings() && own.freely(|db| db.is_shaped_by_values(&mut listing));
+    Some(judge(&instructions, is_shaped_by_values))
+}
+
+/// What a program does, or the cause for which it cannot be replayed.
+fn judge(
+    instructions: &[Instruction],
+    is_shaped_by_values: impl FnOnce() -> bool,
+) -> Result<Program, FallbackCause> {
     if let Some(cause) = instructions.iter().find_map(objection) {
-        return Some(Err(cause));
+        return Err(cause);
     }
-    let has =
-        |names: &[&str]| instructions.iter().any(|instruction| names.contains(&instruction.name.as_str()));
+    let has = |names: &[&str]| instructions.iter().any(|instruction| instruction.is_one_of(names));
     let loops = has(LOOPS);
     let makes_rowids = has(&["NewRowid"]);
     // Rows get their numbers in the order in which they are found.
     if loops && makes_rowids {
-        return Some(Err(FallbackCause::RowOrder));
+        return Err(FallbackCause::RowOrder);
     }
-    if db.can_lend_bindings() && own.freely(|db| db.is_shaped_by_values(&mut listing)) {
-        return Some(Err(FallbackCause::Plan));
+    if is_shaped_by_values() {
+        return Err(FallbackCause::Plan);
     }
     let written = instructions.iter().filter(|instruction| makes_rowids && instruction.name == "OpenWrite");
     let makes_rows_in = written.map(|instruction| instruction.operands[1]).collect();
-    // SQLite makes an integer of each value that is to number a row. Only where it copies whole tables it does not.
+    // SQLite makes an integer of each value that is to number a row, except where it copies whole tables.
     let numbers_rows = loops || has(&["MustBeInt"]);
     let copies_rows = loops && has(&["RowCell", "RowData"]);
-    let keys = keys_of_rows(&instructions);
+    let keys = keys_of_rows(instructions);
     let mut numbers = instructions.iter().filter(|instruction| instruction.name == "MustBeInt");
     let numbers_by_rows = copies_rows
         || numbers.any(|number| {
-            keys.contains(&number.operands[0]) && is_from_rows(number.operands[0], &instructions)
+            keys.contains(&number.operands[0]) && is_from_rows(number.operands[0], instructions)
         });
-    let constants = ["Int64", "Real", "String", "String8"];
-    let mut constants = instructions.iter().filter(|constant| constants.contains(&constant.name.as_str()));
+    let mut constants =
+        instructions.iter().filter(|constant| constant.is_one_of(&["Int64", "Real", "String", "String8"]));
     let has_large = constants.any(|constant| mentions_large(constant.extra.as_bytes()));
-    Some(Ok(Program { loops, makes_rows_in, numbers_rows, numbers_by_rows, has_large }))
+    Ok(Program { loops, makes_rows_in, numbers_rows, numbers_by_rows, has_large })
 }
 
-/// The registers whose values number the rows that are written: those of `Insert`, and what is copied there. A foreign key
-/// makes integers of others, to look them up.
+/// The registers whose values number the rows that are written: those of `Insert`, and registers that are copied there. A
+/// foreign key makes integers of other registers, to look rows up.
 fn keys_of_rows(instructions: &[Instruction]) -> BTreeSet<i64> {
     let inserts = instructions.iter().filter(|instruction| instruction.name == "Insert");
     let mut keys: BTreeSet<i64> = inserts.map(|insert| insert.operands[2]).collect();
@@ -317,14 +150,14 @@ fn keys_of_rows(instructions: &[Instruction]) -> BTreeSet<i64> {
     }
 }
 
-/// Whether a register gets a value that is not one of the statement's own. Those of triggers have the same numbers, so that
-/// this is answered once too often rather than too seldom.
+/// Whether a register gets a value that is not the statement's own. Registers of triggers have the same numbers, so the
+/// answer is `true` too often rather than too seldom.
 fn is_from_rows(register: i64, instructions: &[Instruction]) -> bool {
-    instructions.iter().any(|Instruction { name, operands: [_, second, third], .. }| {
-        let is = |names: &[&str]| names.contains(&name.as_str());
-        is(WRITE_SECOND) && *second == register
-            || is(WRITE_THIRD) && *third == register
-            || is(WRITE_SEVERAL) && (*second..=second + third).contains(&register)
+    instructions.iter().any(|instruction| {
+        let [_, second, third] = instruction.operands;
+        instruction.is_one_of(WRITE_SECOND) && second == register
+            || instruction.is_one_of(WRITE_THIRD) && third == register
+            || instruction.is_one_of(WRITE_SEVERAL) && (second..=second + third).contains(&register)
     })
 }
 
@@ -336,7 +169,7 @@ fn read(listing: &Statement) -> Instruction {
     }
 }
 
-/// What is wrong with a statement that was not allowed to compile.
+/// The cause for which a statement was not allowed to compile.
 fn denied_cause(denied: &Denied) -> FallbackCause {
     match denied.action {
         SQLITE_FUNCTION => function_cause(&denied.name),
@@ -346,53 +179,110 @@ fn denied_cause(denied: &Denied) -> FallbackCause {
     }
 }
 
-fn function_cause(name: &str) -> FallbackCause {
-    if CLOCK.contains(&name.to_ascii_lowercase().as_str()) {
-        FallbackCause::Clock
-    } else {
-        FallbackCause::Function
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Why the instruction cannot be replayed, if so.
-fn objection(instruction: &Instruction) -> Option<FallbackCause> {
-    let [first, second, third] = instruction.operands;
-    match instruction.name.as_str() {
-        "Transaction" if first != 0 => return Some(FallbackCause::OtherDatabase),
-        "OpenRead" | "OpenWrite" | "ReopenIdx" if third != 0 => return Some(FallbackCause::OtherDatabase),
-        "Clear" if second != 0 => return Some(FallbackCause::OtherDatabase),
-        "CreateBtree" | "ParseSchema" | "ReadCookie" | "SetCookie" | "Destroy" | "DropTable"
-        | "DropIndex" | "DropTrigger" | "SqlExec" | "LoadAnalysis" => return Some(FallbackCause::Schema),
-        "VOpen" | "VUpdate" | "VFilter" | "VBegin" | "VCreate" | "VDestroy" | "VRename" | "VNext"
-        | "VColumn" | "VInitIn" | "VCheck" => return Some(FallbackCause::VirtualTable),
-        // `extra` is `name(arguments)`.
-        "Function" | "PureFunc" | "AggStep" | "AggStep1" | "AggFinal" | "AggValue" | "AggInverse" => {
-            return Some(function_cause(instruction.extra.split('(').next().unwrap_or_default()));
+    /// A program, an instruction a line: name and operands.
+    fn listing(program: &[(&str, [i64; 3], &str)]) -> Vec<Instruction> {
+        let instruction = |(name, operands, extra): &(&str, [i64; 3], &str)| Instruction {
+            name: (*name).to_owned(),
+            operands: *operands,
+            extra: (*extra).to_owned(),
+        };
+        program.iter().map(instruction).collect()
+    }
+
+    #[test]
+    fn programs_are_replayed_or_refused_for_a_cause() {
+        let open = ("OpenWrite", [0, 2, 0], "2");
+        for (what, program, shaped, cause) in [
+            ("a new row", &[open, ("NewRowid", [0, 1, 0], "")][..], false, None),
+            ("a scan", &[open, ("Next", [0, 1, 0], "")], false, None),
+            (
+                "rows numbered as they are found",
+                &[open, ("NewRowid", [0, 1, 0], ""), ("SorterNext", [1, 1, 0], "")],
+                true,
+                Some(FallbackCause::RowOrder),
+            ),
+            ("a plan by values", &[open], true, Some(FallbackCause::Plan)),
+            (
+                "a function, before anything else",
+                &[("Next", [0; 3], ""), ("NewRowid", [0; 3], ""), ("Function", [0; 3], "f(1)")],
+                true,
+                Some(FallbackCause::Function),
+            ),
+        ] {
+            let found = judge(&listing(program), || shaped);
+            assert_eq!(found.err(), cause, "{what}");
         }
-        "CollSeq" => return collations_objection(&instruction.extra),
-        _ => {}
     }
-    if instruction.extra.starts_with("k(") {
-        return collations_objection(&instruction.extra);
-    }
-    let compares = ["Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ElseEq", "Compare"];
-    if compares.contains(&instruction.name.as_str()) && !instruction.extra.is_empty() {
-        return collations_objection(&instruction.extra);
-    }
-    (!SAFE.contains(&instruction.name.as_str())).then_some(FallbackCause::Instruction)
-}
 
-/// `extra` is `k(columns,name,…)` or `name-encoding`; an empty name, `B` or a sign stand for BINARY. All others an
-/// application may have put something else in the place of.
-fn collations_objection(extra: &str) -> Option<FallbackCause> {
-    let inside = extra.strip_prefix("k(").and_then(|rest| rest.strip_suffix(')'));
-    let names: Vec<&str> = match inside {
-        Some(list) => list.split(',').skip(1).collect(),
-        None => vec![extra.rsplit_once('-').map_or(extra, |(name, _)| name)],
-    };
-    let known = |name: &&str| {
-        let name = name.trim_start_matches(['-', '+']).trim_start_matches("N.");
-        name.is_empty() || name == "B" || name.eq_ignore_ascii_case("BINARY")
-    };
-    (!names.iter().all(known)).then_some(FallbackCause::Collation)
+    #[test]
+    fn a_program_says_how_it_numbers_rows() {
+        let open = ("OpenWrite", [0, 2, 0], "2");
+        let index = ("OpenWrite", [1, 3, 0], "k(2,,)");
+        let insert = ("Insert", [0, 5, 1], "t");
+        let integer = ("MustBeInt", [1, 0, 0], "");
+        // Tables with new numbers; numbers from values, from rows; a large number.
+        for (what, program, tables, from_values, from_rows, large) in [
+            (
+                "its own numbers",
+                &[open, index, ("NewRowid", [0, 1, 0], ""), insert][..],
+                &[2, 3][..],
+                false,
+                false,
+                false,
+            ),
+            ("a parameter", &[open, ("Variable", [1, 1, 0], ""), integer, insert], &[], true, false, false),
+            ("a column", &[open, ("Column", [0, 0, 1], ""), integer, insert], &[], true, true, false),
+            (
+                "a column, copied",
+                &[
+                    open,
+                    ("Column", [0, 0, 1], ""),
+                    integer,
+                    ("Copy", [1, 7, 0], ""),
+                    ("Insert", [0, 5, 7], "t"),
+                ],
+                &[],
+                true,
+                true,
+                false,
+            ),
+            ("a row that is looked up", &[("Column", [0, 0, 1], ""), integer], &[], true, false, false),
+            (
+                "a whole table",
+                &[open, ("RowData", [1, 2, 0], ""), ("Next", [0, 1, 0], "")],
+                &[],
+                true,
+                true,
+                false,
+            ),
+            ("a large number", &[("Int64", [0, 1, 0], "9223372036854775807")], &[], false, false, true),
+        ] {
+            let program = judge(&listing(program), || false).expect(what);
+            assert_eq!(program.makes_rows_in, tables, "{what}");
+            assert_eq!(
+                (program.numbers_rows, program.numbers_by_rows, program.has_large),
+                (from_values, from_rows, large),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_denial_is_counted_under_its_cause() {
+        const ATTACH: i32 = 24;
+        for (action, name, cause) in [
+            (SQLITE_FUNCTION, "random", FallbackCause::Function),
+            (SQLITE_FUNCTION, "Date", FallbackCause::Clock),
+            (SQLITE_PRAGMA, "", FallbackCause::Pragma),
+            (20, "temp", FallbackCause::OtherDatabase),
+            (20, "main", FallbackCause::Schema),
+            (ATTACH, "", FallbackCause::Schema),
+        ] {
+            assert_eq!(denied_cause(&Denied { action, name: name.to_owned() }), cause, "{action} {name}");
+        }
+    }
 }

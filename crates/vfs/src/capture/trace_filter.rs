@@ -1,38 +1,32 @@
-//! What SQLite is asked to tell of: less where there is nothing to capture.
+//! The trace filter: what SQLite is asked to tell of, less where there is nothing to capture.
 //!
 //! # Why
-//! To be told of the end of a statement costs every statement the time, twice. Without a write-ahead log nothing is
-//! captured, and a connection that has read for long will mostly read on: neither has to be told.
+//! The event at a statement's end costs every statement the time, twice. Without a write-ahead log nothing is captured, and
+//! a connection that has read for long will mostly read on: both are subscribed to starts only.
 //!
 //! # How it stays true
 //! - The hook is changed only where SQLite has just called it: there it is ours. An application may take it at any time,
 //!   and it is never taken back.
-//! - While ends are not told, the transaction that may be open is lost: nothing is captured, and a cause is set. Whatever
-//!   commits, told or not, is written as pages. No statement counts as one that shows nothing.
-//! - With a log, a statement that starts and is not a query ends the rest, before it runs ([`Capture::wake`]). Its own end
-//!   is not told either, since SQLite notes the time when a statement starts; so it is not captured. A BEGIN that only
-//!   promises to read is: it touches no page, and whether something else did is asked when the first statement writes.
+//! - While a connection is subscribed to starts, its open transaction is lost: nothing is captured, and a cause is set. A
+//!   commit is written as pages, told or not. No statement counts as silent.
+//! - With a log, a statement that starts and is not a query restores the whole subscription before it runs. Its own end is
+//!   not told, since SQLite notes the time when a statement starts; so it is not captured. A deferred BEGIN is: it touches
+//!   no page, and the first statement that writes looks for others that did.
 //! - Which statements were left open meanwhile is not known. Until SQLite was asked, and none was, no statement is alone.
-//! - Whether there is a log, and whether it is another, is part of what is looked at when a statement starts.
+//! - The presence of a log, and its number, are part of each look at a starting statement.
 
-use crate::capture::{Capture, Kind, State, first_word, is_query, kind_of, may_change_settings};
-use crate::ffi::connection::TransactionState;
-use crate::ffi::statement::RunningStatement;
-use crate::stats::FallbackCause;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
-/// Statements without a log after which SQLite is asked for less; and queries with one, after a rest was ended by what
-/// only reads.
-const FEW: u32 = 16;
+use crate::capture::statement_text::can_only_select;
 
-/// No generation of logs.
-const LOUD: u64 = u64::MAX;
+/// Statements without a log after which the subscription shrinks; and queries with a log, after a statement that only reads
+/// has restored the subscription.
+pub(super) const FEW: u32 = 16;
 
-/// How long a writer keeps its turn whose end is not told: until it has the write lock, mostly.
-const TURN: Duration = Duration::from_millis(50);
+/// Number of no log: SQLite tells of everything.
+const ALL: u64 = u64::MAX;
 
-/// What SQLite is to tell of.
+/// The events that SQLite is to tell of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subscription {
     /// Statements that start and that end.
@@ -41,61 +35,140 @@ pub(crate) enum Subscription {
     Starts,
 }
 
-/// What one connection is asked to tell of.
-pub(super) struct Rest {
-    /// While the ends of statements are not told, for which log or want of one that is so; else [`LOUD`].
-    quiet: AtomicU64,
-    /// Statements that started since there is nothing to capture: the database has no write-ahead log.
-    logless: AtomicU32,
-    /// Queries that started since a statement that could write.
-    queries: AtomicU32,
-    /// Whether there may be open statements that nothing is known of.
-    unsure: AtomicBool,
-    /// Whether the transaction is lost by a rest that has ended.
-    woken: AtomicBool,
+/// State of a connection's filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilterState {
+    /// Subscribed to all.
+    All,
+    /// Subscribed to starts: the database has no log.
+    WithoutLog,
+    /// Subscribed to starts: the connection reads, and this is the number of the log.
+    Reader(u64),
 }
 
-impl Default for Rest {
-    fn default() -> Rest {
-        Rest {
-            quiet: AtomicU64::new(LOUD),
-            logless: AtomicU32::new(0),
+/// What is to be done when a statement starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilterAction {
+    /// Note the statement.
+    Note,
+    /// Nothing.
+    Skip,
+    /// Subscribe to starts, and nothing else.
+    SubscribeToStarts,
+    /// Subscribe to all; `had_log` says that the connection was a reader.
+    SubscribeToAll {
+        /// Whether a log was in use before.
+        had_log: bool,
+    },
+}
+
+/// Whether the number of a log says that there is one.
+pub(super) fn is_log(generation: u64) -> bool {
+    generation & 1 == 1
+}
+
+/// The next state when a statement starts, and what is to be done. `is_reader` says that the connection has read for long and
+/// goes on; `is_harmless` that the statement changes nothing that matters to a reader. Each is asked only where it counts.
+pub(super) fn on_start(
+    state: FilterState,
+    generation: u64,
+    starts_without_log: u32,
+    is_reader: impl FnOnce() -> bool,
+    is_harmless: impl FnOnce() -> bool,
+) -> (FilterState, FilterAction) {
+    let has_log = is_log(generation);
+    match state {
+        FilterState::All if has_log && is_reader() => {
+            (FilterState::Reader(generation), FilterAction::SubscribeToStarts)
+        }
+        FilterState::All if !has_log && starts_without_log > FEW => {
+            (FilterState::WithoutLog, FilterAction::SubscribeToStarts)
+        }
+        FilterState::All => (FilterState::All, FilterAction::Note),
+        FilterState::WithoutLog if !has_log => (state, FilterAction::Skip),
+        FilterState::Reader(log) if log == generation && is_harmless() => (state, FilterAction::Skip),
+        FilterState::WithoutLog => (FilterState::All, FilterAction::SubscribeToAll { had_log: false }),
+        FilterState::Reader(_) => (FilterState::All, FilterAction::SubscribeToAll { had_log: true }),
+    }
+}
+
+/// The trace filter of one connection. Only the thread that uses the connection changes it.
+pub(super) struct TraceFilter {
+    /// The number of the log, or of the want of one, that a subscription to starts is for; else [`ALL`].
+    starts_for: AtomicU64,
+    /// Statements that started since the database has no log.
+    without_log: AtomicU32,
+    /// Queries that started since a statement that could write.
+    queries: AtomicU32,
+    /// Whether statements may be open that were not told.
+    is_unsure: AtomicBool,
+    /// Whether the transaction is lost because a reader writes.
+    has_cost: AtomicBool,
+}
+
+impl Default for TraceFilter {
+    fn default() -> TraceFilter {
+        TraceFilter {
+            starts_for: AtomicU64::new(ALL),
+            without_log: AtomicU32::new(0),
             queries: AtomicU32::new(0),
-            unsure: AtomicBool::new(false),
-            woken: AtomicBool::new(false),
+            is_unsure: AtomicBool::new(false),
+            has_cost: AtomicBool::new(false),
         }
     }
 }
 
-impl Rest {
-    /// Whether there was no log when the last statement started.
-    pub fn is_logless(&self) -> bool {
-        self.logless.load(Ordering::Relaxed) > 0
+impl TraceFilter {
+    /// The state.
+    pub fn state(&self) -> FilterState {
+        match self.starts_for.load(Ordering::Relaxed) {
+            ALL => FilterState::All,
+            log if is_log(log) => FilterState::Reader(log),
+            _ => FilterState::WithoutLog,
+        }
     }
 
-    /// A statement starts: whether the connection rests, and goes on to.
+    /// Enters a state, at this number of the log.
+    pub fn set_state(&self, state: FilterState, generation: u64) {
+        let starts_for = if state == FilterState::All { ALL } else { generation };
+        self.starts_for.store(starts_for, Ordering::Relaxed);
+    }
+
+    /// Whether a starting statement is one of those that a subscription to starts skips, by its first letters.
     ///
     /// # Safety
     /// `sql` is a text that ends with a zero.
     #[inline]
-    pub unsafe fn lasts(&self, generation: u64, sql: *const u8) -> bool {
+    pub unsafe fn skips(&self, generation: u64, sql: *const u8) -> bool {
         // SAFETY: by contract.
-        self.quiet.load(Ordering::Relaxed) == generation
-            && (generation & 1 == 0 || unsafe { can_only_select(sql) })
+        self.starts_for.load(Ordering::Relaxed) == generation
+            && (!is_log(generation) || unsafe { can_only_select(sql) })
     }
 
     /// Whether SQLite tells of ends.
     #[inline]
-    pub fn is_over(&self) -> bool {
-        self.quiet.load(Ordering::Relaxed) == LOUD
+    pub fn is_subscribed_to_all(&self) -> bool {
+        self.starts_for.load(Ordering::Relaxed) == ALL
     }
 
-    /// A query starts whose end is told. Whether there were few.
+    /// Restores the counters with the whole subscription: a statement that only reads leaves `queries` of its row.
+    pub fn restart(&self, queries: u32) {
+        self.without_log.store(0, Ordering::Relaxed);
+        self.queries.store(queries, Ordering::Relaxed);
+        self.is_unsure.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a query whose end is told; whether so many are not yet a reader's.
     #[inline]
-    pub fn count_query(&self, most: u32) -> bool {
+    pub fn count_query(&self, reader_queries: u32) -> bool {
         let queries = self.queries.load(Ordering::Relaxed);
         self.queries.store(queries.saturating_add(1), Ordering::Relaxed);
-        queries < most
+        queries < reader_queries
+    }
+
+    /// Whether the connection has read for so long.
+    pub fn has_counted(&self, reader_queries: u32) -> bool {
+        self.queries.load(Ordering::Relaxed) >= reader_queries
     }
 
     /// A statement starts that may write.
@@ -103,160 +176,136 @@ impl Rest {
         self.queries.store(0, Ordering::Relaxed);
     }
 
-    /// A transaction begins of which everything is told.
-    pub fn begin(&self) {
-        self.woken.store(false, Ordering::Relaxed);
+    /// Statements that started since the database has no log.
+    pub fn starts_without_log(&self) -> u32 {
+        self.without_log.load(Ordering::Relaxed)
     }
 
-    /// Whether the transaction that commits was lost by a rest.
-    pub fn has_cost(&self) -> bool {
-        self.woken.swap(false, Ordering::Relaxed)
-    }
-
-    /// There may be open statements that nothing is known of.
-    pub fn is_unsure(&self) -> bool {
-        self.unsure.load(Ordering::Relaxed)
-    }
-}
-
-impl Capture {
-    /// A statement starts: what SQLite should tell of from now on, where that changes or stays less than all; then nothing
-    /// else is noted of it.
-    pub(super) fn rests_or_wakes(
-        &self,
-        statement: RunningStatement,
-        sql: &[u8],
-        generation: u64,
-    ) -> Option<Option<Subscription>> {
-        let (quiet, has_log) = (self.rest.quiet.load(Ordering::Relaxed), generation & 1 == 1);
-        if quiet == LOUD {
-            let rests = if has_log {
-                self.may_rest(statement, sql)
-            } else {
-                self.rest.logless.load(Ordering::Relaxed) > FEW
-            };
-            return rests.then(|| {
-                self.rest.quiet.store(generation, Ordering::Relaxed);
-                Some(Subscription::Starts)
-            });
-        }
-        let sleeps_on = match quiet & 1 {
-            // Still no log, or none again.
-            0 => !has_log,
-            _ => quiet == generation && self.is_slept_through(statement, sql),
-        };
-        if sleeps_on {
-            self.rest.quiet.store(generation, Ordering::Relaxed);
-            return Some(None);
-        }
-        self.wake(statement, sql, quiet & 1 == 1);
-        Some(Some(Subscription::All))
-    }
-
-    /// A query starts, and it is one of so many that the connection rests.
-    fn may_rest(&self, statement: RunningStatement, sql: &[u8]) -> bool {
-        let may = self.rest.queries.load(Ordering::Relaxed) >= self.database.queries_before_rest()
-            && self.ready.load(Ordering::Relaxed)
-            && !self.rest.is_logless()
-            && self.quick.load(Ordering::Relaxed) == 0
-            && self.owes.load(Ordering::Relaxed) == 0
-            && std::str::from_utf8(sql).is_ok_and(is_query)
-            && statement.is_read_only();
-        if may {
-            let mut state = self.state();
-            self.lose(&mut state, FallbackCause::Untracked);
-            self.note_ready(&mut state);
-        }
-        may
-    }
-
-    /// Whether a statement that starts during a rest changes nothing that matters: a query, in the middle of another one,
-    /// too, or the end of a transaction that has only read.
-    fn is_slept_through(&self, statement: RunningStatement, sql: &[u8]) -> bool {
-        let Ok(sql) = std::str::from_utf8(sql) else { return false };
-        // What looks like the text of an inner statement can be a comment in front of another.
-        let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
-        let is_end = || kind_of(sql, true) == Kind::Boundary && !self.db.is_autocommit();
-        statement.is_read_only() && (is_query(inner) || is_end())
-    }
-
-    /// From now on everything is told again. The statement that starts is not captured, and neither is the transaction that
-    /// it is part of, unless it begins one by a mere promise to read.
-    fn wake(&self, statement: RunningStatement, sql: &[u8], had_log: bool) {
-        self.rest.quiet.store(LOUD, Ordering::Relaxed);
-        self.rest.logless.store(0, Ordering::Relaxed);
-        self.rest.unsure.store(true, Ordering::Relaxed);
-        let read_only = statement.is_read_only();
-        let few = self.database.queries_before_rest().saturating_sub(FEW);
-        self.rest.queries.store(if read_only { few } else { 0 }, Ordering::Relaxed);
-        let (mut state, fresh) = (self.state(), self.db.is_autocommit());
-        self.lose(&mut state, if had_log { FallbackCause::Untracked } else { FallbackCause::Opening });
-        state.kind = std::str::from_utf8(sql).map_or(Kind::Write, |sql| kind_of(sql, read_only));
-        if had_log && fresh && read_only && state.kind == Kind::Boundary {
-            self.begin_fresh(&mut state);
-        } else {
-            self.rest.woken.store(had_log, Ordering::Relaxed);
-        }
-        self.note_ready(&mut state);
-        drop(state);
-        if had_log && !read_only && self.db.transaction() == TransactionState::None {
-            // Should it fail before it has the write lock, nobody would hear that its turn is over.
-            self.database.writers().enter_for(self.writer, self.database.options().busy_wait, TURN);
-        }
-    }
-
-    /// Nothing is known of the transaction from here on.
-    fn lose(&self, state: &mut State, cause: FallbackCause) {
-        self.begin(state);
-        state.cause = Some(cause);
-        (state.accesses, state.idle, state.alone) = (None, None, None);
-        state.open.clear();
-        self.shows_nothing.store(false, Ordering::Relaxed);
-    }
-
-    /// A statement starts: whether there is nothing to capture, and nothing was left over. Others may make a
-    /// write-ahead log, or remove it, at any time between transactions.
+    /// Whether the last statement started without a log.
     #[inline]
-    pub(super) fn is_without_log(&self, has_log: bool) -> bool {
-        if !has_log {
-            return self.note_without_log();
-        }
-        if self.rest.is_logless() {
-            self.rest.logless.store(0, Ordering::Relaxed);
-        }
-        false
+    pub fn is_without_log(&self) -> bool {
+        self.starts_without_log() > 0
     }
 
-    fn note_without_log(&self) -> bool {
-        if !self.rest.is_logless() {
-            let mut state = self.state();
-            if !state.open.is_empty() {
-                return false;
-            }
-            self.lose(&mut state, FallbackCause::Opening);
-            self.note_ready(&mut state);
-        }
-        self.rest.logless.fetch_add(1, Ordering::Relaxed);
-        true
+    /// A statement starts without a log.
+    pub fn count_without_log(&self) {
+        self.without_log.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether statements may be open that were not told, beside one that starts.
-    pub(super) fn may_meet_others(&self, statement: RunningStatement) -> bool {
-        self.rest.is_unsure() && {
-            let others = self.db.has_open_statement_but(statement);
-            self.rest.unsure.store(others, Ordering::Relaxed);
-            others
+    /// A statement starts with a log.
+    #[inline]
+    pub fn note_log(&self) {
+        if self.is_without_log() {
+            self.without_log.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Sets whether the transaction that is lost now counts as the cost of a smaller subscription.
+    pub fn set_cost(&self, has_cost: bool) {
+        self.has_cost.store(has_cost, Ordering::Relaxed);
+    }
+
+    /// Whether the transaction that commits as pages is the cost of a smaller subscription; counted once.
+    pub fn take_cost(&self) -> bool {
+        self.has_cost.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether statements may be open that were not told.
+    pub fn is_unsure(&self) -> bool {
+        self.is_unsure.load(Ordering::Relaxed)
+    }
+
+    /// SQLite was asked for open statements.
+    pub fn set_unsure(&self, is_unsure: bool) {
+        self.is_unsure.store(is_unsure, Ordering::Relaxed);
     }
 }
 
-/// Whether a statement that was compiled is a query by its first letters: no other begins with them.
-///
-/// # Safety
-/// `sql` is a text that ends with a zero.
-#[inline]
-unsafe fn can_only_select(sql: *const u8) -> bool {
-    // SAFETY: by contract; all before was a letter, and not the end.
-    let is = |place: usize, letter: u8| unsafe { *sql.add(place) | 0x20 == letter };
-    is(0, b's') && is(1, b'e') && is(2, b'l')
+#[cfg(test)]
+mod tests {
+    use super::FilterAction::*;
+    use super::FilterState::{Reader, WithoutLog};
+    use super::*;
+
+    #[test]
+    fn every_state_answers_every_start() {
+        const LOG: u64 = 7;
+        const OTHER_LOG: u64 = 9;
+        const NO_LOG: u64 = 8;
+        // State; number of the log; starts without one; a reader; a harmless statement.
+        for (state, generation, starts, reader, harmless, next, action) in [
+            (FilterState::All, LOG, 0, false, true, FilterState::All, Note),
+            (FilterState::All, LOG, FEW + 1, false, true, FilterState::All, Note),
+            (FilterState::All, LOG, 0, true, true, Reader(LOG), SubscribeToStarts),
+            (FilterState::All, NO_LOG, 0, true, true, FilterState::All, Note),
+            (FilterState::All, NO_LOG, FEW, true, true, FilterState::All, Note),
+            (FilterState::All, NO_LOG, FEW + 1, false, false, WithoutLog, SubscribeToStarts),
+            (WithoutLog, NO_LOG, 0, false, false, WithoutLog, Skip),
+            (WithoutLog, LOG, 0, true, true, FilterState::All, SubscribeToAll { had_log: false }),
+            (Reader(LOG), LOG, 0, false, true, Reader(LOG), Skip),
+            (Reader(LOG), LOG, 0, true, false, FilterState::All, SubscribeToAll { had_log: true }),
+            (Reader(LOG), OTHER_LOG, 0, true, true, FilterState::All, SubscribeToAll { had_log: true }),
+            (Reader(LOG), NO_LOG, 0, true, true, FilterState::All, SubscribeToAll { had_log: true }),
+        ] {
+            let found = on_start(state, generation, starts, || reader, || harmless);
+            assert_eq!(found, (next, action), "{state:?} {generation} {starts} {reader} {harmless}");
+            let filter = TraceFilter::default();
+            filter.set_state(found.0, generation);
+            assert_eq!(filter.state(), found.0, "the word keeps the state");
+            assert_eq!(filter.is_subscribed_to_all(), found.0 == FilterState::All);
+        }
+    }
+
+    #[test]
+    fn a_smaller_subscription_skips_by_the_first_letters() {
+        for (state, number, generation, sql, skips) in [
+            (FilterState::All, 7, 7, c"SELECT 1", false),
+            (Reader(7), 7, 7, c"SELECT 1", true),
+            (Reader(7), 7, 7, c"select 1", true),
+            (Reader(7), 7, 7, c"INSERT INTO t VALUES(1)", false),
+            (Reader(7), 7, 9, c"SELECT 1", false),
+            (Reader(7), 7, 8, c"SELECT 1", false),
+            (WithoutLog, 8, 8, c"INSERT INTO t VALUES(1)", true),
+            (WithoutLog, 8, 9, c"SELECT 1", false),
+            (WithoutLog, 8, 10, c"SELECT 1", false),
+        ] {
+            let filter = TraceFilter::default();
+            filter.set_state(state, number);
+            // SAFETY: the text ends with a zero.
+            assert_eq!(unsafe { filter.skips(generation, sql.as_ptr().cast()) }, skips, "{state:?} {sql:?}");
+        }
+    }
+
+    #[test]
+    fn queries_in_a_row_make_a_reader() {
+        let filter = TraceFilter::default();
+        let counted = |times: u32| (0..times).filter(|_| filter.count_query(10)).count();
+        assert_eq!(counted(9), 9);
+        assert!(!filter.has_counted(10));
+        assert_eq!(counted(5), 1);
+        assert!(filter.has_counted(10));
+        filter.note_writer();
+        assert!(!filter.has_counted(10));
+        filter.restart(10);
+        assert!(filter.has_counted(10) && filter.is_unsure());
+        filter.set_unsure(false);
+        assert!(!filter.is_unsure());
+    }
+
+    #[test]
+    fn starts_without_a_log_are_counted_until_there_is_one_and_a_cost_is_counted_once() {
+        let filter = TraceFilter::default();
+        assert!(!filter.is_without_log());
+        filter.count_without_log();
+        filter.count_without_log();
+        assert_eq!(filter.starts_without_log(), 2);
+        filter.note_log();
+        assert!(!filter.is_without_log());
+        assert!(!filter.take_cost());
+        filter.set_cost(true);
+        assert!(filter.take_cost() && !filter.take_cost());
+        filter.set_cost(true);
+        filter.set_cost(false);
+        assert!(!filter.take_cost());
+    }
 }

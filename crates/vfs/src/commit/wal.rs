@@ -497,7 +497,7 @@ impl Wal {
     /// Removes the log: everything is in the database file.
     pub fn delete(&self, database: &Database) -> Result<()> {
         // It would keep the wal-index alive, which the next log must not find.
-        database.close_reference();
+        database.shared_capture().close_reference();
         self.end_transaction(database);
         database.sync_if_written()?;
         database.forget_there();

@@ -16,6 +16,7 @@ use crate::ffi::connection::{Connection, InternalConnection};
 use litefoot_storage::sync::Mutex;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Numbers of the actions that SQLite asks an authorizer about (`sqlite3.h`).
@@ -59,6 +60,38 @@ struct Context {
     free: AtomicBool,
     denied: Mutex<Option<Denied>>,
     budget: AtomicI64,
+}
+
+impl Context {
+    /// SQLite's number of the answer: whether the action may be compiled.
+    fn answer(&self, action: c_int, first: &[u8], second: &[u8], database: &[u8]) -> c_int {
+        if self.free.load(Ordering::Relaxed) || is_allowed(action, first, database) {
+            return SQLITE_OK;
+        }
+        let name = if action == SQLITE_FUNCTION { second } else { database };
+        let denied = Denied { action, name: String::from_utf8_lossy(name).into_owned() };
+        self.denied.lock().get_or_insert(denied);
+        SQLITE_DENY
+    }
+
+    /// Counts a step of instructions; whether the budget is used up.
+    fn is_spent(&self) -> bool {
+        let left = self.budget.fetch_sub(STEP.into(), Ordering::Relaxed);
+        left <= 0 && !self.free.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether an action reads or changes rows of the main database's own tables, and nothing else.
+fn is_allowed(action: c_int, first: &[u8], database: &[u8]) -> bool {
+    match action {
+        SQLITE_SELECT | SQLITE_RECURSIVE | SQLITE_SAVEPOINT => true,
+        SQLITE_READ => database == b"main",
+        SQLITE_INSERT | SQLITE_UPDATE | SQLITE_DELETE => {
+            let is_own = first.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"sqlite_"));
+            database == b"main" && !is_own
+        }
+        _ => false,
+    }
 }
 
 /// An internal connection that may change rows of the main database and nothing else.
@@ -134,33 +167,15 @@ unsafe extern "C" fn authorize(
     // SAFETY: `ConfinedConnection::new` has passed the context; SQLite's arguments are texts or null.
     let (context, first, second, database) =
         unsafe { (&*context.cast::<Context>(), text(first), text(second), text(database)) };
-    if context.free.load(Ordering::Relaxed) {
-        return SQLITE_OK;
-    }
-    let allowed = match action {
-        SQLITE_SELECT | SQLITE_RECURSIVE | SQLITE_SAVEPOINT => true,
-        SQLITE_READ => database == b"main",
-        SQLITE_INSERT | SQLITE_UPDATE | SQLITE_DELETE => {
-            let is_own = first.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"sqlite_"));
-            database == b"main" && !is_own
-        }
-        _ => false,
-    };
-    if allowed {
-        return SQLITE_OK;
-    }
-    let name = if action == SQLITE_FUNCTION { second } else { database };
-    let denied = Denied { action, name: String::from_utf8_lossy(name).into_owned() };
-    context.denied.lock().get_or_insert(denied);
-    SQLITE_DENY
+    // After a panic nothing more is allowed than before.
+    catch_unwind(AssertUnwindSafe(|| context.answer(action, first, second, database))).unwrap_or(SQLITE_DENY)
 }
 
 /// Progress handler: interrupts the statement when the budget is used up.
 unsafe extern "C" fn spend(context: *mut c_void) -> c_int {
     // SAFETY: `ConfinedConnection::new` has passed the context.
     let context = unsafe { &*context.cast::<Context>() };
-    let left = context.budget.fetch_sub(STEP.into(), Ordering::Relaxed);
-    c_int::from(left <= 0 && !context.free.load(Ordering::Relaxed))
+    catch_unwind(AssertUnwindSafe(|| c_int::from(context.is_spent()))).unwrap_or(1)
 }
 
 /// # Safety
@@ -168,4 +183,48 @@ unsafe extern "C" fn spend(context: *mut c_void) -> c_int {
 pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a [u8] {
     // SAFETY: by contract.
     if pointer.is_null() { &[] } else { unsafe { CStr::from_ptr(pointer) }.to_bytes() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rows_of_the_main_database_are_allowed() {
+        const ATTACH: c_int = 24;
+        for (action, first, second, database, allowed, name) in [
+            (SQLITE_SELECT, "", "", "", true, ""),
+            (SQLITE_READ, "t", "a", "main", true, ""),
+            (SQLITE_READ, "t", "a", "temp", false, "temp"),
+            (SQLITE_INSERT, "t", "", "main", true, ""),
+            (SQLITE_UPDATE, "SQLITE_schema", "", "main", false, "main"),
+            (SQLITE_DELETE, "sqlite_sequence", "", "main", false, "main"),
+            (SQLITE_FUNCTION, "", "random", "", false, "random"),
+            (SQLITE_PRAGMA, "page_size", "", "", false, ""),
+            (ATTACH, "file", "", "", false, ""),
+        ] {
+            let context =
+                Context { free: AtomicBool::new(false), denied: Mutex::default(), budget: AtomicI64::new(0) };
+            let answer = || context.answer(action, first.as_bytes(), second.as_bytes(), database.as_bytes());
+            assert_eq!(answer() == SQLITE_OK, allowed, "{action} {first}");
+            let denied = (!allowed).then(|| Denied { action, name: name.to_owned() });
+            assert_eq!(context.denied.lock().take(), denied, "{action} {first}");
+            context.free.store(true, Ordering::Relaxed);
+            assert_eq!(answer(), SQLITE_OK, "free");
+        }
+    }
+
+    #[test]
+    fn a_budget_ends_a_statement_unless_it_is_free() {
+        for (budget, free, spent) in
+            [(0, false, [true, true]), (1000, false, [false, true]), (0, true, [false, false])]
+        {
+            let context = Context {
+                free: AtomicBool::new(free),
+                denied: Mutex::default(),
+                budget: AtomicI64::new(budget),
+            };
+            assert_eq!([context.is_spent(), context.is_spent()], spent, "{budget} {free}");
+        }
+    }
 }

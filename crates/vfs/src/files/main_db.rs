@@ -315,7 +315,7 @@ impl MainFile {
                 self.settled = promises;
                 Ok(())
             }
-            Some(number) if !self.session.capture().is_some_and(|capture| capture.shows_nothing(number)) => {
+            Some(number) if !self.session.capture().is_some_and(|capture| capture.defers_wait(number)) => {
                 wal.wait(number)
             }
             _ => Ok(()),

@@ -2,9 +2,9 @@
 //!
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
-use crate::capture::Capture;
 use crate::files::journal::Journal;
 use crate::memory::reservation::CacheSize;
+use crate::open::capture_host::ConnectionCapture;
 use crate::open::database::Database;
 use crate::sync::lock_table::{HandleId, Seat};
 use crate::txn::wal_frames::Transaction;
@@ -44,7 +44,7 @@ pub struct Session {
     /// What has taken its place in a forked child.
     pub successor: OnceLock<Arc<Session>>,
     /// What the connection's statements are watched with.
-    capture: OnceLock<Arc<Capture>>,
+    capture: OnceLock<Arc<ConnectionCapture>>,
     /// The transaction that was queued and that the commit waits for: its number, and whether until it is
     /// durable.
     waiting: Mutex<Option<(u64, bool)>>,
@@ -107,12 +107,12 @@ impl Session {
     }
 
     /// Watches the connection's statements from now on.
-    pub fn set_capture(&self, capture: Arc<Capture>) {
+    pub fn set_capture(&self, capture: Arc<ConnectionCapture>) {
         let _ = self.capture.set(capture);
     }
 
     /// What the connection's statements are watched with.
-    pub fn capture(&self) -> Option<&Arc<Capture>> {
+    pub fn capture(&self) -> Option<&Arc<ConnectionCapture>> {
         self.capture.get()
     }
 

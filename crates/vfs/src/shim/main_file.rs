@@ -1,6 +1,5 @@
 //! The main file of a connection: finding it, and preparing a new connection on it.
 
-use crate::capture::Capture;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
@@ -8,6 +7,7 @@ use crate::ffi::connection::Connection;
 use crate::ffi::{Sqlite3, Sqlite3File};
 use crate::files::handle::MMAP_SIZE_OF_OURS;
 use crate::files::session::Session;
+use crate::open::capture_host::{CaptureHost, ConnectionCapture};
 use crate::shim::file_object::FileObject;
 use crate::shim::io_methods::object_of;
 use crate::shim::trace_hook::Watched;
@@ -47,7 +47,10 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     if !database.holds_back() || !database.options().logs_statements() {
         return Ok(());
     }
-    let capture = Arc::new(Capture::new(api, handle, database.clone(), session.id, session.seat.clone()));
+    let capture = Arc::new(ConnectionCapture::new(
+        handle,
+        CaptureHost::new(database.clone(), session.id, session.seat.clone()),
+    ));
     session.set_capture(capture.clone());
     // SAFETY: as above; the connection is new, and its hook nobody's.
     unsafe {

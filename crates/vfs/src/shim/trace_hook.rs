@@ -1,37 +1,42 @@
-//! The hooks that a connection's statements are told by (`sqlite3_trace_v2`, and an authorizer that allows everything).
+//! The trace hook and the authorizer of a captured connection: SQLite tells of statements (`sqlite3_trace_v2`), and of what it
+//! compiles, which the authorizer always allows.
 //!
 //! # How it stays true
 //! - The hook may be called for as long as the connection lives, which can be longer than its main file:
-//!   `sqlite3_deserialize` puts another in its place. So what it is given is a [`Context`] of its own, which loses its
-//!   capture with the file.
-//! - The context is freed with the file where SQLite has said before that the connection is closed. Where it has not,
+//!   `sqlite3_deserialize` puts another file in its place. So the hook is given a [`Context`], which loses its capture with
+//!   the file.
+//! - The context is freed with the file, where SQLite has said before that the connection is closed. Where it has not,
 //!   because of the above or because the application has taken the hook, these few bytes stay.
 //! - The hook is set where the connection is new, and changed only where SQLite has just called it: there it is ours.
-//! - The authorizer is set there, too, and never again: an application's takes its place, and that is noticed.
+//! - The authorizer is set there, too, and never again: an authorizer of the application takes its place, and capture
+//!   notices.
+//! - No panic crosses into SQLite. Where one happens, the connection is never captured again, and pages are written.
 
-use crate::capture::{Capture, Subscription};
+use crate::capture::Subscription;
 use crate::ffi::authorizer::text;
 use crate::ffi::codes::{SQLITE_OK, SQLITE_TRACE_CLOSE, SQLITE_TRACE_PROFILE, SQLITE_TRACE_STMT};
 use crate::ffi::statement::RunningStatement;
+use crate::open::capture_host::ConnectionCapture;
+use crate::stats::FallbackCause;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the hook is given. SQLite calls it under the connection's lock, and closes files under that, too.
+/// Argument of the hooks. SQLite calls them under the connection's mutex, and closes files under that, too.
 struct Context {
     /// Null once the file is closed.
-    capture: AtomicPtr<Capture>,
+    capture: AtomicPtr<ConnectionCapture>,
     /// Whether the connection is being closed.
     closes: AtomicBool,
 }
 
-/// A connection that is watched, as its main file knows it.
+/// A captured connection, as its main file knows it.
 pub(crate) struct Watched {
     context: NonNull<Context>,
     /// So that the context's pointer is good until this is dropped.
-    _capture: Arc<Capture>,
+    _capture: Arc<ConnectionCapture>,
 }
 
 impl Watched {
@@ -39,7 +44,7 @@ impl Watched {
     ///
     /// # Safety
     /// The connection of the capture is alive, and its hook is nobody's.
-    pub unsafe fn begin(capture: Arc<Capture>) -> Watched {
+    pub unsafe fn begin(capture: Arc<ConnectionCapture>) -> Watched {
         let pointer = AtomicPtr::new(Arc::as_ptr(&capture).cast_mut());
         let context = Box::new(Context { capture: pointer, closes: AtomicBool::new(false) });
         let context = NonNull::from(Box::leak(context));
@@ -72,9 +77,9 @@ impl Drop for Watched {
 ///
 /// # Safety
 /// The connection is alive, and its hook is ours or nobody's.
-unsafe fn listen(capture: &Capture, context: *mut Context, hears: Subscription) {
+unsafe fn listen(capture: &ConnectionCapture, context: *mut Context, subscription: Subscription) {
     let events = SQLITE_TRACE_CLOSE
-        | match hears {
+        | match subscription {
             Subscription::All => SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE,
             Subscription::Starts => SQLITE_TRACE_STMT,
         };
@@ -82,7 +87,22 @@ unsafe fn listen(capture: &Capture, context: *mut Context, hears: Subscription) 
     unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };
 }
 
-/// SQLite tells of something that is compiled.
+/// Runs a callback's work; a panic bars the connection from capture, and answers `None`.
+///
+/// # Safety
+/// `context` is that of a hook which SQLite has called.
+unsafe fn guard<T>(context: *mut Context, work: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(work)).ok();
+    if result.is_none() {
+        // SAFETY: by contract; the capture is there while the pointer is not null.
+        if let Some(capture) = unsafe { (*context).capture.load(Ordering::Relaxed).as_ref() } {
+            capture.bar(FallbackCause::Unavailable);
+        }
+    }
+    result
+}
+
+/// SQLite compiles something, and asks for leave.
 unsafe extern "C" fn authorized(
     context: *mut c_void,
     action: c_int,
@@ -91,17 +111,19 @@ unsafe extern "C" fn authorized(
     _database: *const c_char,
     _source: *const c_char,
 ) -> c_int {
+    let context = context.cast::<Context>();
     // SAFETY: as for `traced`; the others are texts, or null.
     unsafe {
-        let capture = (*context.cast::<Context>()).capture.load(Ordering::Relaxed);
-        if let Some(capture) = capture.as_ref() {
-            capture.compiles(action, text(first), (!second.is_null()).then(|| text(second)));
-        }
-    }
+        guard(context, || {
+            if let Some(capture) = (*context).capture.load(Ordering::Relaxed).as_ref() {
+                capture.compiles(action, text(first), (!second.is_null()).then(|| text(second)));
+            }
+        })
+    };
     SQLITE_OK
 }
 
-/// SQLite tells of a statement.
+/// SQLite tells of a statement. Nothing in here panics but `told`, which is guarded.
 unsafe extern "C" fn traced(
     event: c_uint,
     context: *mut c_void,
@@ -115,7 +137,7 @@ unsafe extern "C" fn traced(
         if event == SQLITE_TRACE_STMT
             && !capture.is_null()
             && !detail.is_null()
-            && (*capture).sleeps_on(detail.cast())
+            && (*capture).skips(detail.cast())
         {
             return 0;
         }
@@ -123,7 +145,7 @@ unsafe extern "C" fn traced(
     }
 }
 
-/// As [`traced`], where SQLite should tell of statements.
+/// The same, where SQLite should tell of statements.
 #[inline(never)]
 unsafe extern "C" fn told(
     event: c_uint,
@@ -132,17 +154,28 @@ unsafe extern "C" fn told(
     detail: *mut c_void,
 ) -> c_int {
     let context = context.cast::<Context>();
-    // SAFETY: as for `traced`. A connection that was to be closed may turn out to be busy, and live on: then a statement runs
+    // SAFETY: as for `traced`, which has called.
+    unsafe { guard(context, || tell(event, context, statement, detail)) };
+    0
+}
+
+/// Tells the capture of a statement.
+///
+/// # Safety
+/// As for [`traced`], which SQLite has called.
+#[inline]
+unsafe fn tell(event: c_uint, context: *mut Context, statement: *mut c_void, detail: *mut c_void) {
+    // SAFETY: by contract. A connection that was to be closed may turn out to be busy, and live on: then a statement runs
     // before its file can be closed by other means.
     unsafe { (*context).closes.store(event == SQLITE_TRACE_CLOSE, Ordering::Relaxed) };
     if event == SQLITE_TRACE_CLOSE {
-        return 0;
+        return;
     }
-    // SAFETY: as for `traced`.
+    // SAFETY: by contract.
     let capture = unsafe { (*context).capture.load(Ordering::Relaxed).as_ref() };
-    // In a forked child it belongs to a database of the parent's.
-    let is_ours = |capture: &&Capture| !capture.is_busy() && capture.is_of_this_process();
-    let Some(capture) = capture.filter(is_ours) else { return 0 };
+    // In a forked child the capture belongs to a database of the parent.
+    let is_ours = |capture: &&ConnectionCapture| !capture.is_busy() && capture.is_of_this_process();
+    let Some(capture) = capture.filter(is_ours) else { return };
     // SAFETY: SQLite passes the statement that it is about to run, or has run.
     let running = unsafe { RunningStatement::new(capture.api(), statement) };
     let done = match event {
@@ -152,35 +185,30 @@ unsafe extern "C" fn told(
         _ => true,
     };
     if !done {
-        // SAFETY: as above.
+        // SAFETY: by contract.
         unsafe { note(capture, context, event, running, detail.cast()) };
     }
-    0
 }
 
-/// SQLite tells of a statement of which something has to be noted.
+/// SQLite tells of a statement that did not take the shortcut. A panic leaves the capture busy: nothing is captured any more.
 ///
 /// # Safety
 /// As for [`traced`], which SQLite has called.
 #[inline(never)]
 unsafe fn note(
-    capture: &Capture,
+    capture: &ConnectionCapture,
     context: *mut Context,
     event: c_uint,
     running: RunningStatement,
     sql: *const c_char,
 ) {
-    let call = || match event {
-        SQLITE_TRACE_STMT => {
-            // SAFETY: for this event the detail is the text of the statement.
-            let sql = unsafe { CStr::from_ptr(sql) }.to_bytes();
-            if let Some(hears) = capture.started(running, sql) {
-                // SAFETY: whoever calls us has our hook; the connection is alive.
-                unsafe { listen(capture, context, hears) };
-            }
-        }
-        _ => capture.ended(running),
-    };
-    // A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
-    let _ = catch_unwind(AssertUnwindSafe(call));
+    if event != SQLITE_TRACE_STMT {
+        return capture.ended(running);
+    }
+    // SAFETY: for this event the detail is the text of the statement.
+    let sql = unsafe { CStr::from_ptr(sql) }.to_bytes();
+    if let Some(subscription) = capture.started(running, sql) {
+        // SAFETY: SQLite has called our hook; the connection is alive.
+        unsafe { listen(capture, context, subscription) };
+    }
 }

@@ -20,7 +20,7 @@ mod pooled;
 
 use crate::cache::pin_cache::Views;
 use crate::cache::pool::Pages;
-use crate::capture::reference::ReferenceConnection;
+use crate::capture::SharedCapture;
 use crate::commit::rollback_log::AtomicLog;
 use crate::commit::wal::Wal;
 use crate::db::companions::Beside;
@@ -60,11 +60,6 @@ const WAL_SHARE: usize = 4;
 const MANY_NEW_BYTES: usize = 256 << 10;
 const MANY_NEW_SHARE: usize = 64;
 
-/// Queries in a row after which a connection is taken for one that only reads, at first, and how many times as many when
-/// that was wrong. Each of them is then some hundred instructions shorter; to be wrong costs a commit some syncs.
-const QUERIES_BEFORE_REST: u32 = 1000;
-const LATER: u32 = 4;
-
 /// No length: the file may be another process's.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -95,8 +90,6 @@ pub struct Database {
     wal: Mutex<Option<Arc<Wal>>>,
     /// How many commits of the log were promised to be durable.
     promises: AtomicU64,
-    /// After how many queries in a row SQLite is asked to tell less of a connection.
-    queries_before_rest: AtomicU32,
     /// The redo log of its rollback-journal transactions.
     atomic: Arc<AtomicLog>,
     /// Whether there may be a pool at all.
@@ -129,8 +122,8 @@ pub struct Database {
     replaying: Mutex<()>,
     /// Why it must not be replayed: then nobody may write.
     unreplayed: OnceLock<String>,
-    /// A connection of our own that has nothing but defaults, and the schema that it knows.
-    reference: Mutex<Option<(u32, ReferenceConnection)>>,
+    /// State that the captures of all connections share.
+    shared_capture: SharedCapture,
     /// Whether a transaction has written behind the end of the database.
     behind_end: AtomicBool,
     /// Held by whoever writes behind the end, or moves it. Bytes of the file that hold pages which the log in memory has
@@ -219,7 +212,6 @@ impl Database {
             holds_back: setup.holds_back && setup.writable,
             native: AtomicBool::new(false),
             promises: AtomicU64::new(0),
-            queries_before_rest: AtomicU32::new(QUERIES_BEFORE_REST),
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
             handles: AtomicU64::new(0),
@@ -230,7 +222,7 @@ impl Database {
             replay_waits: AtomicBool::new(false),
             replaying: Mutex::default(),
             unreplayed: OnceLock::new(),
-            reference: Mutex::default(),
+            shared_capture: SharedCapture::default(),
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
             needed: AtomicU64::new(0),
@@ -570,32 +562,10 @@ impl Database {
         Ok(connection)
     }
 
-    /// Does something with the connection of our own that has nothing but defaults; `None` where none can be had.
-    pub(crate) fn with_reference<T>(&self, what: impl FnOnce(&mut ReferenceConnection) -> T) -> Option<T> {
-        let schema = self.wal()?.schema();
-        if self.is_reserved() {
-            return None;
-        }
-        let mut reference = self.reference.lock();
-        if reference.as_ref().is_none_or(|(known, _)| *known != schema) {
-            *reference = None;
-            *reference = Some((schema, ReferenceConnection::new(self.internal_connection().ok()?)?));
-        }
-        reference.as_mut().map(|(_, reference)| what(reference))
-    }
-
-    /// Whether one of these tables, by their root pages, has a row whose number is close to the largest, as far as
-    /// transactions have committed; also where that cannot be told.
-    pub(crate) fn has_large_rowid(&self, roots: &[i64]) -> bool {
-        self.with_reference(|reference| roots.iter().any(|root| reference.has_large_rowid(*root)))
-            .unwrap_or(true)
-    }
-
-    /// Closes the connection of our own that statements are examined on.
-    pub(crate) fn close_reference(&self) {
-        // Closing it comes back here, so the lock is given back first.
-        let reference = self.reference.lock().take();
-        drop(reference);
+    /// State that the captures of all connections share.
+    #[inline]
+    pub(crate) fn shared_capture(&self) -> &SharedCapture {
+        &self.shared_capture
     }
 
     /// Forgets the log in memory; what is on the medium stays.
@@ -653,7 +623,7 @@ impl Database {
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.is_of_this_process() {
             self.background.wait();
-            self.close_reference();
+            self.shared_capture.close_reference();
             if let Some(wal) = self.wal() {
                 wal.finish();
             }
@@ -756,18 +726,6 @@ impl Database {
         self.promises.load(Ordering::Acquire)
     }
 
-    /// After how many queries in a row, and no statement that could write, a connection is taken for one that only reads.
-    #[inline]
-    pub fn queries_before_rest(&self) -> u32 {
-        self.queries_before_rest.load(Ordering::Relaxed)
-    }
-
-    /// One that was taken for that wrote after all, and had to write pages. What that costs is made good by many queries.
-    pub fn rest_later(&self) {
-        let later = self.queries_before_rest().saturating_mul(LATER);
-        self.queries_before_rest.store(later, Ordering::Relaxed);
-    }
-
     /// Changes whenever another log, or none, has to be asked for.
     #[inline]
     pub fn wal_generation(&self) -> u64 {
@@ -778,6 +736,11 @@ impl Database {
     #[inline]
     pub fn has_wal(&self) -> bool {
         self.beside.has_wal()
+    }
+
+    /// The number of the schema in the log, if a connection has used the log.
+    pub(crate) fn schema(&self) -> Option<u32> {
+        self.wal.lock().as_ref().map(|wal| wal.schema())
     }
 
     /// The log, if a connection has used it.

@@ -1,0 +1,137 @@
+//! The effects of the trace filter: what a change of the subscription does to the recorder.
+
+use crate::capture::Capture;
+use crate::capture::host::Host;
+use crate::capture::recorder::Recorder;
+use crate::capture::shortcut::Shortcut;
+use crate::capture::statement_text::{StatementKind, is_query, is_query_of_trigger, kind_of};
+use crate::capture::trace_filter::{FEW, FilterAction, Subscription, is_log, on_start};
+use crate::capture::transition::beginning;
+use crate::ffi::connection::TransactionState;
+use crate::ffi::statement::RunningStatement;
+use crate::stats::FallbackCause;
+use std::time::Duration;
+
+/// Longest turn of a writer whose end is not told: mostly until the writer has the write lock.
+const UNTOLD_TURN: Duration = Duration::from_millis(50);
+
+impl<H: Host> Capture<H> {
+    /// A statement starts: the new subscription, where that changes. `None` if the statement must be noted.
+    pub(super) fn filter_start(
+        &self,
+        statement: RunningStatement,
+        sql: &[u8],
+        generation: u64,
+    ) -> Option<Option<Subscription>> {
+        let (state, action) = on_start(
+            self.filter.state(),
+            generation,
+            self.filter.starts_without_log(),
+            || self.is_reader(statement, sql),
+            || self.is_harmless_to_reader(statement, sql),
+        );
+        match action {
+            FilterAction::Note => None,
+            FilterAction::Skip => {
+                self.filter.set_state(state, generation);
+                Some(None)
+            }
+            FilterAction::SubscribeToStarts => {
+                if is_log(generation) {
+                    let mut recorder = self.recorder();
+                    self.lose(&mut recorder, FallbackCause::Untracked);
+                    self.open_shortcut(&recorder);
+                }
+                self.filter.set_state(state, generation);
+                Some(Some(Subscription::Starts))
+            }
+            FilterAction::SubscribeToAll { had_log } => {
+                self.filter.set_state(state, generation);
+                self.resume(statement, sql, had_log);
+                Some(Some(Subscription::All))
+            }
+        }
+    }
+
+    /// Whether a query starts on a connection that has read for long, and nothing else is under way.
+    fn is_reader(&self, statement: RunningStatement, sql: &[u8]) -> bool {
+        self.filter.has_counted(self.host.shared().reader_queries())
+            && self.shortcut.get() == Shortcut::Queries
+            && !self.filter.is_without_log()
+            && !self.wait.is_owed()
+            && std::str::from_utf8(sql).is_ok_and(is_query)
+            && statement.is_read_only()
+    }
+
+    /// Whether a statement changes nothing that matters to a reader: a query, also of a trigger, or the end of a transaction
+    /// that has only read.
+    fn is_harmless_to_reader(&self, statement: RunningStatement, sql: &[u8]) -> bool {
+        let Ok(sql) = std::str::from_utf8(sql) else { return false };
+        let is_end = || kind_of(sql, true) == StatementKind::Boundary && !self.db.is_autocommit();
+        statement.is_read_only() && (is_query_of_trigger(sql) || is_end())
+    }
+
+    /// From now on SQLite tells of everything again. The statement that starts is not captured, and neither is its
+    /// transaction, unless the statement is a deferred BEGIN.
+    fn resume(&self, statement: RunningStatement, sql: &[u8], had_log: bool) {
+        let read_only = statement.is_read_only();
+        let nearly_reader = self.host.shared().reader_queries().saturating_sub(FEW);
+        self.filter.restart(if read_only { nearly_reader } else { 0 });
+        let (mut recorder, autocommit) = (self.recorder(), self.db.is_autocommit());
+        self.lose(&mut recorder, if had_log { FallbackCause::Untracked } else { FallbackCause::Opening });
+        recorder.kind = std::str::from_utf8(sql).map_or(StatementKind::Write, |sql| kind_of(sql, read_only));
+        if had_log && autocommit && read_only && recorder.kind == StatementKind::Boundary {
+            let cause = beginning(self.db.transaction(), self.barred.get().copied());
+            self.begin(&mut recorder, cause);
+        } else {
+            self.filter.set_cost(had_log);
+        }
+        self.open_shortcut(&recorder);
+        drop(recorder);
+        if had_log && !read_only && self.db.transaction() == TransactionState::None {
+            // The end of the turn is not told where the statement fails before it has the write lock.
+            self.host.join_writer_queue_for(UNTOLD_TURN);
+        }
+    }
+
+    /// Nothing is known of the transaction from here on.
+    fn lose(&self, recorder: &mut Recorder, cause: FallbackCause) {
+        self.begin(recorder, Some(cause));
+        recorder.accesses = None;
+        recorder.running.forget();
+        self.wait.set_silent(false);
+    }
+
+    /// A statement starts: whether there is nothing to capture, and nothing was left over. Other connections may make a log,
+    /// or remove it, at any time between transactions.
+    #[inline]
+    pub(super) fn is_without_log(&self, has_log: bool) -> bool {
+        if has_log {
+            self.filter.note_log();
+            return false;
+        }
+        self.note_without_log()
+    }
+
+    fn note_without_log(&self) -> bool {
+        if !self.filter.is_without_log() {
+            let mut recorder = self.recorder();
+            if !recorder.running.is_idle() {
+                return false;
+            }
+            self.lose(&mut recorder, FallbackCause::Opening);
+            self.open_shortcut(&recorder);
+        }
+        self.filter.count_without_log();
+        true
+    }
+
+    /// Whether statements may be open that were not told, beside one that starts.
+    pub(super) fn may_meet_others(&self, statement: RunningStatement) -> bool {
+        self.filter.is_unsure() && {
+            let others = self.db.has_open_statement_but(statement);
+            self.filter.set_unsure(others);
+            others
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Tracking: the effects of the state machine as statements start and end, and as a transaction commits.
+//!
+//! The recorder decides. Here the connection's counters are read, and the writer queue is joined and left.
+
+use crate::capture::Capture;
+use crate::capture::encoding::Captured;
+use crate::capture::host::Host;
+use crate::capture::recorder::Recorder;
+use crate::capture::running::Ended;
+use crate::capture::statement_text::{StatementKind, is_pragma, is_query, kind_of};
+use crate::capture::transaction::RowNumberRisk;
+use crate::capture::transition::{Action, Arrival, Event, Observed, Obstacle, beginning};
+use crate::ffi::connection::TransactionState;
+use crate::ffi::statement::RunningStatement;
+use crate::stats::FallbackCause;
+use std::sync::atomic::Ordering;
+
+impl<H: Host> Capture<H> {
+    /// A statement starts.
+    pub(super) fn start(&self, recorder: &mut Recorder, statement: RunningStatement, sql: &[u8]) {
+        if self.start_alone(recorder, statement, sql) {
+            return;
+        }
+        recorder.running.end_solitude();
+        note_query_text(recorder, statement, sql);
+        if sql.starts_with(b"--") {
+            if recorder.running.is_latest(statement.id()) {
+                // A trigger of the statement.
+                return;
+            }
+            if self.filter.is_unsure() {
+                return recorder.meet(Obstacle::Stray);
+            }
+        }
+        let Some(schema) = self.host.schema() else {
+            self.begin(recorder, Some(FallbackCause::Opening));
+            recorder.running.start(statement.id());
+            return;
+        };
+        // For an internal statement a connection that has read nothing would have to lock the database.
+        if !recorder.leaves_checkpoints && self.host.may_read() && self.is_authorizer_ours() {
+            recorder.leaves_checkpoints = true;
+            self.take_over_checkpoints();
+        }
+        let outermost = recorder.running.is_idle() && !self.may_meet_others(statement);
+        let autocommit = self.db.is_autocommit();
+        self.arrive(recorder, Arrival::of(outermost, autocommit));
+        if !autocommit && recorder.running.restarts(statement.id()) {
+            recorder.meet(Obstacle::Restarted);
+        }
+        recorder.running.start(statement.id());
+        // SQLite skips the mark of a byte order.
+        let Some(sql) = std::str::from_utf8(sql).ok().filter(|sql| !sql.contains('\u{feff}')) else {
+            recorder.kind = StatementKind::Write;
+            return recorder.meet(Obstacle::Unreadable);
+        };
+        let read_only = statement.is_read_only();
+        if !read_only {
+            self.filter.note_writer();
+        }
+        recorder.cache.use_schema(schema);
+        recorder.kind = recorder.cache.last_kind(sql).unwrap_or_else(|| kind_of(sql, read_only));
+        let writes = recorder.kind != StatementKind::Read || !read_only;
+        let is_silent = outermost && !statement.has_columns() && writes;
+        self.wait.set_silent(is_silent);
+        if !is_silent {
+            self.wait_for_owed();
+        }
+        if is_pragma(sql) && !autocommit {
+            recorder.meet(Obstacle::Pragma);
+        }
+        if !read_only && outermost {
+            // A transaction that has just begun has read nothing.
+            let transaction = if autocommit { TransactionState::None } else { self.db.transaction() };
+            if recorder.on(Event::Writes(transaction)) == Action::JoinWriterQueue {
+                self.host.join_writer_queue();
+            }
+        }
+        if recorder.on(Event::Runs(recorder.kind)) == Action::Record {
+            self.record(recorder, statement, sql);
+        }
+    }
+
+    /// A statement is about to run, in this relation to the open transaction.
+    fn arrive(&self, recorder: &mut Recorder, arrival: Arrival) {
+        match arrival {
+            Arrival::Begins => {
+                let cause = beginning(self.db.transaction(), self.barred.get().copied());
+                self.begin(recorder, cause);
+            }
+            Arrival::Continues if recorder.state.is_recording() && self.was_touched(recorder) => {
+                recorder.meet(Obstacle::Touched);
+            }
+            Arrival::Continues => {}
+            Arrival::Interleaves => recorder.meet(Obstacle::Interleaved),
+        }
+    }
+
+    /// A query of a transaction that has written nothing, known from the last time: nothing but its end is noted.
+    fn start_alone(&self, recorder: &mut Recorder, statement: RunningStatement, sql: &[u8]) -> bool {
+        let alone = recorder.query == sql
+            && recorder.running.is_idle()
+            && recorder.transaction.is_blank()
+            && !self.wait.is_silent()
+            && self.nothing_is_written(recorder)
+            && statement.is_read_only();
+        if alone {
+            recorder.start_lone_query(statement.id());
+            self.wait_for_owed();
+        }
+        alone
+    }
+
+    /// Whether no transaction of writes has begun, as far as statements tell. The next statement that writes notices others:
+    /// [`Capture::was_touched`].
+    fn nothing_is_written(&self, recorder: &Recorder) -> bool {
+        // Nothing was written when the last query started, and since then only queries have run.
+        recorder.accesses.is_none()
+            || self.db.is_autocommit()
+            || self.db.transaction() != TransactionState::Writing
+    }
+
+    /// Whether pages were touched since the last statement of the transaction has ended.
+    fn was_touched(&self, recorder: &Recorder) -> bool {
+        match recorder.accesses {
+            Some(accesses) => self.db.page_accesses() != accesses,
+            // Nothing was written when the last query started, and it wrote nothing.
+            None => self.db.transaction() == TransactionState::Writing,
+        }
+    }
+
+    /// A transaction begins; a cause says why it is not recorded.
+    pub(super) fn begin(&self, recorder: &mut Recorder, cause: Option<FallbackCause>) {
+        if recorder.on(Event::Begins(cause)) == Action::Reset {
+            self.filter.set_cost(false);
+            recorder.transaction.reset(self.db.total_changes(), self.db.last_insert_rowid());
+            self.disturbed.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A statement ends.
+    pub(super) fn end(&self, recorder: &mut Recorder, statement: RunningStatement) {
+        let alone = match recorder.running.end(statement.id()) {
+            Ended::LoneQuery => return self.wait_for_owed(),
+            Ended::Inner | Ended::Unknown => return,
+            Ended::Last { alone } => alone,
+        };
+        // The next statement notices what others touch from here on.
+        recorder.accesses = Some(self.db.page_accesses());
+        let has_changed = recorder.transaction.has_changed(self.db.total_changes());
+        // A statement that changed nothing may have told so by an error, of what it found.
+        let unchanging = recorder.kind == StatementKind::Write && !has_changed;
+        if unchanging && alone {
+            // It may have failed for a reason that is not there when it is run again.
+            recorder.transaction.drop_last();
+        }
+        recorder.running.note_unchanging(unchanging.then(|| statement.id()));
+        let over = self.db.is_autocommit();
+        if unchanging || over {
+            self.wait_for_owed();
+        }
+        self.wait.set_silent(false);
+        if recorder.on(Event::Ends { over }) == Action::LeaveWriterQueue {
+            self.host.leave_writer_queue_unless_writing();
+        }
+    }
+
+    /// The transaction commits: its statements, or the cause for which it is written as pages.
+    pub(super) fn commit(&self, recorder: &mut Recorder, number: u64) -> Result<Captured, FallbackCause> {
+        recorder.on(Event::Commits(Observed {
+            activity: recorder.running.activity(),
+            kind: recorder.kind,
+            without_log: self.filter.is_without_log(),
+            disturbed: self.disturbed.load(Ordering::Relaxed),
+            blank: recorder.transaction.is_blank(),
+            barred: self.barred.get().copied(),
+        }));
+        if recorder.state.is_recording() && self.host.schema() != Some(recorder.cache.schema()) {
+            recorder.meet(Obstacle::SchemaChanged);
+        }
+        // Nobody else can write until this has committed.
+        if recorder.state.is_recording() && self.may_number_otherwise(recorder) {
+            recorder.meet(Obstacle::RowNumbers);
+        }
+        if let Action::WritePages(cause) = recorder.on(Event::Logs) {
+            if self.filter.take_cost() {
+                self.host.shared().raise_reader_queries();
+            }
+            return Err(cause);
+        }
+        let (kind, rowid) = (recorder.kind, self.db.last_insert_rowid());
+        Ok(recorder.transaction.take(number, kind, || self.db.total_changes(), rowid))
+    }
+
+    fn may_number_otherwise(&self, recorder: &Recorder) -> bool {
+        let rows = &recorder.transaction.rows;
+        match rows.risk() {
+            RowNumberRisk::None => false,
+            RowNumberRisk::InFullTables => self.host.shared().has_large_rowid(&self.host, &rows.tables),
+            RowNumberRisk::Certain => true,
+        }
+    }
+
+    /// Waits until what was read and is about to be shown is durable. A failure latches the database, and the next read
+    /// meets it there.
+    pub(super) fn wait_for_owed(&self) {
+        if let Some(commit) = self.wait.take() {
+            self.host.wait_durable(commit);
+        }
+    }
+}
+
+/// Notes a text whose statements may run alone.
+fn note_query_text(recorder: &mut Recorder, statement: RunningStatement, sql: &[u8]) {
+    if statement.is_read_only() && recorder.query != sql && std::str::from_utf8(sql).is_ok_and(is_query) {
+        recorder.query = sql.to_vec();
+    }
+}

@@ -1,0 +1,81 @@
+//! The database of a captured connection, for capture.
+
+use crate::capture::{Capture, Host, SharedCapture};
+use crate::ffi::connection::InternalConnection;
+use crate::open::database::Database;
+use crate::sync::lock_table::Seat;
+use crate::sync::writer_queue::WriterId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The capture of a connection to a [`Database`].
+pub(crate) type ConnectionCapture = Capture<CaptureHost>;
+
+/// One connection's view of its database.
+pub(crate) struct CaptureHost {
+    database: Arc<Database>,
+    writer: WriterId,
+    seat: Arc<Seat>,
+}
+
+impl CaptureHost {
+    /// The view of the connection that writes as `writer`, and whose locks are in `seat`.
+    pub(crate) fn new(database: Arc<Database>, writer: WriterId, seat: Arc<Seat>) -> CaptureHost {
+        CaptureHost { database, writer, seat }
+    }
+}
+
+impl Host for CaptureHost {
+    #[inline]
+    fn is_of_this_process(&self) -> bool {
+        self.database.is_of_this_process()
+    }
+
+    #[inline]
+    fn log_generation(&self) -> u64 {
+        self.database.wal_generation()
+    }
+
+    fn schema(&self) -> Option<u32> {
+        self.database.schema()
+    }
+
+    fn log_memory_bytes(&self) -> usize {
+        self.database.wal_bytes()
+    }
+
+    fn wait_durable(&self, commit: u64) {
+        if let Some(wal) = self.database.wal() {
+            let _ = wal.wait(commit);
+        }
+    }
+
+    fn may_read(&self) -> bool {
+        self.seat.reads()
+    }
+
+    fn is_reserved(&self) -> bool {
+        self.database.is_reserved()
+    }
+
+    fn join_writer_queue(&self) {
+        self.database.writers().enter(self.writer, self.database.options().busy_wait);
+    }
+
+    fn join_writer_queue_for(&self, most: Duration) {
+        self.database.writers().enter_for(self.writer, self.database.options().busy_wait, most);
+    }
+
+    fn leave_writer_queue_unless_writing(&self) {
+        self.database.writers().leave_unless_writing(self.writer);
+    }
+
+    #[inline]
+    fn shared(&self) -> &SharedCapture {
+        self.database.shared_capture()
+    }
+
+    fn open_internal(&self) -> Option<InternalConnection> {
+        self.database.internal_connection().ok()
+    }
+}
