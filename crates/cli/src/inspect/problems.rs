@@ -110,10 +110,10 @@ fn wal_problems(files: &Files, page_bytes: u32, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::super::journal::Journal;
-    use super::super::wal::{Wal, WalHeader};
-    use super::super::{Header, Owner};
+    use super::super::{Header, Owner, Wal};
     use super::*;
     use litefoot_storage::file::FileId;
+    use litefoot_storage::wal_file::format;
 
     fn healthy() -> Files {
         let header = Header {
@@ -129,13 +129,8 @@ mod tests {
             version_valid_for: 7,
             sqlite_version: 3_040_001,
         };
-        let wal = Wal {
-            bytes: 32,
-            header: Some(WalHeader { page_bytes: 4096, checkpoint_sequence: 0 }),
-            foreign: false,
-            committed_frames: 0,
-            pages: 0,
-        };
+        let log = format::Header { page_bytes: 4096, generation: 0, salts: [0; 2], big_endian: false };
+        let wal = Wal { bytes: 32, header: Some(log), foreign: false, committed_frames: 0, pages: 0 };
         Files {
             path: "a.db".into(),
             bytes: 3 * 4096,

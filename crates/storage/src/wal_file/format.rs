@@ -145,6 +145,11 @@ impl Header {
         (bytes, checksum)
     }
 
+    /// Whether bytes begin as a header does, be it valid or torn.
+    pub fn begins(bytes: &[u8]) -> bool {
+        bytes.len() >= 4 && be32(bytes, 0) & !1 == MAGIC
+    }
+
     /// Reads a header; `None` where there is no valid one.
     pub fn decode(bytes: &[u8]) -> Option<(Header, Checksum)> {
         if bytes.len() < HEADER_BYTES || be32(bytes, 0) & !1 != MAGIC || be32(bytes, 4) != FORMAT {

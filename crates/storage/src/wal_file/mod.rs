@@ -32,6 +32,8 @@ pub mod format;
 pub mod origin;
 mod scan;
 
+pub use scan::{Frame, frames};
+
 use crate::file::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
 };

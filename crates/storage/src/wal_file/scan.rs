@@ -1,6 +1,6 @@
 //! What an existing log is worth: its valid prefix, up to the last frame that ends a transaction.
 
-use super::format::{HEADER_BYTES, Header};
+use super::format::{Checksum, HEADER_BYTES, Header};
 use super::{Image, RedoLog};
 use crate::file::{File, Result};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
     log.allocated = file.len()?;
     let mut bytes = [0; HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
-    let Some((header, mut checksum)) = Header::decode(&bytes[..read]) else {
+    let Some((header, checksum)) = Header::decode(&bytes[..read]) else {
         log.found.understood = bytes.iter().all(|byte| *byte == 0);
         return Ok(());
     };
@@ -21,26 +21,54 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
     log.checksum = checksum;
     let mut transaction = BTreeMap::new();
     let mut images = Vec::new();
+    frames(file, &header, checksum, |frame| {
+        transaction.insert(frame.page_number, frame.number);
+        if frame.page_number == 1 {
+            images.push(Image { frame: frame.number, transaction: log.found.transactions });
+        }
+        if frame.database_pages != 0 {
+            log.newest.append(&mut transaction);
+            log.found.images.append(&mut images);
+            log.found.transactions += 1;
+            (log.frames, log.checksum, log.database_pages) =
+                (frame.number + 1, frame.checksum, frame.database_pages);
+        }
+    })
+}
+
+/// A valid frame of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Frames count from 0.
+    pub number: u32,
+    /// The page that it holds.
+    pub page_number: u32,
+    /// The size of the database after its transaction; 0 except in the last frame of a transaction.
+    pub database_pages: u32,
+    /// The checksum that the next frame continues.
+    pub checksum: Checksum,
+}
+
+/// Reads the valid frames of a log in their order, up to the first that is not valid. Those behind the last one that ends
+/// a transaction do not count.
+///
+/// # Errors
+/// Those of reading.
+pub fn frames(file: &dyn File, header: &Header, start: Checksum, mut each: impl FnMut(Frame)) -> Result<()> {
+    let mut checksum = start;
     let mut buffer = vec![0; header.frame_bytes() * FRAMES_PER_READ];
-    let mut frame = 0;
+    let mut number = 0;
     loop {
-        let read = file.read_at(&mut buffer, header.frame_offset(frame))?;
+        let read = file.read_at(&mut buffer, header.frame_offset(number))?;
         let mut valid = 0;
         for bytes in buffer[..read].chunks_exact(header.frame_bytes()) {
-            let Some((page_number, size, next)) = header.decode_frame(checksum, bytes) else { break };
+            let Some((page_number, database_pages, next)) = header.decode_frame(checksum, bytes) else {
+                break;
+            };
             checksum = next;
-            transaction.insert(page_number, frame);
-            if page_number == 1 {
-                images.push(Image { frame, transaction: log.found.transactions });
-            }
-            frame += 1;
+            each(Frame { number, page_number, database_pages, checksum });
+            number += 1;
             valid += 1;
-            if size != 0 {
-                log.newest.append(&mut transaction);
-                log.found.images.append(&mut images);
-                log.found.transactions += 1;
-                (log.frames, log.checksum, log.database_pages) = (frame, checksum, size);
-            }
         }
         if valid < FRAMES_PER_READ {
             return Ok(());

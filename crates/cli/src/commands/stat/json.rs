@@ -30,7 +30,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
         json!({"bytes": journal.bytes, "state": state})
     });
     let wal = files.wal.as_ref().map(|wal| {
-        let checkpoints = wal.header.as_ref().map(|header| header.checkpoint_sequence);
+        let checkpoints = wal.header.as_ref().map(|header| header.generation);
         json!({
             "bytes": wal.bytes,
             "foreign": wal.foreign,
