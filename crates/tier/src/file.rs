@@ -4,6 +4,7 @@ use super::error::Result;
 use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::State;
+use super::statistics::Statistics;
 use litefoot_storage::file::{self, File, Medium, RangeLock, SyncLatch};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::RwLock;
@@ -19,50 +20,6 @@ pub struct TieredFile {
     flash: Arc<dyn File>,
     tier_path: PathBuf,
     state: RwLock<State>,
-}
-
-/// What a tiered file has done since it was opened, and how worn its device is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Slots of the device.
-    pub slots: u32,
-    /// Chunks that are away now.
-    pub away: usize,
-    /// Write requests to flash, and their bytes.
-    pub flash_writes: u64,
-    /// Bytes written to flash.
-    pub flash_bytes: u64,
-    /// Write requests to slots.
-    pub tier_writes: u64,
-    /// Bytes written to slots; headers and entries are not in it.
-    pub tier_bytes: u64,
-    /// Chunks moved to the tier.
-    pub moved_in: u64,
-    /// Chunks moved home.
-    pub moved_home: u64,
-    /// Chunks that changed slots to spread wear.
-    pub changed_slot: u64,
-    /// Times that everything was brought home.
-    pub drains: u64,
-    /// Writes of every slot since the device was made, as far as its entries have been told.
-    pub slot_writes: Vec<u64>,
-}
-
-impl Statistics {
-    /// The least, the median and the most writes of a slot.
-    pub fn wear(&self) -> (u64, u64, u64) {
-        super::overview::wear(&self.slot_writes)
-    }
-
-    pub(super) fn flash_write(&mut self, bytes: usize) {
-        self.flash_writes += 1;
-        self.flash_bytes += bytes as u64;
-    }
-
-    pub(super) fn tier_write(&mut self, bytes: usize) {
-        self.tier_writes += 1;
-        self.tier_bytes += bytes as u64;
-    }
 }
 
 impl TieredFile {

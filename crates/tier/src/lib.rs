@@ -16,6 +16,7 @@
 //! | `state` | reading, writing, cutting |
 //! | `moving` | chunks that leave, move, settle and come home |
 //! | `overview` | what a device tells without being opened for use |
+//! | `statistics` | what a file has done |
 //! | `file` | the [`File`](litefoot_storage::file::File) that all of it makes |
 //!
 //! # Use
@@ -90,15 +91,17 @@ mod overview;
 pub mod policy;
 mod slots;
 mod state;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
 pub use error::{Error, Result};
-pub use file::{Statistics, TieredFile};
+pub use file::TieredFile;
 pub use format::{CHUNK_BYTES, device_bytes, slots_in};
 pub use open::{Config, tier_of};
 pub use overview::{Overview, Whereabouts, look};
 pub use policy::{Kind, Latencies, Period};
+pub use statistics::Statistics;
 
 /// The examples of `README.md` run with the documentation's tests.
 #[cfg(doctest)]

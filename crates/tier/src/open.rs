@@ -18,7 +18,6 @@
 
 use super::devices::{Devices, offset_of};
 use super::error::{Error, Result};
-use super::file::Statistics;
 use super::format::{
     CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
     device_bytes, entry_at, slot_at, slots_in,
@@ -26,6 +25,7 @@ use super::format::{
 use super::policy::{Kind, Latencies, Period, Policy};
 use super::slots::Slots;
 use super::state::{Away, State};
+use super::statistics::Statistics;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock, SyncLatch};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 use super::error::Result;
 use super::format::{ENTRY_BYTES, Entry, HeaderState, entry_at, is_named};
 use super::open::read_header;
+use super::statistics::wear;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,14 +49,6 @@ impl Overview {
     pub fn wear(&self) -> (u64, u64, u64) {
         wear(&self.slot_writes)
     }
-}
-
-/// The least, the median and the most of these.
-pub(super) fn wear(slot_writes: &[u64]) -> (u64, u64, u64) {
-    let mut sorted = slot_writes.to_vec();
-    sorted.sort_unstable();
-    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
-    (at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1)))
 }
 
 /// Looks at the device at `path`; `None` where nothing is, or nothing was written yet.

@@ -1,10 +1,10 @@
 //! Reading, writing and cutting a file whose chunks are in two places.
 
 use super::devices::{Barrier, Devices, offset_of};
-use super::file::Statistics;
 use super::format::{CHUNK_BYTES, slot_at};
 use super::policy::{Advice, Policy};
 use super::slots::Slots;
+use super::statistics::Statistics;
 use litefoot_storage::file::{DeviceError, Operation, Result};
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::PageId;
 use super::allocation::Allocation;
-use super::database::Inner;
+use super::inner::Inner;
 use std::collections::BTreeSet;
 
 /// Something that is wrong.

@@ -1,26 +1,17 @@
 //! Bringing what has changed to the medium, all of it or nothing; the order is drawn in the module above.
 
-use super::database::Inner;
+use super::inner::{Inner, Signal, Wanted};
 use super::{Error, PageId, Result};
 use litefoot_storage::buffer_pool::Cleaning;
 use litefoot_storage::file::{self, DeviceError};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::sync::{Condvar, Mutex};
 use litefoot_storage::thread::{Handle, spawn};
 use litefoot_storage::wal_file::Transaction;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What checkpoints have done.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub checkpoints: AtomicU64,
-    pub pages: AtomicU64,
-    pub writes: AtomicU64,
-}
+use std::sync::atomic::Ordering;
 
 /// What a checkpoint takes.
 struct Taken<'a> {
@@ -125,31 +116,6 @@ impl Drop for Turn<'_> {
 pub(super) struct BackgroundCleaner {
     signal: Arc<Signal>,
     thread: Option<Handle>,
-}
-
-#[derive(Default)]
-pub(super) struct Signal {
-    wanted: Mutex<Wanted>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Wanted {
-    #[default]
-    Nothing,
-    Cleaning,
-    Stop,
-}
-
-impl Signal {
-    /// Enough is dirty.
-    pub fn clean(&self) {
-        let mut wanted = self.wanted.lock();
-        if *wanted == Wanted::Nothing {
-            *wanted = Wanted::Cleaning;
-            self.changed.notify_one();
-        }
-    }
 }
 
 impl BackgroundCleaner {

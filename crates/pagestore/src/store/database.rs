@@ -2,9 +2,10 @@
 
 use super::allocation::{Allocation, pages_per_group};
 use super::check::Inconsistency;
-use super::checkpoint::{BackgroundCleaner, Counters, Signal};
+use super::checkpoint::BackgroundCleaner;
 use super::files::{self, Files};
 use super::gate::Gate;
+use super::inner::{Cleaner, Counters, Inner};
 use super::{Error, MOST_PAGES, PageId, Result};
 use crate::pages::{self, Extents, Pages, PagesMut};
 use litefoot_storage::buffer_pool::{self, FEWEST_FRAMES, Pool};
@@ -14,21 +15,12 @@ use litefoot_storage::io::IoQueue;
 use litefoot_storage::io::Monitor;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes by which the data file grows, where the disk has them.
 const GROWTH_BYTES: u64 = 1 << 20;
-
-/// Who cleans when enough of the pool is dirty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cleaner {
-    /// A thread of its own.
-    Background,
-    /// Whoever begins the next unit.
-    Caller,
-}
 
 /// How a database is opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,24 +64,6 @@ pub struct Statistics {
     pub cleaned: u64,
     /// Writes in which they left.
     pub writes: u64,
-}
-
-/// What all threads share.
-pub(super) struct Inner {
-    pub path: PathBuf,
-    pub pool: Pool,
-    pub allocation: Arc<Mutex<Allocation>>,
-    pub files: Mutex<Files>,
-    pub gate: Gate,
-    /// Whether a checkpoint is at work.
-    pub busy: Monitor<bool>,
-    pub counters: Counters,
-    pub signal: Arc<Signal>,
-    /// Bytes that the data file has room for.
-    room: Mutex<u64>,
-    /// Dirty pages from which on it is cleaned.
-    threshold: usize,
-    cleaner: Cleaner,
 }
 
 /// A database of pages.

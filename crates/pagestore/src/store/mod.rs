@@ -12,6 +12,7 @@
 //! | `gate` | units of work, and the moments between them |
 //! | `checkpoint` | bringing what has changed to the medium, and the cleaner |
 //! | `check` | what is wrong, by name |
+//! | `inner` | what all threads share |
 //! | `database` | pin, unpin, allocate, release |
 //!
 //! # Use
@@ -82,13 +83,15 @@ mod database;
 mod error;
 mod files;
 mod gate;
+mod inner;
 mod metadata;
 #[cfg(test)]
 mod tests;
 
 pub use check::Inconsistency;
-pub use database::{Cleaner, Database, Options, Pinned, PinnedMut, Statistics, Unit};
+pub use database::{Database, Options, Pinned, PinnedMut, Statistics, Unit};
 pub use error::{Error, Result};
+pub use inner::Cleaner;
 
 /// Number of a page in the data file.
 pub type PageId = u64;

@@ -30,13 +30,15 @@ mod counter;
 mod fiber;
 mod handle;
 mod queues;
+mod shared;
 mod worker;
 mod workers;
 
 pub use counter::{Counter, Pending};
 pub use fiber::{in_fiber, worker_index, yield_now};
 pub use handle::Handle;
-pub use workers::{Config, Place, Statistics, Workers};
+pub use shared::{Config, Place, Statistics};
+pub use workers::Workers;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::TaskError;
 use super::fiber::{Fiber, Suspension, enter_worker};
 use super::queues::{Task, Worker};
-use super::workers::Shared;
+use super::shared::Shared;
 use corosensei::stack::DefaultStack;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

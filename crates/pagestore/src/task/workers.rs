@@ -1,7 +1,8 @@
 //! Starting and stopping workers, and giving them work.
 
 use super::fiber;
-use super::queues::{From, Task, Worker};
+use super::queues::Worker;
+use super::shared::{Config, Place, Shared, Statistics};
 use super::{Counter, Handle, TaskError, worker};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::thread::{Handle as Thread, spawn};
@@ -9,142 +10,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
-
-/// How many workers, and how large.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Worker threads; one for each processor by default.
-    pub threads: usize,
-    /// Tasks that may wait for their start, per thread.
-    pub queue_tasks: usize,
-    /// Fibers per thread beyond which none is started while another one can run.
-    pub fibers: usize,
-    /// Bytes of a fiber's stack: address space, of which only what is touched takes memory.
-    pub stack_bytes: usize,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            threads: thread::available_parallelism().map_or(1, usize::from),
-            queue_tasks: 4096,
-            fibers: 1024,
-            stack_bytes: 256 * 1024,
-        }
-    }
-}
-
-impl Config {
-    /// The defaults with that many threads.
-    pub fn with_threads(threads: usize) -> Config {
-        Config { threads, ..Config::default() }
-    }
-}
-
-/// Where a task runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// On any worker: the submitting one, or the least busy finds it.
-    Any,
-    /// On that worker and no other.
-    On(usize),
-}
-
-/// What the workers have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Fibers started.
-    pub fibers: u64,
-    /// Tasks that another worker took over before they had started.
-    pub stolen: u64,
-    /// Tasks that the submitting fiber ran itself because the queue was full.
-    pub inlined: u64,
-}
-
-/// What all workers share.
-pub(super) struct Shared {
-    pub config: Config,
-    pub workers: Box<[Arc<Worker>]>,
-    pub fibers: AtomicU64,
-    stolen: AtomicU64,
-    inlined: AtomicU64,
-    stopping: AtomicBool,
-    /// Tasks submitted and not ended.
-    unfinished: AtomicUsize,
-    next: AtomicUsize,
-}
-
-impl Shared {
-    /// Whether nothing will ever be submitted again.
-    pub fn is_over(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst) && self.unfinished.load(Ordering::SeqCst) == 0
-    }
-
-    /// A task from another worker's queue.
-    pub fn steal_for(&self, thief: usize) -> Option<Task> {
-        let count = self.workers.len();
-        let task = (1..count).find_map(|step| self.workers[(thief + step) % count].steal());
-        if task.is_some() {
-            self.stolen.fetch_add(1, Ordering::Relaxed);
-        }
-        task
-    }
-
-    fn ended(&self) {
-        if self.unfinished.fetch_sub(1, Ordering::SeqCst) == 1 && self.stopping.load(Ordering::SeqCst) {
-            self.poke_all();
-        }
-    }
-
-    fn poke_all(&self) {
-        for worker in &self.workers {
-            worker.poke();
-        }
-    }
-
-    fn submit(&self, place: Place, mut task: Task) -> Result<(), TaskError> {
-        let in_fiber = fiber::in_fiber();
-        let worker = self.worker_for(place)?;
-        let from = if in_fiber { From::Fiber } else { From::Outside };
-        loop {
-            match worker.submit(task, place != Place::Any, from) {
-                Ok(()) => break,
-                Err(refused) => task = refused,
-            }
-            match place {
-                // Blocks this thread, which is none of ours.
-                _ if !in_fiber => worker.wait_for_room(),
-                Place::Any => {
-                    self.inlined.fetch_add(1, Ordering::Relaxed);
-                    task(Ok(()));
-                    return Ok(());
-                }
-                Place::On(index) => {
-                    return Err(TaskError::QueueFull { worker: index, tasks: self.config.queue_tasks });
-                }
-            }
-        }
-        if place == Place::Any && !worker.poke_if_asleep() {
-            // Its owner is busy; somebody who is not may steal it.
-            let _ = self.workers.iter().any(|worker| worker.poke_if_asleep());
-        }
-        Ok(())
-    }
-
-    fn worker_for(&self, place: Place) -> Result<&Worker, TaskError> {
-        let count = self.workers.len();
-        let index = match (place, fiber::worker_index()) {
-            (Place::On(worker), _) if worker >= count => {
-                return Err(TaskError::NoSuchWorker { worker, last: count - 1 });
-            }
-            (Place::On(index), _) => index,
-            (Place::Any, Some(own)) if own < count => own,
-            (Place::Any, _) => self.next.fetch_add(1, Ordering::Relaxed) % count,
-        };
-        Ok(&self.workers[index])
-    }
-}
 
 /// Counts a task as ended when it is dropped: run, refused or panicked.
 struct Unfinished(Arc<Shared>);

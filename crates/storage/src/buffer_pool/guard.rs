@@ -1,7 +1,8 @@
 //! Pages that are held.
 
+use super::Pool;
+use super::shared::Shared;
 use super::state::State;
-use super::{Pool, Shared};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,9 @@
 //! The slow path: a page that is not in memory, on its way, or read ahead and not yet wanted.
 
 use super::partition::{Partition, Slot};
+use super::shared::Shared;
 use super::state::{Found, State};
-use super::{Advisor, Error, Held, Pool, Resident, Result, Shared};
+use super::{Advisor, Error, Held, Pool, Resident, Result};
 use crate::file::DeviceError;
 use crate::io::Backoff;
 use crate::io::scheduler::in_task;

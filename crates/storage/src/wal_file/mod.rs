@@ -9,7 +9,8 @@
 //! | `format` | the bytes |
 //! | `origin` | whose log it is |
 //! | `scan` | what an existing file is worth |
-//! | `mod` | appending, reading, beginning anew |
+//! | `append` | transactions and slots on their way into the file |
+//! | `mod` | the open log: reading, generations, space |
 //!
 //! # What it promises
 //! 1. After [`RedoLog::append`] with [`Durability::Durable`] returned, the transaction and all before it
@@ -28,6 +29,7 @@
 //! 3. Space is reserved before it is written, so that a full disk is an error of the append and not of
 //!    a sync, after which nothing could be trusted.
 
+mod append;
 pub mod format;
 pub mod origin;
 mod scan;
@@ -42,16 +44,8 @@ use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum
 use origin::{DataFile, which};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes of the buffer that are kept from one append to the next.
-const KEPT_BUFFER_BYTES: usize = 64 * 1024;
-/// Bytes by which a transaction goes beyond what was written before, so that its own bytes take the place of zeros.
-const LARGE_BYTES: u64 = 256 * 1024;
-/// Most pages in one write.
-const PAGES_PER_WRITE: usize = 256;
 
 /// A transaction of pages.
 #[derive(Clone, Copy, Debug)]
@@ -346,89 +340,6 @@ impl RedoLog {
         self.file.as_ref().map_or(Ok(Vec::new()), |file| read_up_to(&**file, 0, self.bytes()))
     }
 
-    /// Appends one transaction: each of its pages once, and the size of the database after it.
-    ///
-    /// `copy` is asked for the pages in turn, by their place in `transaction.page_numbers`.
-    pub fn append(
-        &mut self,
-        transaction: &Transaction<'_>,
-        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
-        durability: Durability,
-    ) -> Result<()> {
-        let (numbers, slots) = (transaction.page_numbers, transaction.slots);
-        if numbers.is_empty() && slots.is_empty() {
-            return self.settle(durability);
-        }
-        let header = self.begin(transaction.page_bytes)?;
-        let behind_slots = self.frames + slots.len() as u32;
-        let end = behind_slots + numbers.len() as u32;
-        let end_offset = header.frame_offset(end);
-        if end_offset > self.allocated + LARGE_BYTES {
-            self.reserve_whole(end_offset)?;
-        } else {
-            self.reserve(end_offset)?;
-        }
-        let mut checksum = self.close_slots(&header, transaction)?;
-        let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
-        for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
-            let part = first..numbers.len().min(first + PAGES_PER_WRITE);
-            self.fill(&header, transaction, part, &mut checksum, copy)?;
-            let offset = header.frame_offset(behind_slots + first as u32);
-            self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
-            self.unsynced |= !alone;
-        }
-        self.settle(durability).inspect_err(|_| self.disown(&header))?;
-        let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
-        for (frame, page_number) in (self.frames..).zip(in_order) {
-            self.newest.insert(*page_number, frame);
-        }
-        self.frames = end;
-        self.slots = 0;
-        self.checksum = checksum;
-        self.database_pages = transaction.database_pages;
-        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
-        Ok(())
-    }
-
-    /// Breaks the chain before a transaction that has failed, perhaps once it was written: SQLite rolls it back, so it must
-    /// not be there when the log is opened again. The latch is closed by then, but these bytes count for nothing whatever
-    /// becomes of them. A device that refuses them as well leaves it open whether the transaction happened.
-    fn disown(&self, header: &Header) {
-        if let Some(file) = &self.file {
-            let _ = file.write_at(&[0; FRAME_HEADER_BYTES], header.frame_offset(self.frames));
-        }
-    }
-
-    /// Makes sure that `frames` more frames will not run out of space, without writing them.
-    pub fn claim(&mut self, page_bytes: u32, frames: u32) -> Result<()> {
-        let header = self.begin(page_bytes)?;
-        let end = header.frame_offset(self.frames + frames);
-        let Some(file) = self.file.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
-            return Ok(());
-        };
-        self.latch.check(&self.path)?;
-        file.allocate(end)?;
-        self.claimed = end;
-        Ok(())
-    }
-
-    /// What the log will be after [`RedoLog::append`] of this transaction, which has no slots: its frames, and
-    /// the checksum of the last of them.
-    pub fn predict(
-        &mut self,
-        transaction: &Transaction<'_>,
-        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
-    ) -> Result<(u32, [u32; 2])> {
-        let header = self.begin(transaction.page_bytes)?;
-        let mut checksum = self.checksum;
-        let numbers = transaction.page_numbers.len();
-        for first in (0..numbers).step_by(PAGES_PER_WRITE) {
-            let part = first..numbers.min(first + PAGES_PER_WRITE);
-            self.fill(&header, transaction, part, &mut checksum, copy)?;
-        }
-        Ok((self.frames + numbers as u32, checksum.words()))
-    }
-
     /// The checksum of the last of the first `frames` frames; `None` where there are not so many.
     pub fn checksum_after(&self, frames: u32) -> Result<Option<[u32; 2]>> {
         let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(None) };
@@ -439,51 +350,6 @@ impl RedoLog {
         let read = file.read_at(&mut words, header.frame_offset(frames - 1) + format::CHECKSUM_AT as u64)?;
         let word = |at: usize| u32::from_be_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
         Ok((read == words.len()).then(|| [word(0), word(4)]))
-    }
-
-    /// Room for `count` pages, from number `first` (from 0), of a transaction that is not finished: they are
-    /// written, and may be written again, ahead of [`RedoLog::append`], and do not count before.
-    pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<Slots> {
-        let header = self.begin(page_bytes)?;
-        self.reserve_whole(header.frame_offset(self.frames + first + count))?;
-        self.latch.check(&self.path)?;
-        self.slots = self.slots.max(first + count);
-        self.unsynced = true;
-        let Some(file) = self.file.clone() else {
-            let gone = io::Error::from(io::ErrorKind::NotFound);
-            return Err(DeviceError::new(Operation::Write, &self.path, gone));
-        };
-        let offset = header.frame_offset(self.frames + first) + FRAME_HEADER_BYTES as u64;
-        Ok(Slots { file, offset, header })
-    }
-
-    /// Whether slots are in use: the log must not be begun anew.
-    pub fn has_slots(&self) -> bool {
-        self.slots > 0
-    }
-
-    /// Gives all slots back.
-    pub fn discard_slots(&mut self) {
-        self.slots = 0;
-    }
-
-    /// Writes the frame headers of the slots; returns the checksum behind them.
-    fn close_slots(&mut self, header: &Header, transaction: &Transaction<'_>) -> Result<Checksum> {
-        let mut checksum = self.checksum;
-        let Some(file) = self.file.clone().filter(|_| !transaction.slots.is_empty()) else {
-            return Ok(checksum);
-        };
-        self.latch.check(&self.path)?;
-        let step = header.step();
-        for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
-            let last = transaction.page_numbers.is_empty() && index + 1 == transaction.slots.len();
-            let size = if last { transaction.database_pages } else { 0 };
-            let (head, next) = header.encode_frame_of_sum(checksum, *page_number, size, step, *sum);
-            file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
-            checksum = next;
-        }
-        self.unsynced = true;
-        Ok(checksum)
     }
 
     /// Whether everything appended is durable.
@@ -643,40 +509,6 @@ impl RedoLog {
         self.allocated = end;
         self.unsynced = true;
         Ok(())
-    }
-
-    /// Makes the frames of a part of a transaction in the buffer.
-    fn fill(
-        &mut self,
-        header: &Header,
-        transaction: &Transaction<'_>,
-        part: Range<usize>,
-        checksum: &mut Checksum,
-        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        self.buffer.resize(part.len() * header.frame_bytes(), 0);
-        for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
-            let last = index + 1 == transaction.page_numbers.len();
-            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
-            copy(index, page)?;
-            let size = if last { transaction.database_pages } else { 0 };
-            let encoded = header.encode_frame(*checksum, transaction.page_numbers[index], size, page);
-            head.copy_from_slice(&encoded.0);
-            *checksum = encoded.1;
-        }
-        Ok(())
-    }
-
-    /// Writes the buffer, durably or not.
-    fn write(&self, offset: u64, durable: bool) -> Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        self.latch.check(&self.path)?;
-        let bytes = [IoSlice::new(&self.buffer)];
-        if durable {
-            self.latch.watch(file.write_durable_at(&bytes, offset))
-        } else {
-            file.write_vectored_at(&bytes, offset)
-        }
     }
 
     /// Syncs what is left to sync, the name of a new file included.

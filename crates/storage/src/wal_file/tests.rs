@@ -1,3 +1,4 @@
+use super::append::PAGES_PER_WRITE;
 use super::*;
 use crate::file::Operation;
 use crate::sim::SimMedium;

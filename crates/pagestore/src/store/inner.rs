@@ -1,0 +1,73 @@
+//! What all threads of a database of pages share.
+
+use super::allocation::Allocation;
+use super::files::Files;
+use super::gate::Gate;
+use litefoot_storage::buffer_pool::Pool;
+use litefoot_storage::io::Monitor;
+use litefoot_storage::sync::{Condvar, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Who cleans when enough of the pool is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaner {
+    /// A thread of its own.
+    Background,
+    /// Whoever begins the next unit.
+    Caller,
+}
+
+/// What all threads share.
+pub(super) struct Inner {
+    pub path: PathBuf,
+    pub pool: Pool,
+    pub allocation: Arc<Mutex<Allocation>>,
+    pub files: Mutex<Files>,
+    pub gate: Gate,
+    /// Whether a checkpoint is at work.
+    pub busy: Monitor<bool>,
+    pub counters: Counters,
+    pub signal: Arc<Signal>,
+    /// Bytes that the data file has room for.
+    pub room: Mutex<u64>,
+    /// Dirty pages from which on it is cleaned.
+    pub threshold: usize,
+    pub cleaner: Cleaner,
+}
+
+/// What checkpoints have done.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub checkpoints: AtomicU64,
+    pub pages: AtomicU64,
+    pub writes: AtomicU64,
+}
+
+/// Wakes the background cleaner.
+#[derive(Default)]
+pub(super) struct Signal {
+    pub wanted: Mutex<Wanted>,
+    pub changed: Condvar,
+}
+
+/// What the background cleaner is asked for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Wanted {
+    #[default]
+    Nothing,
+    Cleaning,
+    Stop,
+}
+
+impl Signal {
+    /// Enough is dirty.
+    pub fn clean(&self) {
+        let mut wanted = self.wanted.lock();
+        if *wanted == Wanted::Nothing {
+            *wanted = Wanted::Cleaning;
+            self.changed.notify_one();
+        }
+    }
+}
