@@ -1,17 +1,16 @@
-//! What is done around a fork of the process.
+//! Forks: SQLite's locks of the whole process, around a fork of the process.
 //!
 //! # Why
-//! SQLite has a few locks of the whole process: that of its memory, for one, which every statement takes. Should another
-//! thread be inside of one of them when the application forks, the child waits for that lock for ever. Stock SQLite has
-//! that hazard; here it would be larger, since threads of ours checkpoint, and other threads wait less for the medium.
-//! So the thread that forks takes these locks, as the C library does with those of its own memory, and gives them back on
-//! both sides.
+//! SQLite has a few locks of the whole process; every statement takes that of its memory. If another thread is inside one of
+//! them when the application forks, the child waits for that lock for ever. Stock SQLite has that hazard. Here it would be
+//! larger: threads of ours checkpoint, and other threads wait less for the medium. So the thread that forks takes these
+//! locks, as the C library does with those of its own memory, and gives them back on both sides.
 //!
 //! # What it promises
-//! 1. At a fork no thread but the one that forks is inside of a lock of SQLite's whole process.
-//! 2. Nor is a thread of ours in SQLite's code, but for calls of ours from there: reading, writing and syncing.
-//! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`PATIENCE`]: also where it comes
-//!    from a signal handler, or from inside of SQLite.
+//! 1. At a fork no thread but the forking one is inside a lock of SQLite's whole process.
+//! 2. Nor is a thread of ours in SQLite's code, except in calls of ours from there: reads, writes and syncs.
+//! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`PATIENCE`]. That holds in a signal
+//!    handler and inside SQLite, too.
 
 use crate::ffi::Sqlite3Mutex;
 use crate::ffi::api::Api;
@@ -25,8 +24,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// SQLite's locks of the whole process, in the order in which it takes them: the main one, that of memory, of opening, of
-/// random numbers, of pages (two), and those of its own VFS (`SQLITE_MUTEX_STATIC_*`).
+/// SQLite's locks of the whole process (`SQLITE_MUTEX_STATIC_*`), in the order in which SQLite takes them: the main lock, then
+/// those of memory, of opening, of random numbers, of pages (two), and of its own VFS.
 const STATIC_MUTEXES: [c_int; 9] = [2, 11, 12, 13, 4, 6, 7, 5, 3];
 
 /// The locks of one SQLite library in the process.
@@ -36,17 +35,18 @@ struct Library {
     next: *mut Library,
 }
 
+/// One of these locks.
 #[derive(Default)]
 struct Mutex {
     mutex: AtomicPtr<Sqlite3Mutex>,
-    /// Which thread that forks has it; 0 for none.
+    /// The forking thread that has it; 0 for none.
     taken: AtomicUsize,
 }
 
-/// All of them; each stays for the life of the process.
+/// The SQLite libraries of the process; each stays for the life of the process.
 static LIBRARIES: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 
-/// Sees to the locks of a library from now on. SQLite is initialised, or being so.
+/// Guards the locks of a library from now on. SQLite is initialised, or is being initialised.
 pub(crate) fn guard(api: &'static Api) {
     let mutexes: [Mutex; STATIC_MUTEXES.len()] = Default::default();
     for (mutex, number) in mutexes.iter().zip(STATIC_MUTEXES) {
@@ -56,7 +56,7 @@ pub(crate) fn guard(api: &'static Api) {
     let library = Box::into_raw(Box::new(Library { api, mutexes, next: ptr::null_mut() }));
     let mut first = LIBRARIES.load(Ordering::Acquire);
     loop {
-        // SAFETY: just made, and known to nobody yet.
+        // SAFETY: just made, and unknown to any other thread yet.
         unsafe { (*library).next = first };
         match LIBRARIES.compare_exchange(first, library, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,
@@ -74,7 +74,7 @@ fn each_mutex(mut act: impl FnMut(&Library, &Mutex)) {
     }
 }
 
-/// Takes what can be had in time. The thread that forks may hold some of them itself.
+/// Takes the locks that can be had in time. The forking thread may hold some of them itself.
 fn take_mutexes(end: Instant) {
     each_mutex(|library, Mutex { mutex, taken }| {
         let mutex = mutex.load(Ordering::Relaxed);
@@ -91,6 +91,7 @@ fn take_mutexes(end: Instant) {
     });
 }
 
+/// Gives back the locks that this thread has taken.
 fn give_mutexes_back() {
     each_mutex(|library, Mutex { mutex, taken }| {
         if taken.load(Ordering::Relaxed) == this_thread() {
@@ -101,25 +102,27 @@ fn give_mutexes_back() {
     });
 }
 
-/// How long a fork waits at most.
+/// Longest time that a fork waits.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long one who waits sleeps before it looks again.
+/// Time between two looks of a waiting thread.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Threads of ours in SQLite, and forks that are under way; those of a parent count for nothing in its child.
+/// Threads of ours in SQLite's code. Those of a parent do not count in its child.
 static IN_SQLITE: AtomicU32 = AtomicU32::new(0);
+/// Forks under way. Those of a parent do not count in its child.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
+    /// Set while this thread is in SQLite's code.
     static ENTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What tells this thread from all others; it has the same in a child.
+/// Identity of this thread, the same in a child.
 fn this_thread() -> usize {
     ENTERED.with(|entered| ptr::from_ref(entered).addr())
 }
 
-/// Notices forks from now on.
+/// Watches for forks from now on.
 pub(crate) fn watch() {
     relatives::found();
     fork::watch(Hooks { before, in_parent, in_child });
@@ -147,11 +150,11 @@ extern "C" fn in_child() {
     relatives::forked_in_child();
 }
 
-/// The calling thread is in SQLite's code while this is there.
+/// A stay of the calling thread in SQLite's code.
 pub(crate) struct InSqlite(PhantomData<*const ()>);
 
 impl InSqlite {
-    /// Waits for forks that are under way; then none begins before the thread is out again.
+    /// Waits for forks under way; then no fork begins before the thread is out again.
     pub fn enter() -> InSqlite {
         enter();
         ENTERED.set(true);
@@ -166,7 +169,7 @@ impl Drop for InSqlite {
     }
 }
 
-/// Does what takes its time, in a call from SQLite or between two calls; the process may fork meanwhile.
+/// Does slow work in a call from SQLite, or between two calls. The process may fork meanwhile.
 pub(crate) fn outside<T>(work: impl FnOnce() -> T) -> T {
     struct Again;
     impl Drop for Again {

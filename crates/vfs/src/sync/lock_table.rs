@@ -1,19 +1,17 @@
-//! SQLite's file locks, kept in memory.
+//! Lock table: SQLite's file locks, kept in memory.
 //!
-//! The owner process holds the real lock on the file (see `ownership.rs`), so the locks between its own
-//! connections need no system call. The rules are those of <https://www.sqlite.org/lockingv3.html>.
+//! The owner process holds the real lock on the file (`owner_lock.rs`), so the locks between its own connections need no
+//! system call. The rules are those of <https://www.sqlite.org/lockingv3.html>.
 //!
-//! Each handle has a seat, which says how far it has locked. Those who only read write nothing but their own seat: they
-//! sit down, and then look whether the gate is closed. Whoever wants the database to itself closes the gate, and then
-//! looks at the seats. Both in one order that all agree on, so that at least one of them sees the other. Who meets a
-//! closed gate gets up, and asks under the lock.
+//! Each handle has a reader slot, which says how far the handle has locked. A reader writes nothing but its own slot. A handle
+//! that wants the database alone closes the gate, and then looks at the slots (`reader_gate.rs`).
 //!
-//! Invariants:
+//! # Invariants
 //! 1. At most one handle is at RESERVED or above.
-//! 2. Whoever is at EXCLUSIVE is alone: no other handle holds any lock.
-//! 3. While somebody is at PENDING, nobody new gets SHARED; those who have it keep it.
-//! 4. The gate and levels above SHARED change under the lock only; a level at or below SHARED is changed by its own
-//!    handle only. The gate is closed while somebody is at PENDING or above.
+//! 2. A handle at EXCLUSIVE is alone: no other handle holds any lock.
+//! 3. While a handle is at PENDING, no other handle gets SHARED; handles that have SHARED keep it.
+//! 4. The gate, and levels above SHARED, change under the lock only. A level at or below SHARED is changed by its own handle
+//!    only. The gate is closed while a handle is at PENDING or above.
 
 use crate::sync::reader_gate::{Announcement, Gate};
 use litefoot_storage::sync::{Mutex, MutexGuard};
@@ -23,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A handle of the database, unique in the process.
 pub type HandleId = u64;
 
-/// How far a handle has locked the database. Ordered as SQLite orders them.
+/// Lock level of a handle, in SQLite's order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing is locked.
@@ -43,40 +41,40 @@ impl Level {
     const ALL: [Level; 5] = [Level::None, Level::Shared, Level::Reserved, Level::Pending, Level::Exclusive];
 }
 
-/// How far one handle has locked the database; in a cache line, or two, of its own.
+/// Reader slot: the lock level of one handle, in a cache line or two of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Seat {
     level: Announcement,
-    /// Whether the transactions of its handle are told by slots of the wal-index.
+    /// Set where the handle's transactions take slots of the wal-index.
     by_slots: AtomicBool,
 }
 
 impl Seat {
-    /// What its handle holds.
+    /// The handle's level.
     #[inline]
     pub fn level(&self) -> Level {
         Level::ALL[usize::from(self.level.seen()) % Level::ALL.len()]
     }
 
-    /// Whether its handle may read.
+    /// Tells the handle whether it may read.
     #[inline]
     pub fn reads(&self) -> bool {
         self.level.own() >= Level::Shared as u8
     }
 
-    /// Whether its handle may read, and has not begun to write.
+    /// Tells the handle whether it may read, and has not begun to write.
     #[inline]
     pub fn only_reads(&self) -> bool {
         self.level.own() == Level::Shared as u8
     }
 
-    /// Says whether the transactions of its handle are told by slots of the wal-index. It then keeps SHARED between them.
+    /// Says whether the handle's transactions take slots of the wal-index. The handle then keeps SHARED between them.
     pub fn set_by_slots(&self, by_slots: bool) {
         self.by_slots.store(by_slots, Ordering::SeqCst);
     }
 
-    /// Whether its handle is in no transaction, as far as the seat says.
+    /// Tells whether the handle is in no transaction, as far as the slot says.
     pub fn is_idle(&self) -> bool {
         match self.level() {
             Level::None => true,
@@ -98,20 +96,20 @@ const CLOSED: u8 = 1;
 /// The locks of all handles on one database.
 #[derive(Debug, Default)]
 pub struct LockTable {
-    /// Closed where nobody new may read.
+    /// Closed where no further handle may read.
     gate: Gate,
     seats: Mutex<Vec<Arc<Seat>>>,
 }
 
 impl LockTable {
-    /// A seat for a new handle, which holds nothing.
+    /// A reader slot for a new handle, which holds nothing.
     pub fn sit(&self) -> Arc<Seat> {
         let seat = Arc::<Seat>::default();
         self.seats.lock().push(seat.clone());
         seat
     }
 
-    /// The handle is closed.
+    /// Takes back the slot of a handle that is closed.
     pub fn leave(&self, seat: &Arc<Seat>) {
         self.unlock(seat, Level::None);
         self.seats.lock().retain(|other| !Arc::ptr_eq(other, seat));
@@ -124,7 +122,7 @@ impl LockTable {
         if seat.level() >= wanted {
             return true;
         }
-        // Who is at PENDING waits for those who sit, and must not take one for them who will be sent away.
+        // A handle at PENDING waits for readers. A reader that is about to be refused must not look like one of them.
         if wanted == Level::Shared
             && self.gate.glance() == OPEN
             && self.gate.enter(&seat.level, Level::None as u8, Level::Shared as u8, CLOSED)
@@ -141,14 +139,7 @@ impl LockTable {
             self.gate.set(CLOSED);
         }
         let strongest = strongest(&seats, Some(seat));
-        let level = match wanted {
-            Level::None => seat.level(),
-            Level::Shared if strongest <= Level::Reserved => wanted,
-            Level::Reserved | Level::Pending if strongest <= Level::Shared => wanted,
-            Level::Exclusive if strongest == Level::None => wanted,
-            Level::Exclusive if strongest == Level::Shared => Level::Pending,
-            _ => seat.level(),
-        };
+        let level = granted(seat.level(), wanted, strongest);
         seat.set(level);
         self.settle_gate(&seats);
         level >= wanted
@@ -171,26 +162,26 @@ impl LockTable {
         self.settle_gate(&seats);
     }
 
-    /// Calls `then` if nobody holds any lock; nobody gets one until it is done.
+    /// Calls `then` if no handle holds any lock. No handle gets one until it is done.
     pub fn while_free<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
         let closed = ClosedGate { table: self, seats: self.seats.lock() };
         self.gate.set(CLOSED);
         (strongest(&closed.seats, None) == Level::None).then(then)
     }
 
-    /// Calls `then` if no handle is in a transaction, as far as the seats say; nobody gets a lock until it is done.
+    /// Calls `then` if no handle is in a transaction, as far as the slots say. No handle gets a lock until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
         let closed = ClosedGate { table: self, seats: self.seats.lock() };
         self.gate.set(CLOSED);
         closed.seats.iter().all(|seat| seat.is_idle()).then(then)
     }
 
-    /// Whether any handle is at RESERVED or above.
+    /// Tells whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
         strongest(&self.seats.lock(), None) >= Level::Reserved
     }
 
-    /// Opens the gate, or closes it, as the seats say. Under the lock.
+    /// Opens or closes the gate, as the slots say. Under the lock.
     fn settle_gate(&self, seats: &[Arc<Seat>]) {
         let wanted = if strongest(seats, None) >= Level::Pending { CLOSED } else { OPEN };
         if self.gate.glance() != wanted {
@@ -199,7 +190,7 @@ impl LockTable {
     }
 }
 
-/// The gate while nobody may come; it is as the seats say when this is dropped.
+/// The gate, closed for a while. Dropping this opens or closes it as the slots say.
 struct ClosedGate<'a> {
     table: &'a LockTable,
     seats: MutexGuard<'a, Vec<Arc<Seat>>>,
@@ -211,7 +202,19 @@ impl Drop for ClosedGate<'_> {
     }
 }
 
-/// The highest level on any seat but one.
+/// The level that a request leaves a handle at, by the highest level of the others.
+fn granted(held: Level, wanted: Level, others: Level) -> Level {
+    match wanted {
+        Level::None => held,
+        Level::Shared if others <= Level::Reserved => wanted,
+        Level::Reserved | Level::Pending if others <= Level::Shared => wanted,
+        Level::Exclusive if others == Level::None => wanted,
+        Level::Exclusive if others == Level::Shared => Level::Pending,
+        _ => held,
+    }
+}
+
+/// The highest level in any slot but one.
 fn strongest(seats: &[Arc<Seat>], but: Option<&Seat>) -> Level {
     let others = seats.iter().filter(|seat| but.is_none_or(|but| !std::ptr::eq(&raw const ***seat, but)));
     others.map(|seat| seat.level()).max().unwrap_or_default()
@@ -249,6 +252,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_request_leaves_the_level_as_it_is() {
+        // What each request is granted, while the highest level of the others is none, SHARED, RESERVED, PENDING, EXCLUSIVE.
+        for (held, wanted, granted_by) in [
+            (None, Shared, [Shared, Shared, Shared, None, None]),
+            (Shared, Reserved, [Reserved, Reserved, Shared, Shared, Shared]),
+            (Reserved, Pending, [Pending, Pending, Reserved, Reserved, Reserved]),
+            (Shared, Exclusive, [Exclusive, Pending, Shared, Shared, Shared]),
+            (Pending, Exclusive, [Exclusive, Pending, Pending, Pending, Pending]),
+            (Reserved, None, [Reserved; 5]),
+        ] {
+            for (others, level) in Level::ALL.into_iter().zip(granted_by) {
+                assert_eq!(granted(held, wanted, others), level, "{held:?}: {wanted:?} against {others:?}");
+            }
+        }
+    }
+
+    #[test]
     fn pending_waits_for_readers_and_then_wins() {
         let table = LockTable::default();
         let [one, two, three] = [table.sit(), table.sit(), table.sit()];
@@ -263,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_by_slots_is_idle_between_transactions() {
+    fn a_handle_that_reads_by_slots_is_idle_between_transactions() {
         let table = LockTable::default();
         let [one, two] = [table.sit(), table.sit()];
         assert!(table.lock(&one, Shared));
@@ -288,7 +308,7 @@ mod tests {
         assert!(table.lock(&two, Shared) && !table.is_reserved());
     }
 
-    /// Readers must never find what one who has the database to itself has half done.
+    /// A reader must never see what an exclusive holder has half done.
     #[test]
     fn threads_read_together_or_write_alone() {
         let table = LockTable::default();

@@ -1,4 +1,14 @@
-//! Who may use a database when: processes, connections, readers and writers.
+//! Access to a database: processes, connections, readers and writers.
+//!
+//! ```text
+//! relatives      processes related by fork ask each other for a database
+//! forks          SQLite's locks of the whole process, around a fork
+//! owner_lock     one process owns a database
+//! lock_table     SQLite's file locks, between the connections of the owner
+//! wal_index      the shared memory of WAL mode, in the memory of the owner
+//! writer_queue   writers in WAL mode wait in order
+//! reader_gate    readers and an exclusive holder see each other
+//! ```
 
 pub(crate) mod forks;
 pub(crate) mod lock_table;

@@ -1,16 +1,16 @@
-//! One owner per database: what keeps other processes out.
+//! Owner lock: one process owns a database, and keeps other processes out.
 //!
-//! The owner holds, on the open file description, an exclusive lock over the whole range of bytes that
-//! SQLite's own locking uses. Stock SQLite elsewhere then finds the database locked, for reading and for
-//! writing, in both journal families; there is no moment at which it could see a state that is only half
-//! in the file. A file that cannot be written is locked shared: others may read it, too.
+//! The owner holds an exclusive lock, on the open file description, over the whole range of bytes that SQLite's own locking
+//! uses. Stock SQLite elsewhere then finds the database locked, for reading and for writing, in both journal families. At no
+//! moment could it see a state that is only half in the file. A file that cannot be written is locked shared: other processes
+//! may read it.
 //!
-//! The lock is taken with the first SHARED lock of a connection, not at open, so that SQLite's busy
-//! handler applies, and kept until the last handle of the process is closed, or until a related process asks for the
-//! database and nobody here is in a transaction (`family.rs`).
+//! The lock is taken with the first SHARED lock of a connection, not at open, so that SQLite's busy handler applies. It is
+//! kept until the last handle of the process is closed, or until a related process asks for the database while no connection
+//! here is in a transaction (`relatives.rs`).
 //!
-//! `fork()`: the child inherits descriptors and memory, but it is not the owner. Each database remembers
-//! in which generation of forks it was opened; what a child has inherited is the parent's, and refuses to work.
+//! `fork()`: the child inherits descriptors and memory, but does not own the database. Each database remembers the generation
+//! of forks in which it was opened. An inherited database is the parent's, and refuses to work.
 
 use crate::error::{Error, Result};
 use crate::notice;
@@ -22,16 +22,16 @@ pub const LOCK_OFFSET: u64 = 0x4000_0000;
 /// PENDING, RESERVED and the 510 SHARED bytes.
 pub const LOCK_BYTES: u64 = 512;
 
-/// Takes the lock that makes this process the owner, if nobody is in the way.
+/// Takes the owner lock; `false` where another process holds it.
 pub fn try_acquire(file: &dyn File, writable: bool) -> Result<bool> {
     let lock = if writable { RangeLock::Exclusive } else { RangeLock::Shared };
     Ok(file.lock_range(LOCK_OFFSET, LOCK_BYTES, lock)?)
 }
 
-/// Takes the lock that makes this process the owner.
+/// Takes the owner lock.
 ///
 /// # Errors
-/// [`Error::Owned`] when another process is in the way.
+/// [`Error::Owned`] where another process holds it.
 pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
     if try_acquire(file, writable)? {
         return Ok(());
@@ -42,9 +42,9 @@ pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
     Err(Error::Owned { path: file.path().to_owned(), holder })
 }
 
-/// The process that is in the way, and its program, where the system tells.
+/// The process that holds the lock, and its program, where the system tells.
 fn holder(file: &dyn File) -> Option<String> {
-    // A lock on an open file description names no process; an owner shows its figures.
+    // A lock on an open file description names no process; the owner's statistics page does.
     let process = file
         .lock_holder(LOCK_OFFSET, LOCK_BYTES)
         .or_else(|| Published::find(file.id()).map(|owner| owner.process))?;
@@ -55,7 +55,7 @@ fn holder(file: &dyn File) -> Option<String> {
     ))
 }
 
-/// Gives the ownership back. Explicit, because a forked child may still have the descriptor.
+/// Gives the owner lock back. Explicit, because a forked child may still have the descriptor.
 pub fn release(file: &dyn File) -> Result<()> {
     Ok(file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None).map(drop)?)
 }

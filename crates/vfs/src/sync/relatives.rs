@@ -1,20 +1,20 @@
-//! Processes that descend from one another share a database by turns.
+//! Relatives: processes related by fork share a database in turns.
 //!
 //! # Why
-//! A server opens a database, forks its workers, and stays idle; each worker opens the database as well, or goes on with
-//! the connection that it has inherited. With stock SQLite that works: who is idle holds nothing. Here a process is the
-//! owner for as long as it has the database open. So a process that finds a relative in its way asks for the database,
-//! and the relative gives it up as soon as nobody there is in a transaction (`database/lending.rs`).
+//! A server opens a database, forks its workers, and stays idle. Each worker opens the database as well, or goes on with the
+//! connection that it has inherited. With stock SQLite that works: an idle process holds nothing. Here a process owns the
+//! database for as long as it is open there. So a process that finds a relative in its way asks for the database, and the
+//! relative hands it over as soon as none of its connections is in a transaction (`database/lending.rs`).
 //!
 //! # How
-//! A page of memory is shared with all children. A process that wants a database counts that up in the page, and
-//! rings the bell there. A thread of every owner sleeps on that bell; it is there only in a process that has relatives
-//! and owns a database. It answers, whatever came of it.
+//! A page of memory is shared with all children. A process that wants a database counts that up in the page, and rings there.
+//! A thread of every owner sleeps on that; the thread exists only in a process that has relatives and owns a database. The
+//! thread answers, whatever the outcome.
 //!
 //! # What it promises
-//! 1. Nothing is decided by what stands in the page: the lock on the file says who is the owner. A process that dies, or
-//!    counts wrongly, costs time only.
-//! 2. Whoever asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
+//! 1. Nothing is decided by the page: the lock on the file says which process is the owner. A process that dies, or counts
+//!    wrongly, costs time only.
+//! 2. A process that asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
 //! 3. A process without relatives has no thread, and nothing to do.
 
 use litefoot_storage::file::FileId;
@@ -26,43 +26,48 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a process waits until a relative has heard it, and for the answer then.
+/// Time for which a process waits to be heard by a relative.
 const HEARING: Duration = Duration::from_millis(400);
+/// Time for which a process then waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Databases that are told apart in the page. Those that share a place are asked for together.
+/// Places for databases in the page. Databases that share a place are asked for together.
 const PLACES: usize = 128;
 
 /// A database that its owner may give up to a related process.
 pub(crate) trait Lendable: Send + Sync {
-    /// Whether this process owns it now.
+    /// Tells whether this process owns it now.
     fn is_owned(&self) -> bool;
 
     /// Identity of its file, the same in all processes.
     fn file_id(&self) -> FileId;
 
-    /// Whether relatives have asked for it since that was seen to; `wanted` is how often they have asked so far.
+    /// Tells whether relatives have asked for it since the last answer. They have asked `wanted` times so far.
     fn is_wanted(&self, wanted: u32) -> bool;
 
-    /// Gives it up if no connection of this process is in a transaction. Else it is given up when they have ended.
+    /// Hands it over if no connection of this process is in a transaction, or else as soon as their transactions have ended.
     fn give_turn(&self, wanted: u32);
 }
 
+/// The page that all relatives share.
 #[repr(C)]
 struct Page {
-    /// How often a process was forked that has the page.
+    /// Forks of processes that have the page.
     forks: AtomicU32,
     /// Rung whenever an owner has something to do.
     bell: AtomicU32,
-    /// How often it was asked for, how many wait, how often that was heard, and answered.
+    /// Requests for the databases of a place.
     wanted: [AtomicU32; PLACES],
+    /// Processes that wait for an answer.
     waiting: [AtomicU32; PLACES],
+    /// Requests that an owner has heard.
     heard: [AtomicU32; PLACES],
+    /// Requests that an owner has answered.
     answered: [AtomicU32; PLACES],
 }
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 
-/// Makes the page, which all children will have. Where it cannot be had nobody has relatives.
+/// Makes the page, which all children will have. Where that fails, no process has relatives.
 pub(crate) fn found() {
     if !PAGE.load(Ordering::Acquire).is_null() {
         return;
@@ -77,7 +82,7 @@ pub(crate) fn found() {
         return;
     }
     if PAGE.compare_exchange(ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: nobody has seen it.
+        // SAFETY: no other thread has seen it.
         unsafe { libc::munmap(page, size_of::<Page>()) };
     }
 }
@@ -87,33 +92,33 @@ fn page() -> Option<&'static Page> {
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether there may be relatives.
+/// The page, if there may be relatives.
 fn relatives() -> Option<&'static Page> {
     page().filter(|page| page.forks.load(Ordering::Relaxed) > 0)
 }
 
-/// Whether there may be relatives, for those who wait for none.
+/// Tells whether there may be relatives.
 pub(crate) fn has_relatives() -> bool {
     relatives().is_some()
 }
 
-/// Where a database is counted.
+/// The place of a database in the page.
 pub(crate) fn place_of(id: FileId) -> usize {
     let mixed = (id.inode ^ id.device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize % PLACES
 }
 
-/// How often a database was asked for.
+/// Requests for a database so far.
 pub(crate) fn wanted(place: usize) -> u32 {
     page().map_or(0, |page| page.wanted[place].load(Ordering::SeqCst))
 }
 
-/// Whether somebody has asked for it and waits.
+/// Tells whether a process waits for a database.
 pub(crate) fn is_awaited(place: usize) -> bool {
     page().is_some_and(|page| page.waiting[place].load(Ordering::SeqCst) > 0)
 }
 
-/// Asks relatives for a database, and calls `again` once one has answered; `None` where none hears it.
+/// Asks relatives for a database, and calls `again` once one has answered; `None` where no relative hears that.
 pub(crate) fn ask<T>(place: usize, waits: bool, again: impl FnOnce() -> Option<T>) -> Option<Answer<T>> {
     let page = relatives()?;
     let heard = page.heard[place].load(Ordering::SeqCst);
@@ -130,7 +135,7 @@ pub(crate) fn ask<T>(place: usize, waits: bool, again: impl FnOnce() -> Option<T
     answer
 }
 
-/// Whether a word has changed in time.
+/// Waits for a word to change; `false` where it has not changed in time.
 fn await_change(word: &AtomicU32, before: u32, end: Instant) -> bool {
     while word.load(Ordering::SeqCst) == before {
         let left = end.saturating_duration_since(Instant::now());
@@ -142,24 +147,25 @@ fn await_change(word: &AtomicU32, before: u32, end: Instant) -> bool {
     true
 }
 
-/// What came of asking.
+/// The answer to a request.
 pub(crate) enum Answer<T> {
-    /// The database was given up, and taken.
+    /// The database was handed over, and taken.
     Given(T),
-    /// Somebody there, or who was faster, is in a transaction.
+    /// A connection of the owner, or of a faster relative, is in a transaction.
     Busy,
 }
 
-/// The databases that this process owns and may give up, and whether a thread sees to that.
+/// The databases that this process owns and may hand over.
 #[derive(Default)]
 struct Owned {
     databases: Vec<Weak<dyn Lendable>>,
+    /// Set while a thread answers requests.
     watched: bool,
 }
 
 impl AcrossFork for Owned {
     fn inherit(parents: Owned) -> Owned {
-        // They are the parent's, and so is its thread.
+        // The databases are the parent's, and so is the thread.
         std::mem::forget(parents);
         Owned::default()
     }
@@ -167,7 +173,7 @@ impl AcrossFork for Owned {
 
 static OWNED: Global<Owned> = Global::new(Owned { databases: Vec::new(), watched: false });
 
-/// This process has become the owner of a database that it may give up.
+/// This process has become the owner of a database that it may hand over.
 pub(crate) fn note_owned<D: Lendable + 'static>(database: &Arc<D>) {
     let database: Arc<dyn Lendable> = database.clone();
     let mut owned = OWNED.lock();
@@ -183,7 +189,7 @@ pub(crate) fn note_owned<D: Lendable + 'static>(database: &Arc<D>) {
 pub(crate) fn forked_in_parent() {
     let Some(page) = page() else { return };
     page.forks.fetch_add(1, Ordering::Relaxed);
-    // A thread is begun where that is harmless: not by a handler of a signal, nor by a program that is about to run another.
+    // A thread is started where that is harmless: not by a signal handler, nor by a program that is about to run another.
     // SAFETY: plain system calls on memory of this function.
     let is_calm = unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -195,14 +201,14 @@ pub(crate) fn forked_in_parent() {
     }
 }
 
-/// In the child.
+/// Around a fork, in the child.
 pub(crate) fn forked_in_child() {
     if let Some(page) = page() {
         page.forks.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Begins the thread, where there is something to watch and nobody does.
+/// Starts the thread, unless it runs or has nothing to do.
 fn watch() {
     let Some(page) = relatives() else { return };
     let mut owned = OWNED.lock();
@@ -214,6 +220,7 @@ fn watch() {
     owned.watched = spawn("litefoot-turns", run).is_ok();
 }
 
+/// Answers requests until this process owns no database.
 fn keep_watch(page: &'static Page, generation: u32) {
     loop {
         let rung = page.bell.load(Ordering::SeqCst);
@@ -240,7 +247,7 @@ fn keep_watch(page: &'static Page, generation: u32) {
     }
 }
 
-/// A transaction has ended in a database that was asked for, or it was closed.
+/// A transaction has ended in a database that was asked for, or the database was closed.
 #[cold]
 pub(crate) fn look_again() {
     if let Some(page) = relatives() {
@@ -248,19 +255,20 @@ pub(crate) fn look_again() {
     }
 }
 
+/// Wakes the threads of all owners.
 fn ring(page: &Page) {
     say(&page.bell);
 }
 
-/// Turns a word, and wakes all who sleep on it.
+/// Counts a word up, and wakes all threads that sleep on it.
 fn say(word: &AtomicU32) {
     word.fetch_add(1, Ordering::SeqCst);
     futex(word, libc::FUTEX_WAKE, i32::MAX as u32, None);
 }
 
-/// Sleeping on a word that several processes have, and waking who sleeps.
+/// The futex call: sleeps on a word that several processes share, or wakes its sleepers.
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, at_most: Option<Duration>) {
-    /// What the system call takes: two machine words.
+    /// The system call's timeout: two machine words.
     #[repr(C)]
     struct Timeout {
         seconds: libc::c_long,

@@ -1,16 +1,15 @@
-//! The wal-index in process memory.
+//! The wal-index, in the memory of the owner process.
 //!
-//! SQLite keeps the index of its write-ahead log in shared memory. Since one process owns the database,
-//! plain memory of that process does: no `-shm` file, no map, no lock system calls.
+//! SQLite keeps the index of its write-ahead log in shared memory. Since one process owns the database, plain memory of that
+//! process does: no `-shm` file, no mapping, no lock system calls.
 //!
-//! Who takes a slot shared writes nothing but a word of its own, and then looks whether somebody has the slot exclusively;
-//! who wants it exclusively says so, and then looks at the words of all. Both in one order that all agree on, so that at
-//! least one of them sees the other (as in `lock.rs`).
+//! A handle that takes a slot shared writes nothing but a word of its own. A handle that wants a slot exclusively closes that
+//! slot's bit of the gate, and then looks at the words of all handles (`reader_gate.rs`).
 //!
-//! Invariants:
-//! 1. A region, once mapped, neither moves nor is freed before the database is closed by its last handle.
+//! # Invariants
+//! 1. A region, once mapped, neither moves nor is freed before the last handle closes the database.
 //! 2. A lock slot is held by any number of sharers or by one exclusive holder, never both.
-//! 3. What is held exclusively changes under the lock only; a slot that was never shared before becomes so under it.
+//! 3. Exclusive slots change under the lock only. A slot that was never shared becomes sharable under the lock.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::reader_gate::{Announcement, Gate};
@@ -26,8 +25,8 @@ const REGIONS: usize = 4096;
 /// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
 const REGION_ALIGNMENT: usize = 64;
 
-/// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12,
-/// and what belongs to checkpoints. Of a copy: the version, the counter of changes, and the sum of all before it.
+/// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12 words,
+/// and the checkpoint information. The words of a copy used here are the version, the change counter, and the checksum.
 const HEADER_WORDS: usize = 34;
 const COPY_WORDS: usize = 12;
 const VERSION_WORD: usize = 0;
@@ -52,17 +51,17 @@ pub struct HeldSlots {
 struct WalReader(Announcement);
 
 impl HeldSlots {
-    /// Whether its holder has none.
+    /// Tells whether the handle holds no slot.
     pub fn is_empty(&self) -> bool {
         self.exclusive == 0 && self.shared() == 0
     }
 
-    /// Whether its holder reads: it holds one of the slots of readers.
+    /// Tells whether the handle reads: it holds a read slot.
     pub fn reads(&self) -> bool {
         self.shared() >> READ_SLOTS != 0
     }
 
-    /// Nobody else changes it.
+    /// The slots that the handle shares.
     #[inline]
     fn shared(&self) -> u8 {
         self.shared.0.own()
@@ -72,15 +71,15 @@ impl HeldSlots {
 /// The shared memory of one database.
 #[derive(Default)]
 pub struct SharedMemory {
-    /// Slots that somebody holds exclusively, or is about to.
+    /// Slots that a handle holds exclusively, or is about to.
     exclusive: Gate,
-    /// Slots that somebody has ever shared.
+    /// Slots that a handle has ever shared.
     sharable: AtomicU8,
-    /// Whether the next index that is made must differ from all before.
+    /// Set where the next index that is made must differ from all earlier ones.
     renewed: AtomicBool,
-    /// Where the memory is whose regions it has taken, in a forked child.
+    /// In a forked child: the address of the parent's wal-index whose regions were adopted.
     adopted: AtomicUsize,
-    /// Barriers of those who had a slot exclusively.
+    /// Barriers of exclusive holders.
     barriers: AtomicU64,
     state: Mutex<State>,
 }
@@ -95,7 +94,7 @@ struct State {
 struct Region {
     memory: NonNull<u8>,
     layout: Layout,
-    /// Whether it was the parent's, in a forked child: connections there know its address, so it is never freed.
+    /// Set in a forked child where the region was the parent's. Inherited connections know its address, so it is never freed.
     inherited: bool,
 }
 
@@ -111,10 +110,8 @@ impl Region {
         let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
         Some(Region { memory, layout, inherited: false })
     }
-}
 
-impl Region {
-    /// Makes it zeros. Nobody uses it.
+    /// Fills the region with zeros. No handle uses it.
     fn clear(&self) {
         // SAFETY: it has as many bytes.
         unsafe { self.memory.as_ptr().write_bytes(0, self.layout.size()) };
@@ -144,20 +141,20 @@ impl SharedMemory {
         self.state.lock()
     }
 
-    /// The slots of a new handle: none.
+    /// Registers a new handle, which holds no slot.
     pub fn sit(&self) -> HeldSlots {
         let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
         self.state().readers.push(held.shared.clone());
         held
     }
 
-    /// The handle is closed.
+    /// Takes back everything of a handle that is closed.
     pub fn give_up(&self, held: &mut HeldSlots) {
         self.unlock(held, 0, SQLITE_SHM_NLOCK);
         self.state().readers.retain(|other| !Arc::ptr_eq(other, &held.shared));
     }
 
-    /// A handle starts to use the memory; the first does something before anybody else can.
+    /// A handle starts to use the memory. The first one calls `first` before another can start.
     pub fn join<E>(&self, first: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut state = self.state();
         if state.users == 0 {
@@ -167,7 +164,7 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// A handle stops using the memory; with the last one it is gone, and the next user starts from zeros.
+    /// A handle stops using the memory. With the last one the memory is gone, and the next handle starts from zeros.
     pub fn leave(&self, held: &mut HeldSlots) {
         self.unlock(held, 0, SQLITE_SHM_NLOCK);
         let mut state = self.state();
@@ -178,9 +175,9 @@ impl SharedMemory {
         }
     }
 
-    /// In a forked child, for a database that is opened anew: takes the regions of the parent's, as this process has them,
-    /// since inherited connections know their addresses. Nobody uses this memory yet. Where the parent was about to change
-    /// them it has none.
+    /// In a forked child, for a database that is opened again: adopts the regions of the parent's wal-index, since inherited
+    /// connections know their addresses. No handle uses this memory yet. Where the parent was changing the regions at the
+    /// fork, none is adopted.
     pub fn adopt(&self, parents: &SharedMemory) {
         let Some(theirs) = parents.state.try_lock() else { return };
         let copy = |region: &Region| Region { inherited: true, ..*region };
@@ -189,12 +186,12 @@ impl SharedMemory {
         self.renew();
     }
 
-    /// Whether it has the regions of the parent's.
+    /// Tells whether the regions are those of that wal-index of the parent.
     pub fn has_adopted(&self, parents: &SharedMemory) -> bool {
         self.adopted.load(Ordering::Acquire) == std::ptr::from_ref(parents).addr()
     }
 
-    /// A handle uses it already.
+    /// Counts a handle that uses the memory already.
     pub fn join_again(&self) {
         self.state().users += 1;
     }
@@ -204,12 +201,12 @@ impl SharedMemory {
         std::mem::forget(std::mem::take(&mut self.state.get_mut().regions));
     }
 
-    /// Whether a handle uses the memory.
+    /// Tells whether a handle uses the memory.
     pub fn is_used(&self) -> bool {
         self.state().users > 0
     }
 
-    /// Calls `then` if nobody has a slot; nobody gets one until it is done.
+    /// Calls `then` if no handle holds a slot. No handle gets one until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
         struct Free<'a>(&'a SharedMemory);
         impl Drop for Free<'_> {
@@ -229,21 +226,21 @@ impl SharedMemory {
         (!is_shared).then(then)
     }
 
-    /// The log may change: its index is void, and whoever reads next makes another. Nobody has a slot.
+    /// The log may change: its index is invalid, and the next reader makes another. No handle holds a slot.
     pub fn renew(&self) {
         let state = self.state();
         if let Some(first) = state.regions.first() {
             for word in 0..HEADER_WORDS {
-                // SAFETY: a region is far larger; SQLite accesses these words under slots, which nobody has.
+                // SAFETY: a region is far larger; SQLite accesses these words under slots, which no handle holds.
                 unsafe { first.word(word) }.store(0, Ordering::SeqCst);
             }
         }
         self.renewed.store(true, Ordering::SeqCst);
     }
 
-    /// A handle gives up the slot of the writer, under which an index is made. If that is the first one since
-    /// [`SharedMemory::renew`], it is made different from all earlier ones: two that are equal say that nothing has changed,
-    /// and a log that was emptied meanwhile would look like the empty one before.
+    /// A handle is about to give up the write slot, under which an index is made. The first index since
+    /// [`SharedMemory::renew`] is made different from all earlier ones. Two equal indexes say that nothing has changed, and a
+    /// log that was emptied meanwhile would look like the empty log before.
     pub fn index_made(&self, held: &HeldSlots) {
         if held.exclusive & 1 << WRITE_SLOT == 0 || !self.renewed.load(Ordering::Relaxed) {
             return;
@@ -251,8 +248,8 @@ impl SharedMemory {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let state = self.state();
         let Some(first) = state.regions.first() else { return };
-        // SAFETY: as above; whoever reads the header meanwhile finds its two copies different, or the sum wrong, and waits for
-        // the slot of the writer.
+        // SAFETY: as above; a reader of the header meanwhile finds its two copies different, or the checksum wrong, and waits
+        // for the write slot.
         unsafe {
             let mut header: [u32; COPY_WORDS] =
                 std::array::from_fn(|word| first.word(word).load(Ordering::SeqCst));
@@ -276,8 +273,7 @@ impl SharedMemory {
         self.renewed.store(false, Ordering::Relaxed);
     }
 
-    /// The region of that number: `Ok(None)` where it does not exist and `extend` is not set, `Err` when
-    /// memory runs out.
+    /// The region of a number: `Ok(None)` where there is none and `extend` is not set, `Err` where memory runs out.
     pub fn map(&self, number: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>, ()> {
         let mut state = self.state();
         if number >= REGIONS {
@@ -303,7 +299,7 @@ impl SharedMemory {
         if before & mask == mask {
             return true;
         }
-        // With what those who had it exclusively before it became sharable have said.
+        // Acquires what earlier exclusive holders wrote before the slot became sharable.
         if self.sharable.load(Ordering::Acquire) & mask == mask
             && self.exclusive.enter(&held.shared.0, before, before | mask, mask)
         {
@@ -312,7 +308,7 @@ impl SharedMemory {
         self.share_slowly(held, mask)
     }
 
-    /// Whoever wants a slot exclusively has it by now, or has given it up.
+    /// Shares slots under the lock: a handle that wanted one exclusively has it by now, or has given it up.
     #[cold]
     fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
         let _state = self.state();
@@ -332,7 +328,7 @@ impl SharedMemory {
         }
         self.exclusive.set(before | mask);
         let shared = |reader: &Arc<WalReader>| reader.0.seen() & mask != 0;
-        // Most writers take a slot that nobody ever shares.
+        // Most writers take a slot that no handle ever shares.
         let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.readers.iter().any(shared);
         if is_shared {
             self.exclusive.set(before);
@@ -360,8 +356,8 @@ impl SharedMemory {
         held.exclusive &= !mask;
     }
 
-    /// Orders all memory accesses before it against all after it. Whoever has a slot exclusively says so to all others:
-    /// they find what was done before, where a fence alone would be enough only if SQLite's accesses were atomic.
+    /// Orders all memory accesses before it against all after it. An exclusive holder also publishes what was done before.
+    /// A fence alone would do only if SQLite's accesses were atomic.
     #[inline]
     pub fn barrier(&self, held: &HeldSlots) {
         fence(Ordering::SeqCst);
@@ -373,6 +369,7 @@ impl SharedMemory {
     }
 }
 
+/// The bits of a range of slots.
 fn mask(first: usize, count: usize) -> u8 {
     (((1u16 << count) - 1) << first) as u8
 }
@@ -461,7 +458,7 @@ mod tests {
         assert!(memory.map(REGIONS, 32768, true).is_err());
     }
 
-    /// Sharers must never find what an exclusive holder has half done.
+    /// A sharer must never see what an exclusive holder has half done.
     #[test]
     fn threads_share_a_slot_or_have_it_alone() {
         let memory = SharedMemory::default();

@@ -1,18 +1,18 @@
-//! The queue of those who want to write a database in WAL mode.
+//! Writer queue: writers of a database in WAL mode wait in order.
 //!
-//! SQLite lets a writer that finds the lock taken sleep and try again, and who comes first by chance goes
-//! first. Inside one process writers can wait in order instead, and the next one starts the moment the lock
-//! is free.
+//! # Why
+//! With SQLite alone, a writer that finds the lock taken sleeps and tries again, and chance decides who is next. Inside one
+//! process writers can wait in order, and the next one starts the moment the lock is free.
 //!
-//! Waking a thread takes longer than a small transaction. So one that comes while the first in the queue is being
-//! woken goes first, but never past one that has waited for [`FAIRNESS`]: that one is handed its turn.
+//! Waking a thread takes longer than a small transaction. So a new writer overtakes a first waiter that is still being woken,
+//! but never one that has waited for [`FAIRNESS`]: that waiter is handed the ticket.
 //!
-//! Invariants:
-//! 1. At most one writer is served; it is the only one that gets the write lock meanwhile.
-//! 2. A turn ends when its writer says so. Where it may not be heard of again before it has the lock, the turn is over
-//!    at a time ([`Writers::enter_for`]).
-//! 3. Waiting is bounded, and a thread never waits for itself. Whoever gives up goes on without a turn and
-//!    meets SQLite's busy handling.
+//! # Invariants
+//! 1. At most one writer holds the ticket; no other writer gets the write lock meanwhile.
+//! 2. A ticket ends when its writer says so. Where that writer may not be heard of again before it has the lock, the ticket
+//!    expires ([`Writers::enter_for`]).
+//! 3. Every wait is bounded, and a thread never waits for itself. A writer that gives up goes on without a ticket, and meets
+//!    SQLite's busy handling.
 
 use litefoot_storage::sync::{Condvar, Mutex};
 use litefoot_storage::thread;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a writer may be overtaken.
+/// Time for which a waiting writer may be overtaken.
 const FAIRNESS: Duration = Duration::from_micros(500);
 
 /// A connection that writes.
@@ -34,136 +34,144 @@ pub struct Writers {
 
 #[derive(Default)]
 struct State {
-    served: Option<Served>,
+    /// The ticket, while a writer holds it.
+    ticket: Option<Ticket>,
     waiting: VecDeque<Waiting>,
 }
 
-struct Served {
+/// The right to write.
+struct Ticket {
     writer: WriterId,
     thread: thread::Id,
-    /// Whether it holds SQLite's write lock.
+    /// Set once the writer holds SQLite's write lock.
     writing: bool,
-    /// When its turn is over if it does not by then, and nobody will say so.
-    until: Option<Instant>,
+    /// The time at which an unused ticket expires, for a writer that may not say so.
+    expires: Option<Instant>,
 }
 
+/// A writer that waits for the ticket.
 struct Waiting {
     writer: WriterId,
     thread: thread::Id,
     since: Instant,
-    turn: Arc<Condvar>,
+    wakes: Arc<Condvar>,
 }
 
 impl State {
-    /// Ends a turn that was over at a time.
+    /// Ends a ticket that has expired.
     fn end_turn(&mut self) {
-        let is_over =
-            |served: &Served| !served.writing && served.until.is_some_and(|until| until <= Instant::now());
-        if self.served.as_ref().is_some_and(is_over) {
-            self.served = None;
+        let has_expired =
+            |ticket: &Ticket| !ticket.writing && ticket.expires.is_some_and(|at| at <= Instant::now());
+        if self.ticket.as_ref().is_some_and(has_expired) {
+            self.ticket = None;
         }
     }
 
-    /// Whether a writer may be served at once, past those who wait.
+    /// Tells whether a new writer gets the ticket at once, ahead of those that wait.
     fn is_free(&self) -> bool {
-        self.served.is_none() && self.waiting.front().is_none_or(|first| first.since.elapsed() < FAIRNESS)
+        self.ticket.is_none() && may_overtake(self.waiting.front().map(|first| first.since.elapsed()))
     }
 }
 
+/// Tells whether a new writer may go ahead of the first that waits, by the time for which that one has waited.
+fn may_overtake(first_waited: Option<Duration>) -> bool {
+    first_waited.is_none_or(|waited| waited < FAIRNESS)
+}
+
 impl Writers {
-    /// Waits for the writer's turn, `limit` at most.
+    /// Waits for the ticket, at most `limit`.
     pub fn enter(&self, writer: WriterId, limit: Duration) {
         let thread = thread::id();
         let mut state = self.state.lock();
         state.end_turn();
         if state.is_free() {
-            state.served = Some(Served { writer, thread, writing: false, until: None });
+            state.ticket = Some(Ticket { writer, thread, writing: false, expires: None });
             return;
         }
-        if let Some(served) = &state.served
-            && (served.writer == writer || served.thread == thread || limit.is_zero())
+        if let Some(ticket) = &state.ticket
+            && (ticket.writer == writer || ticket.thread == thread || limit.is_zero())
         {
             return;
         }
-        let (turn, since) = (Arc::new(Condvar::new()), Instant::now());
-        state.waiting.push_back(Waiting { writer, thread, since, turn: turn.clone() });
+        let (wakes, since) = (Arc::new(Condvar::new()), Instant::now());
+        state.waiting.push_back(Waiting { writer, thread, since, wakes: wakes.clone() });
         loop {
-            let until = state.served.as_ref().and_then(|served| served.until).unwrap_or(since + limit);
-            turn.wait_until(&mut state, until.min(since + limit));
+            let until = state.ticket.as_ref().and_then(|ticket| ticket.expires).unwrap_or(since + limit);
+            wakes.wait_until(&mut state, until.min(since + limit));
             state.end_turn();
             let timed_out = since.elapsed() >= limit;
-            if state.served.as_ref().is_some_and(|served| served.writer == writer) {
+            if state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer) {
                 return;
             }
             let first = state.waiting.front().is_some_and(|first| first.writer == writer);
-            if timed_out || first && state.served.is_none() {
+            if timed_out || first && state.ticket.is_none() {
                 state.waiting.retain(|waiting| waiting.writer != writer);
-                if state.served.is_none() {
-                    state.served = Some(Served { writer, thread, writing: false, until: None });
+                if state.ticket.is_none() {
+                    state.ticket = Some(Ticket { writer, thread, writing: false, expires: None });
                 }
                 return;
             }
         }
     }
 
-    /// The same, but a turn that is not used within `most` is over: nobody says when.
+    /// Waits for the ticket, which expires if it is not used within `most`.
     pub fn enter_for(&self, writer: WriterId, limit: Duration, most: Duration) {
         self.enter(writer, limit);
         let mut state = self.state.lock();
-        if let Some(served) = state.served.as_mut().filter(|served| served.writer == writer) {
-            served.until = Some(Instant::now() + most);
-            // Who waits already does not know of it.
+        if let Some(ticket) = state.ticket.as_mut().filter(|ticket| ticket.writer == writer) {
+            ticket.expires = Some(Instant::now() + most);
+            // A writer that waits already does not know that.
             if let Some(first) = state.waiting.front() {
-                first.turn.notify_one();
+                first.wakes.notify_one();
             }
         }
     }
 
-    /// Whether the writer may take the write lock now.
+    /// Tells whether the writer may take the write lock now.
     pub fn may_write(&self, writer: WriterId) -> bool {
         let mut state = self.state.lock();
         state.end_turn();
-        match &state.served {
-            // A turn that its thread uses through another handle: a database that is attached to itself.
-            Some(served) => served.writer == writer || !served.writing && served.thread == thread::id(),
+        match &state.ticket {
+            // The thread of the ticket may use another handle: a database that is attached to itself.
+            Some(ticket) => ticket.writer == writer || !ticket.writing && ticket.thread == thread::id(),
             None => true,
         }
     }
 
-    /// The writer has the write lock.
+    /// The writer has got the write lock.
     pub fn writes(&self, writer: WriterId) {
         let mut state = self.state.lock();
         let thread = thread::id();
-        state.served = Some(Served { writer, thread, writing: true, until: None });
+        state.ticket = Some(Ticket { writer, thread, writing: true, expires: None });
     }
 
-    /// The writer's turn is over.
+    /// Ends the writer's ticket, and wakes the first that waits.
     pub fn leave(&self, writer: WriterId) {
         let mut state = self.state.lock();
-        if state.served.as_ref().is_none_or(|served| served.writer != writer) {
+        if state.ticket.as_ref().is_none_or(|ticket| ticket.writer != writer) {
             return;
         }
-        state.served = None;
+        state.ticket = None;
         let Some(first) = state.waiting.front() else { return };
-        first.turn.notify_one();
+        first.wakes.notify_one();
         if first.since.elapsed() >= FAIRNESS {
-            state.served = state.waiting.pop_front().map(|next| Served {
+            state.ticket = state.waiting.pop_front().map(|next| Ticket {
                 writer: next.writer,
                 thread: next.thread,
                 writing: false,
-                until: None,
+                expires: None,
             });
         }
     }
 
-    /// The writer's turn is over if it has not taken the write lock.
+    /// Ends the writer's ticket, unless the writer has the write lock.
     pub fn leave_unless_writing(&self, writer: WriterId) {
         let idle = self
             .state
             .lock()
-            .served
+            .ticket
             .as_ref()
-            .is_some_and(|served| served.writer == writer && !served.writing);
+            .is_some_and(|ticket| ticket.writer == writer && !ticket.writing);
         if idle {
             self.leave(writer);
         }
@@ -176,6 +184,35 @@ mod tests {
     use std::sync::mpsc;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_writer_is_overtaken_for_a_while_only() {
+        for (waited, may) in [
+            (None, true),
+            (Some(Duration::ZERO), true),
+            (Some(FAIRNESS - Duration::from_nanos(1)), true),
+            (Some(FAIRNESS), false),
+            (Some(LONG), false),
+        ] {
+            assert_eq!(may_overtake(waited), may, "{waited:?}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_expires_only_where_it_has_an_end_and_is_not_used() {
+        let now = Instant::now();
+        for (writing, expires, remains) in [
+            (false, None, true),
+            (false, Some(now + LONG), true),
+            (false, Some(now), false),
+            (true, Some(now), true),
+        ] {
+            let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, expires });
+            let mut state = State { ticket, waiting: VecDeque::new() };
+            state.end_turn();
+            assert_eq!(state.ticket.is_some(), remains, "{writing} {expires:?}");
+        }
+    }
 
     fn wait_until_queued(writers: &Writers, count: usize) {
         while writers.state.lock().waiting.len() < count {
@@ -229,7 +266,7 @@ mod tests {
         .unwrap();
         assert!(!writers.may_write(0));
         writers.leave(1);
-        // Who has the lock by then keeps its turn.
+        // A writer that has the lock by then keeps its ticket.
         writers.enter_for(0, LONG, Duration::ZERO);
         writers.writes(0);
         assert!(!writers.may_write(1));
@@ -259,7 +296,7 @@ mod tests {
         let writers = Arc::new(Writers::default());
         writers.enter(0, LONG);
         writers.enter(1, LONG);
-        // The thread that has the turn may use it by another handle, as a database that is attached to itself does.
+        // The thread of the ticket may use another handle, as a database that is attached to itself does.
         assert!(writers.may_write(1) && !may_write_elsewhere(&writers, 1));
         let other = writers.clone();
         std::thread::spawn(move || other.enter(2, Duration::from_millis(1))).join().unwrap();
