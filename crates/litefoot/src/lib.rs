@@ -19,9 +19,9 @@ mod library;
 mod registered;
 
 pub use litefoot_pagestore::task;
+pub use litefoot_vfs::db::tier;
 pub use litefoot_vfs::open::log_inspect;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
-pub use litefoot_vfs::open::tier;
 pub use litefoot_vfs::options::Cleaner;
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};

@@ -40,13 +40,13 @@ impl Vfs {
 
     /// The databases that are open through this VFS, for tests.
     #[doc(hidden)]
-    pub fn databases(&self) -> Vec<Arc<litefoot_vfs::open::database::Database>> {
+    pub fn databases(&self) -> Vec<Arc<litefoot_vfs::open::OpenDatabase>> {
         self.registration.vfs().databases()
     }
 
     /// The paths of the databases that are open through this VFS.
     pub fn open_databases(&self) -> Vec<std::path::PathBuf> {
-        self.registration.vfs().databases().iter().map(|database| database.path().to_owned()).collect()
+        self.registration.vfs().databases().iter().map(|database| database.db().path().to_owned()).collect()
     }
 }
 

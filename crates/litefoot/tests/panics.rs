@@ -145,7 +145,7 @@ fn a_panic_of_any_thread_of_ours_is_met_by_the_next_commit_and_by_no_endless_wai
 /// Has the so-manyth call for a page's address panic.
 #[cfg(debug_assertions)]
 fn panic_in(vfs: &Vfs, calls: u64) {
-    let known = |database: &_| litefoot_vfs::open::database::Database::known_pages(database);
+    let known = |database: &_| litefoot_vfs::open::OpenDatabase::known_pages(database);
     vfs.databases().iter().filter_map(|database| known(database)).for_each(|pages| pages.panic_in(calls));
 }
 

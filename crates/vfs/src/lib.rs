@@ -23,7 +23,7 @@
 pub mod cache;
 mod capture;
 mod commit;
-mod db;
+pub mod db;
 mod error;
 pub mod ffi;
 pub mod files;

@@ -6,16 +6,16 @@ use crate::support::{databases_agree, parse};
 use litefoot::Vfs;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
-use litefoot_vfs::open::database::Database;
+use litefoot_vfs::open::OpenDatabase;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The database, and who has made its pool.
-type Made = Arc<Mutex<(Option<Arc<Database>>, Option<JoinHandle<()>>)>>;
+type Made = Arc<Mutex<(Option<Arc<OpenDatabase>>, Option<JoinHandle<()>>)>>;
 
 /// Makes the pool and reads all pages ahead, at the last moment before the first page of a checkpoint is written.
-fn make_pool(database: &Database) {
+fn make_pool(database: &OpenDatabase) {
     if let Some(pages) = database.pages().unwrap() {
         pages.pool().read_ahead(&(0..pages.pool().pages()).collect::<Vec<_>>());
         while pages.pool().is_reading() {

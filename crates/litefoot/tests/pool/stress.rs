@@ -37,7 +37,7 @@ pub fn run(name: &str, run: &Run) {
     .unwrap();
     let rows = fill(&db, ROWS);
     let refuse = || {
-        let known = |database: &_| litefoot_vfs::open::database::Database::known_pages(database);
+        let known = |database: &_| litefoot_vfs::open::OpenDatabase::known_pages(database);
         vfs.databases().iter().filter_map(|database| known(database)).for_each(|pages| {
             pages.refuse(run.refuses_one_in);
         });

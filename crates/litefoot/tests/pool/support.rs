@@ -24,7 +24,7 @@ pub fn stock(path: &Path) -> Connection {
 /// What is in memory is what is on the medium, and nobody looks at anything.
 pub fn databases_agree(vfs: &Vfs) {
     for database in vfs.databases() {
-        assert_eq!(database.wrong_pages(), [""; 0], "{}", database.path().display());
+        assert_eq!(database.wrong_pages(), [""; 0], "{}", database.db().path().display());
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::cache::cpu_prefetch;
 use crate::cache::pin_cache::{Kept, Page};
 use crate::cache::pool::{Ahead, Pages};
-use crate::open::database::Database;
+use crate::cache::{Cache, CacheHost};
 use crate::readahead::{LEAF, ReadAhead};
 use crate::sync::lock_table::Seat;
 use litefoot_storage::buffer_pool::Place;
@@ -52,7 +52,7 @@ const INTERIOR: [u8; 2] = [2, 5];
 
 impl View {
     /// A view of a connection that has this seat.
-    pub fn new(database: &Database, seat: Arc<Seat>) -> View {
+    pub fn new(cache: &Cache, seat: Arc<Seat>) -> View {
         View {
             pages: None,
             generation: 0,
@@ -65,31 +65,31 @@ impl View {
             at_leaf: false,
             asked: 0,
             last: None,
-            kept: database.views().join(),
+            kept: cache.views().join(),
             seat,
         }
     }
 
     /// Gets the pages of the database as they are now; `None` while pages are mapped that are another pool's.
     #[inline]
-    fn follow(&mut self, database: &Database) -> Option<()> {
-        if self.pages.is_some() && self.generation == database.pages_generation() {
+    fn follow<H: CacheHost>(&mut self, host: &H) -> Option<()> {
+        if self.pages.is_some() && self.generation == host.cache().generation() {
             return Some(());
         }
-        self.renew(database)
+        self.renew(host)
     }
 
     #[cold]
-    fn renew(&mut self, database: &Database) -> Option<()> {
+    fn renew<H: CacheHost>(&mut self, host: &H) -> Option<()> {
         if self.mapped > 0 {
             return None;
         }
         self.count();
         self.near = NOWHERE;
         // The first who asks makes the pool, which changes the generation.
-        let _ = database.pages();
-        self.generation = database.pages_generation();
-        self.pages = database.pages().ok().flatten();
+        let _ = host.pages();
+        self.generation = host.cache().generation();
+        self.pages = host.pages().ok().flatten();
         self.kept.renew(self.pages.clone());
         self.last = None;
         let pages = self.pages.as_deref();
@@ -134,8 +134,8 @@ impl View {
     }
 
     /// Reads a part of one page, if the pool can serve that.
-    pub fn read(&mut self, database: &Database, buf: &mut [u8], offset: u64) -> bool {
-        if self.follow(database).is_none() {
+    pub fn read<H: CacheHost>(&mut self, host: &H, buf: &mut [u8], offset: u64) -> bool {
+        if self.follow(host).is_none() {
             return false;
         }
         let Some(pages) = self.pages.as_deref() else { return false };
@@ -183,15 +183,15 @@ impl View {
 
     /// Whether pages of so many bytes may be looked at without further questions.
     #[inline]
-    fn is_near(&self, database: &Database, bytes: u32) -> bool {
-        bytes == self.page_bytes && self.near == database.pages_generation() && !self.refuses()
+    fn is_near(&self, cache: &Cache, bytes: u32) -> bool {
+        bytes == self.page_bytes && self.near == cache.generation() && !self.refuses()
     }
 
     /// The address of `bytes` at an offset, where they are a page that is kept: the way of most requests, since every search
     /// begins with such pages.
     #[inline]
-    pub fn fetch_kept(&mut self, database: &Database, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        if !self.is_near(database, bytes) {
+    pub fn fetch_kept(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        if !self.is_near(cache, bytes) {
             return None;
         }
         let page = self.page_at(offset);
@@ -206,9 +206,9 @@ impl View {
 
     /// The same where the page is in memory.
     #[inline(always)]
-    pub fn fetch_in_memory(&mut self, database: &Database, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+    pub fn fetch_in_memory(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
         let page = self.page_at(offset);
-        if !self.is_near(database, bytes) || page != self.page(page.number) {
+        if !self.is_near(cache, bytes) || page != self.page(page.number) {
             return None;
         }
         let (address, place) = self.pages.as_deref()?.try_map(page.number)?;
@@ -219,13 +219,13 @@ impl View {
     }
 
     /// The address of a page, if the pool can serve that. The connection has no transaction held back.
-    pub fn fetch(&mut self, database: &Database, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.near != database.pages_generation() {
-            self.follow(database)?;
+    pub fn fetch<H: CacheHost>(&mut self, host: &H, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        if self.near != host.cache().generation() {
+            self.follow(host)?;
             self.step_near();
             let small = u32::try_from(bytes).ok()?;
-            let found = self.fetch_kept(database, offset, small);
-            if let Some(address) = found.or_else(|| self.fetch_in_memory(database, offset, small)) {
+            let found = self.fetch_kept(host.cache(), offset, small);
+            if let Some(address) = found.or_else(|| self.fetch_in_memory(host.cache(), offset, small)) {
                 return Some(address);
             }
         }
@@ -323,16 +323,16 @@ impl View {
 
     /// A transaction is over.
     #[inline]
-    pub fn rest(&mut self, database: &Database) {
+    pub fn rest<H: CacheHost>(&mut self, host: &H) {
         self.count();
         if self.kept.wants_count() {
-            self.rest_longer(database);
+            self.rest_longer(host);
         }
     }
 
     #[cold]
-    fn rest_longer(&self, database: &Database) {
-        database.views().count(database.counters());
+    fn rest_longer<H: CacheHost>(&self, host: &H) {
+        host.cache().views().count(host.db().counters());
         if self.pages.as_ref().is_some_and(|pages| pages.keeps_too_much()) && self.seat.reads() {
             self.kept.renew(self.pages.clone());
         }
@@ -355,10 +355,10 @@ impl View {
     }
 
     /// The connection is closed.
-    pub fn close(&mut self, database: &Database) {
+    pub fn close<H: CacheHost>(&mut self, host: &H) {
         self.count();
         self.step_back();
-        database.views().leave(&self.kept, database.counters());
+        host.cache().views().leave(&self.kept, host.db().counters());
         (self.pages, self.last) = (None, None);
     }
 }

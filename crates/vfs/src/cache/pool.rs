@@ -25,7 +25,7 @@
 //! # Locks
 //! Reads of the pool take the redo log's lock. So nobody waits for the pool who has that.
 
-use crate::commit::rollback_log::AtomicLog;
+use crate::cache::PageSource;
 use crate::error::{Error, Result};
 use crate::memory::process_budget::{Share, free_memory};
 use crate::options::Direct;
@@ -55,11 +55,11 @@ const RESERVED_BYTES: usize = 20;
 const MOST_PAGES: u64 = 0xffff_fffe;
 
 /// What the pool is made from.
-pub struct Setup<'a> {
+pub struct Setup<'a, S> {
     /// The database file.
     pub file: &'a Arc<dyn File>,
     /// The redo log of its rollback-journal transactions.
-    pub log: &'a Arc<AtomicLog>,
+    pub log: &'a Arc<S>,
     /// Bytes of a page.
     pub page_bytes: usize,
     /// Length of the database.
@@ -92,7 +92,7 @@ pub struct Pages {
 
 impl Pages {
     /// A pool over a database; `None` where there can be none.
-    pub fn new(share: &Arc<Share>, setup: &Setup<'_>) -> Option<Pages> {
+    pub fn new<S: PageSource>(share: &Arc<Share>, setup: &Setup<'_, S>) -> Option<Pages> {
         let free = free_memory();
         let direct = past_cache(setup, free);
         let config = Config {
@@ -421,7 +421,7 @@ impl Memory for InPool<'_> {
 }
 
 /// The file past the system's cache, where reads are to go there.
-fn past_cache(setup: &Setup<'_>, free: Option<usize>) -> Option<Arc<dyn File>> {
+fn past_cache<S>(setup: &Setup<'_, S>, free: Option<usize>) -> Option<Arc<dyn File>> {
     let wanted = match setup.direct {
         Direct::On => true,
         Direct::Off => false,
@@ -433,7 +433,7 @@ fn past_cache(setup: &Setup<'_>, free: Option<usize>) -> Option<Arc<dyn File>> {
 }
 
 /// When the file is swept: where the system has memory for it. Not for a clock where time is not the system's.
-fn full_file_mode(setup: &Setup<'_>, free: Option<usize>) -> FullFileMode {
+fn full_file_mode<S>(setup: &Setup<'_, S>, free: Option<usize>) -> FullFileMode {
     if setup.file.raw_descriptor().is_none() {
         return FullFileMode::Always;
     }
@@ -442,12 +442,12 @@ fn full_file_mode(setup: &Setup<'_>, free: Option<usize>) -> FullFileMode {
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.
-struct Newest {
+struct Newest<S> {
     file: Arc<dyn File>,
-    log: Arc<AtomicLog>,
+    log: Arc<S>,
 }
 
-impl File for Newest {
+impl<S: PageSource> File for Newest<S> {
     pass_on!(file: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {

@@ -11,7 +11,7 @@
 //! # Invariants
 //! 1. Transactions are numbered in the order of their commits. `promised` and `durable` only grow.
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
-//! 3. A failure to write what SQLite has published latches the database. So does a panic of whoever writes, before
+//! 3. A failure to write what SQLite has published latches the db. So does a panic of whoever writes, before
 //!    anybody else gets at what it leaves.
 //! 4. A transaction is queued as statements only behind one that is in a log or in the queue. At `synchronous=NORMAL` and
 //!    `OFF` pages are written when the lock has been dropped: until then a log of statements from behind them would be replayed
@@ -20,8 +20,8 @@
 use crate::capture::encoding::{Captured, MOST_TIME};
 use crate::commit::log_writer::{Media, Pending};
 use crate::commit::rollback_log::copy_in_place;
+use crate::db::Db;
 use crate::error::Result;
-use crate::open::database::Database;
 use crate::stats::FallbackCause;
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frames, Transaction};
@@ -55,7 +55,7 @@ const COMPANY_SHARE: u32 = 2;
 /// Commits that do not wait after one has waited in vain.
 const MOST_ALONE: u32 = 16;
 
-/// Commits of one database.
+/// Commits of one db.
 pub(crate) struct Commits {
     media: Mutex<Media>,
     queue: Mutex<Queue>,
@@ -381,14 +381,14 @@ impl Commits {
     pub fn fold(
         &self,
         frames: &RwLock<Frames>,
-        database: &Database,
+        db: &Db,
         durability: Durability,
         counted: bool,
         (commit, unpublished): (Option<Transaction>, Option<Transaction>),
     ) -> Result<()> {
         let mut media = self.media();
         let published = self.queue.lock().published;
-        let folded = media.fold(&frames.read(), database, durability, commit);
+        let folded = media.fold(&frames.read(), db, durability, commit);
         let (end, late, has_slots) = folded.inspect_err(|_| {
             if let Some(transaction) = unpublished {
                 self.take_back(&media, frames, transaction);
@@ -449,12 +449,12 @@ impl Commits {
     pub fn reserve_slots(
         &self,
         frames: &RwLock<Frames>,
-        database: &Database,
+        db: &Db,
         first: usize,
         count: usize,
     ) -> Result<Slots> {
         if first == 0 {
-            self.fold(frames, database, Durability::Buffered, false, (None, None))?;
+            self.fold(frames, db, Durability::Buffered, false, (None, None))?;
         }
         let page_bytes = frames.read().page_bytes() as u32;
         Ok(self.media().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
@@ -474,10 +474,10 @@ impl Commits {
     }
 
     /// SQLite begins its log anew; everything is in the database file, and that is synced.
-    pub fn void(&self, frames: &RwLock<Frames>, database: &Database) -> Result<()> {
+    pub fn void(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
         self.leave(frames, |media| {
-            if database.awaits_tier() {
-                return media.move_to_tier(database);
+            if db.awaits_tier() {
+                return media.move_to_tier(db);
             }
             media.statements.retire();
             media.statements.sync()?;
@@ -494,13 +494,13 @@ impl Commits {
     }
 
     /// Everything committed is in the redo log: copies it to the database file, and removes both logs.
-    pub fn bring_home(&self, frames: &RwLock<Frames>, database: &Database) -> Result<()> {
+    pub fn bring_home(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
         self.leave(frames, |media| {
             if !media.redo.is_empty() {
                 let numbers: Vec<u32> = media.redo.page_numbers().collect();
-                copy_in_place(database, &media.redo, None, &numbers)?;
+                copy_in_place(db, &media.redo, None, &numbers)?;
             }
-            database.sync()?;
+            db.sync()?;
             media.statements.delete()?;
             Ok(media.redo.delete()?)
         })

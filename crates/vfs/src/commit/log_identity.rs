@@ -21,8 +21,8 @@
 //! cannot explain is foreign; everything else is as with stock SQLite.
 
 use crate::commit::rollback_log::{COUNTER_JUMP, COUNTERS, without_counters};
+use crate::db::page_bytes_in;
 use crate::error::Result;
-use crate::open::database::content::page_bytes_in;
 use litefoot_storage::file::SECTOR_BYTES;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::content_of;
@@ -94,7 +94,7 @@ fn counter_of(sector: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::database::content::MAGIC;
+    use crate::db::MAGIC;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use litefoot_storage::log_file::Durability;

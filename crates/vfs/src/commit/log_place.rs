@@ -1,4 +1,4 @@
-//! The place of the redo log: the name beside the database, which may be lost, or be another's.
+//! The place of the redo log: the name beside the db, which may be lost, or be another's.
 //!
 //! SQLite and a crash find a log by its name. Before a commit counts on the log, two questions are asked of the medium: has
 //! the database file its name, and has the log its own? Where one is answered with no, the newest pages are brought into
@@ -17,13 +17,14 @@
 
 use crate::commit::log_identity::{Verdict, judge};
 use crate::commit::rollback_log::{AtomicLog, State, wal_mode};
+use crate::db::Companion;
+use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::files::journal::write_in_place;
 use crate::notice;
-use crate::open::database::Database;
-use crate::open::registry::Companion;
 use crate::stats::Stats;
+use crate::txn::TxnTarget;
 use crate::txn::dirty_pages::Held;
+use crate::txn::dirty_pages::write_in_place;
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::file::{DeviceError, Operation, SyncLatch};
 use litefoot_storage::log_file::Durability;
@@ -38,26 +39,26 @@ const MOST_FOREIGN: u32 = 16;
 
 impl AtomicLog {
     /// Takes over the log that recovery finds; `None` where nothing of it is the database's.
-    pub(crate) fn find(&self, database: &Database) -> Result<Option<RedoLog>> {
-        let path = database.companion_path(Companion::Wal);
-        match open(database, &path) {
+    pub(crate) fn find(&self, db: &Db) -> Result<Option<RedoLog>> {
+        let path = db.companion_path(Companion::Wal);
+        match open(db, &path) {
             Ok(redo) => {
-                if verdict(database, &redo)? != Verdict::Foreign {
+                if verdict(db, &redo)? != Verdict::Foreign {
                     return Ok(Some(redo));
                 }
                 drop(redo);
-                database.set_log_aside(&path)?;
+                db.set_log_aside(&path)?;
                 Ok(None)
             }
             Err(error) if is_in_use(&error) => {
-                let redo = RedoLog::look(database.medium().clone(), &path, Some(database.data_file()))?;
-                // Somebody looks at what waits for this database.
-                if verdict(database, &redo)? == Verdict::Ours {
+                let redo = RedoLog::look(db.medium().clone(), &path, Some(db.data_file()))?;
+                // Somebody looks at what waits for this db.
+                if verdict(db, &redo)? == Verdict::Ours {
                     return Err(Error::Busy);
                 }
                 // SQLite must not see it either.
                 self.live.store(true, Ordering::Release);
-                self.state.write().bar(database, &path);
+                self.state.write().bar(db, &path);
                 self.barred.store(true, Ordering::Release);
                 Ok(None)
             }
@@ -66,84 +67,85 @@ impl AtomicLog {
     }
 
     /// Whether a transaction has to do without the log, because its name is in use. Asks again.
-    pub fn is_barred(&self, database: &Database) -> Result<bool> {
+    pub fn is_barred(&self, db: &Db) -> Result<bool> {
         if !self.barred.load(Ordering::Acquire) {
             return Ok(false);
         }
         let mut state = self.state.write();
-        let free = state.redo.is_some() || state.claim(database)?;
+        let free = state.redo.is_some() || state.claim(db)?;
         self.barred.store(!free, Ordering::Release);
         Ok(!free)
     }
 
     /// The database file has lost its name: brings everything home, and gives the log up. Not while a transaction has
     /// pages in the log, whose commit does it.
-    pub fn leave_place(&self, database: &Database) -> Result<()> {
+    pub fn leave_place(&self, db: &Db) -> Result<()> {
         if !self.is_live() {
             return Ok(());
         }
         self.wait_until_idle();
         let mut state = self.state.write();
-        if state.redo.as_ref().is_some_and(RedoLog::has_slots) { Ok(()) } else { state.leave_place(database) }
+        if state.redo.as_ref().is_some_and(RedoLog::has_slots) { Ok(()) } else { state.leave_place(db) }
     }
 
     /// Commits without a log. Who cannot have one is not protected from a crash in the middle of it.
-    pub(crate) fn commit_in_place(
+    pub(crate) fn commit_in_place<T: TxnTarget>(
         &self,
-        database: &Database,
+        target: &T,
         held: &mut Held,
         durability: Durability,
     ) -> Result<()> {
+        let db = target.db();
         if held.len() > held.base_len() {
-            database.reserve(held.len())?;
+            db.reserve(held.len())?;
         }
-        let written = write_in_place(database, held).and_then(|()| match durability {
-            Durability::Durable => database.sync(),
+        let written = write_in_place(target, held).and_then(|()| match durability {
+            Durability::Durable => db.sync(),
             Durability::Buffered => Ok(()),
         });
         // Nobody knows what is in the file now.
-        written.inspect_err(|error| database.latch().close(&error.to_string()))?;
-        Stats::add(&database.counters().commits_pages, 1);
+        written.inspect_err(|error| db.latch().close(&error.to_string()))?;
+        Stats::add(&db.counters().commits_pages, 1);
         Ok(())
     }
 }
 
 impl State {
     /// Sees to it that the log is one that a crash would find; `false` where none can be had.
-    pub(crate) fn keep_place(&mut self, database: &Database, held: Option<&mut Held>) -> Result<bool> {
-        let has_name = database.has_its_name_now();
+    pub(crate) fn keep_place(&mut self, db: &Db, held: Option<&mut Held>) -> Result<bool> {
+        let has_name = db.has_its_name_now();
         if let Some(redo) = &mut self.redo {
             let whereabouts = if has_name { redo.whereabouts()? } else { Whereabouts::Elsewhere };
             match whereabouts {
                 Whereabouts::AtItsName => return Ok(true),
-                Whereabouts::Cut => return Err(cut(database, redo)),
+                Whereabouts::Cut => return Err(cut(db, redo)),
                 Whereabouts::Elsewhere => {
                     if let Some(held) = held {
-                        held.leave_slots(database)?;
+                        held.leave_slots(db)?;
                         redo.discard_slots();
                     }
-                    self.leave_place(database)?;
+                    self.leave_place(db)?;
                 }
             }
         }
-        if has_name { self.claim(database) } else { Ok(false) }
+        if has_name { self.claim(db) } else { Ok(false) }
     }
 
     /// Opens the log at its name; `false` where another owner has that.
-    fn claim(&mut self, database: &Database) -> Result<bool> {
-        let path = database.companion_path(Companion::Wal);
+    fn claim(&mut self, db: &Db) -> Result<bool> {
+        let path = db.companion_path(Companion::Wal);
         for _ in 0..MOST_FOREIGN {
-            match open(database, &path) {
-                Ok(redo) if verdict(database, &redo)? == Verdict::Foreign => {
+            match open(db, &path) {
+                Ok(redo) if verdict(db, &redo)? == Verdict::Foreign => {
                     drop(redo);
-                    database.set_log_aside(&path)?;
+                    db.set_log_aside(&path)?;
                 }
                 Ok(redo) => {
                     self.redo = Some(redo);
                     return Ok(true);
                 }
                 Err(error) if is_in_use(&error) => {
-                    self.bar(database, &path);
+                    self.bar(db, &path);
                     return Ok(false);
                 }
                 Err(error) => return Err(error.into()),
@@ -152,19 +154,19 @@ impl State {
         Err(Error::Io(format!("{}: somebody puts other logs there again and again", path.display())))
     }
 
-    fn bar(&mut self, database: &Database, log: &Path) {
+    fn bar(&mut self, db: &Db, log: &Path) {
         self.redo = None;
         let text = format!(
             "{}: {} is in use by a program that has an older file of this name open; transactions go by a rollback \
              journal until that closes it",
-            database.path().display(),
+            db.path().display(),
             log.display()
         );
-        notice::tell_once(database.path(), "log in use", &text);
+        notice::tell_once(db.path(), "log in use", &text);
     }
 
-    fn leave_place(&mut self, database: &Database) -> Result<()> {
-        self.checkpoint(database)?;
+    fn leave_place(&mut self, db: &Db) -> Result<()> {
+        self.checkpoint(db)?;
         if let Some(mut redo) = self.redo.take() {
             redo.delete()?;
         }
@@ -172,12 +174,12 @@ impl State {
     }
 }
 
-impl Database {
+impl Db {
     /// Gives a log that is not this database's another name, and tells of it.
     fn set_log_aside(&self, log: &Path) -> Result<()> {
         let aside = set_aside(&**self.medium(), log, self.latch())?;
         let text = format!(
-            "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
+            "{}: the log {} is of another db, or of another time: nothing of it was applied, and it is kept as \
              {}; remove it where nobody needs it",
             self.path().display(),
             log.display(),
@@ -189,7 +191,7 @@ impl Database {
 
     /// The same for a statement log beside it whose redo log is gone, or that lies beside a new file.
     pub(crate) fn set_statements_aside(&self) -> Result<()> {
-        // The option names one place for any database.
+        // The option names one place for any db.
         if self.options().nvram.is_some() {
             return Ok(());
         }
@@ -206,7 +208,7 @@ impl Database {
                 drop(statements);
                 let aside = set_aside(&**self.medium(), &path, self.latch())?;
                 let text = format!(
-                    "{}: the statement log {} is of another database, or of another time: nothing of it was \
+                    "{}: the statement log {} is of another db, or of another time: nothing of it was \
                      replayed, and it is kept as {}; remove it where nobody needs it",
                     self.path().display(),
                     path.display(),
@@ -217,29 +219,16 @@ impl Database {
             }
         }
     }
-
-    /// Another database is opened by the path of this one, which has lost its name: leaves the names of its logs to that,
-    /// as far as it can.
-    pub(crate) fn give_up_names(&self) {
-        if !self.is_of_this_process() || self.has_its_name() {
-            return;
-        }
-        // What cannot be left is in use, and the other one finds it so.
-        let _ = self.atomic().leave_place(self);
-        if let Some(wal) = self.wal() {
-            let _ = wal.step_aside();
-        }
-    }
 }
 
-fn open(database: &Database, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
-    RedoLog::open_of(database.medium().clone(), path, database.latch().clone(), database.data_file())
+fn open(db: &Db, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
+    RedoLog::open_of(db.medium().clone(), path, db.latch().clone(), db.data_file())
 }
 
-fn verdict(database: &Database, redo: &RedoLog) -> Result<Verdict> {
-    let sector = database.data_file().first_sector()?;
+fn verdict(db: &Db, redo: &RedoLog) -> Result<Verdict> {
+    let sector = db.data_file().first_sector()?;
     // What does not say may be in WAL mode, where the log need not have every version of page 1.
-    judge(redo, &sector, wal_mode(database, redo)? != Some(false))
+    judge(redo, &sector, wal_mode(db, redo)? != Some(false))
 }
 
 /// Whether an error says that a log is in use.
@@ -248,15 +237,15 @@ pub(crate) fn is_in_use(error: &DeviceError) -> bool {
 }
 
 /// Somebody has cut the log. What was in it cannot be had any more, and nothing may be built on the rest.
-fn cut(database: &Database, redo: &RedoLog) -> Error {
+fn cut(db: &Db, redo: &RedoLog) -> Error {
     let reason = format!(
         "{}: somebody has cut the log {}, which holds committed transactions; nothing is written any more. Copy what \
          is still shown, close every connection, and restore the database",
-        database.path().display(),
+        db.path().display(),
         redo.path().display()
     );
-    let latch: &SyncLatch = database.latch();
+    let latch: &SyncLatch = db.latch();
     latch.close(&reason);
-    notice::tell_once(database.path(), "log cut", &reason);
+    notice::tell_once(db.path(), "log cut", &reason);
     Error::Io(reason)
 }

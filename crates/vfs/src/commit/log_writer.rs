@@ -22,9 +22,9 @@
 
 use crate::capture::encoding;
 use crate::capture::encoding::{Captured, Text};
+use crate::db::Companion;
+use crate::db::Db;
 use crate::error::Result;
-use crate::open::database::Database;
-use crate::open::registry::Companion;
 use crate::txn::new_pages::New;
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frames, Transaction};
@@ -81,12 +81,12 @@ impl Media {
 
     /// Everything is in the database file, and that is synced: removes both logs, and begins them anew beside the tier
     /// device as soon as they can lie there.
-    pub fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+    pub fn move_to_tier(&mut self, db: &Db) -> Result<()> {
         self.statements.delete()?;
         self.redo.delete()?;
-        database.move_to_tier()?;
-        self.statements.relocate(&database.statement_path());
-        self.redo.relocate(&database.companion_path(Companion::Wal));
+        db.move_to_tier()?;
+        self.statements.relocate(&db.statement_path());
+        self.redo.relocate(&db.companion_path(Companion::Wal));
         Ok(())
     }
 
@@ -145,13 +145,13 @@ impl Media {
     pub fn fold(
         &mut self,
         frames: &Frames,
-        database: &Database,
+        db: &Db,
         durability: Durability,
         commit: Option<Transaction>,
     ) -> Result<(usize, Vec<Leaving>, bool)> {
         let mut newest = frames.newest(self.logged);
         let slots = frames.slots();
-        let given_up = self.given_up(frames, database, &slots, &newest)?;
+        let given_up = self.given_up(frames, db, &slots, &newest)?;
         let is_there = |frame: &usize| matches!(frames.away(*frame), Some(Away::Database(_)));
         let there: Vec<u32> =
             newest.iter().filter(|(_, frame)| is_there(frame)).map(|(number, _)| *number).collect();
@@ -161,26 +161,26 @@ impl Media {
             Some(transaction)
                 if slots.is_empty() && there.is_empty() && durability == Durability::Durable =>
             {
-                self.late(frames, database, transaction, &newest)?
+                self.late(frames, db, transaction, &newest)?
             }
             _ => Vec::new(),
         };
         if !late.is_empty() {
-            frames.late_job(&late).run(database)?;
+            frames.late_job(&late).run(db)?;
             late.iter().for_each(|leaving| {
                 newest.remove(&leaving.page_number);
             });
         }
         if !there.is_empty() || !late.is_empty() {
-            database.sync()?;
+            db.sync()?;
         }
         let pages = newest.into_iter().map(|(number, frame)| (number, Source::Frame(frame)));
         let pages = pages.chain(given_up.into_iter().map(|(number, page)| (number, Source::Before(page))));
-        let end = self.append_pages(frames, database, &slots, pages.collect(), durability)?;
+        let end = self.append_pages(frames, db, &slots, pages.collect(), durability)?;
         // Pages that the database has no more count for nothing.
         let numbers = there.into_iter().chain(late.iter().map(|leaving| leaving.page_number));
         if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
-            database.keep_behind_end(u64::from(last) * frames.page_bytes() as u64);
+            db.keep_behind_end(u64::from(last) * frames.page_bytes() as u64);
         }
         Ok((end, late, !slots.is_empty()))
     }
@@ -189,7 +189,7 @@ impl Media {
     fn given_up(
         &self,
         frames: &Frames,
-        database: &Database,
+        db: &Db,
         slots: &[(u32, PageSum)],
         newest: &BTreeMap<u32, usize>,
     ) -> Result<Vec<(u32, Vec<u8>)>> {
@@ -200,7 +200,7 @@ impl Media {
             let mut page = vec![0; frames.page_bytes()];
             if !self.redo.read_page(number, 0, &mut page)? {
                 let offset = u64::from(number - 1) * page.len() as u64;
-                let read = database.data().read_at(&mut page, offset)?;
+                let read = db.data().read_at(&mut page, offset)?;
                 page[read..].fill(0);
             }
             Ok((number, page))
@@ -212,17 +212,17 @@ impl Media {
     fn late(
         &self,
         frames: &Frames,
-        database: &Database,
+        db: &Db,
         transaction: Transaction,
         newest: &BTreeMap<u32, usize>,
     ) -> Result<Vec<Leaving>> {
-        let many = database.many_new_bytes();
+        let many = db.many_new_bytes();
         let is_many = |pages: usize| pages * frames.page_bytes() > many;
         // Something must be left that says that the transaction counts, and page 1 always is.
         if !is_many(newest.len()) || !newest.contains_key(&1) {
             return Ok(Vec::new());
         }
-        let new = New::find(frames, transaction.first, database.file_len()?);
+        let new = New::find(frames, transaction.first, db.file_len()?);
         let pages = newest.range(..=frames.database_pages()).filter(|(number, frame)| {
             new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
         });
@@ -235,7 +235,7 @@ impl Media {
     fn append_pages(
         &mut self,
         frames: &Frames,
-        database: &Database,
+        db: &Db,
         slots: &[(u32, PageSum)],
         pages: BTreeMap<u32, Source>,
         durability: Durability,
@@ -247,7 +247,7 @@ impl Media {
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages(),
         };
-        let data = &**database.data();
+        let data = &**db.data();
         let mut copy = |index: usize, page: &mut [u8]| match &sources[index] {
             Source::Frame(frame) => frames.copy_page(*frame, page, data),
             Source::Before(before) => {

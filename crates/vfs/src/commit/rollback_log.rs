@@ -1,4 +1,4 @@
-//! The redo log of a rollback-journal database.
+//! The redo log of a rollback-journal db.
 //!
 //! # Page 1
 //! Every transaction changes page 1, if only its change counter. Its image is logged once per generation of
@@ -18,12 +18,14 @@
 //! syncs it while commits go on; then, while they wait, it does the same for the few pages committed
 //! meanwhile, and voids the log.
 
+use crate::cache::PageSource;
+use crate::db::Companion;
+use crate::db::Db;
+use crate::db::MAGIC;
 use crate::error::{Error, Result};
-use crate::open::database::Database;
-use crate::open::database::content::MAGIC;
-use crate::open::registry::Companion;
 use crate::stats::Stats;
 use crate::txn::dirty_pages::Held;
+use crate::txn::{SpillTarget, TxnTarget};
 use crate::worker;
 use litefoot_storage::file::{self, DeviceError, File, Operation, runs};
 use litefoot_storage::log_file::Durability;
@@ -82,21 +84,21 @@ impl Reset {
 impl AtomicLog {
     /// Finishes what a crash left: copies the log's pages to the database file. A log of a database in WAL
     /// mode is left to SQLite.
-    pub fn recover(&self, database: &Database) -> Result<()> {
-        let path = database.companion_path(Companion::Wal);
-        if database.medium().info(&path)?.is_none_or(|info| !info.is_file) {
+    pub fn recover(&self, db: &Db) -> Result<()> {
+        let path = db.companion_path(Companion::Wal);
+        if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
             return Ok(());
         }
-        let Some(mut redo) = self.find(database)? else { return Ok(()) };
-        if is_wal_mode(database, &redo)? || database.has_real_journal()? {
+        let Some(mut redo) = self.find(db)? else { return Ok(()) };
+        if is_wal_mode(db, &redo)? || db.has_real_journal()? {
             return Ok(());
         }
         if !redo.is_empty() {
             let numbers: Vec<u32> = redo.page_numbers().collect();
-            copy_in_place(database, &redo, None, &numbers)?;
+            copy_in_place(db, &redo, None, &numbers)?;
         }
         // Also where the log was void: whoever voided it may have left the database file unsynced.
-        database.sync()?;
+        db.sync()?;
         Ok(redo.delete()?)
     }
 
@@ -150,39 +152,45 @@ impl AtomicLog {
     }
 
     /// Commits what is held.
-    pub fn commit(&self, database: &Arc<Database>, held: &mut Held, durability: Durability) -> Result<()> {
-        held.write_new(database)?;
+    pub fn commit<T: TxnTarget>(
+        &self,
+        target: &Arc<T>,
+        held: &mut Held,
+        durability: Durability,
+    ) -> Result<()> {
+        let db = target.db();
+        held.write_new(target)?;
         let mut state = self.state.write();
-        if self.open(&mut state, database, Some(held))?.is_none() {
+        if self.open(&mut state, db, Some(held))?.is_none() {
             drop(state);
-            return self.commit_in_place(database, held, durability);
+            return self.commit_in_place(&**target, held, durability);
         }
         // So that writing in place, later, cannot fail for want of space.
         if held.len() > held.base_len() && held.base_len() > 0 {
-            database.reserve(held.len())?;
+            db.reserve(held.len())?;
         }
         // Pages that are in the file already must be there for good before the commit says that they count. Also
         // where nobody waits for this commit: the next sync of the log makes it count.
         if held.has_pages_in_file() {
-            database.sync()?;
+            db.sync()?;
         }
         let page_bytes = held.new_page_bytes()?;
         if page_bytes == held.page_bytes() {
-            state.log(database, held, durability)?;
+            state.log(db, held, durability)?;
         } else {
             // The log begins anew in pages of another size, over the slots.
-            held.leave_slots(database)?;
-            state.log_whole(database, held, page_bytes)?;
+            held.leave_slots(db)?;
+            state.log_whole(db, held, page_bytes)?;
         }
-        database.set_committed_len(held.len());
-        Stats::add(&database.counters().commits_pages, 1);
-        state.note_fill(database);
+        db.set_committed_len(held.len());
+        Stats::add(&db.counters().commits_pages, 1);
+        state.note_fill(db);
         if held.base_len() == 0 {
-            return state.complete_new(database);
+            return state.complete_new(db);
         }
         if page_bytes != held.page_bytes() {
             // The commit is in the log for good. Whatever fails here is met again by the next who writes.
-            let _ = state.checkpoint(database);
+            let _ = state.checkpoint(db);
         }
         Ok(())
     }
@@ -194,32 +202,26 @@ impl AtomicLog {
 
     /// Room in the log for pages of a transaction that does not fit into memory: `count` of them, from number
     /// `first`.
-    pub fn reserve_slots(
-        &self,
-        database: &Database,
-        page_bytes: usize,
-        first: usize,
-        count: usize,
-    ) -> Result<Slots> {
+    pub fn reserve_slots(&self, db: &Db, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
         let mut state = self.state.write();
         if first > 0
             && let Some(redo) = &mut state.redo
         {
             return Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?);
         }
-        match self.open(&mut state, database, None)? {
+        match self.open(&mut state, db, None)? {
             Some(redo) => Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?),
             None => Err(Error::Io(format!(
                 "{}: the transaction does not fit into memory, and there is no place for a log",
-                database.path().display()
+                db.path().display()
             ))),
         }
     }
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
-    pub fn forget_ahead(&self, database: &Database, held: &Held) {
+    pub fn forget_ahead(&self, db: &Db, held: &Held) {
         // A rollback has cut what it holds, but not what lies in the file.
-        if !held.has_slots() && !held.has_pages_in_file() && !database.is_behind_end() {
+        if !held.has_slots() && !held.has_pages_in_file() && !db.is_behind_end() {
             return;
         }
         let mut state = self.state.write();
@@ -229,13 +231,13 @@ impl AtomicLog {
             // What a cut could take back still needs the pages that were there before.
             least = if redo.is_synced() { 0 } else { held.base_len() };
         }
-        database.end_behind_end(least);
+        db.end_behind_end(least);
     }
 
     /// Before a transaction writes behind the end: where the file still has pages there, whoever has cut them off must not
     /// be lost any more.
-    pub fn before_behind_end(&self, database: &Database, end: u64) -> Result<()> {
-        if database.data().len()? <= end {
+    pub fn before_behind_end(&self, db: &Db, end: u64) -> Result<()> {
+        if db.data().len()? <= end {
             return Ok(());
         }
         match &mut self.state.write().redo {
@@ -254,14 +256,14 @@ impl AtomicLog {
     fn open<'a>(
         &self,
         state: &'a mut State,
-        database: &Database,
+        db: &Db,
         held: Option<&mut Held>,
     ) -> Result<Option<&'a mut RedoLog>> {
-        if database.awaits_tier() {
-            state.move_to_tier(database)?;
+        if db.awaits_tier() {
+            state.move_to_tier(db)?;
         }
         self.live.store(true, Ordering::Release);
-        let placed = state.keep_place(database, held)?;
+        let placed = state.keep_place(db, held)?;
         self.barred.store(!placed, Ordering::Release);
         Ok(state.redo.as_mut().filter(|_| placed))
     }
@@ -276,21 +278,37 @@ impl AtomicLog {
     }
 
     /// Voids the log after [`AtomicLog::wants_reset`] said so. Most of the work is done while commits go on.
-    fn reset(&self, database: &Database) {
+    fn reset(&self, db: &Db) {
         // A failure is latched where it must be, and else met again by the next who needs the log voided.
-        if !matches!(self.copy_ahead(database), Ok(true)) || database.sync().is_err() {
+        if !matches!(self.copy_ahead(db), Ok(true)) || db.sync().is_err() {
             return;
         }
         let mut state = self.state.write();
         // A transaction that writes ahead into the log needs it as it is; a later commit will ask again.
         if !state.redo.as_ref().is_some_and(RedoLog::has_slots) {
-            let _ = state.checkpoint(database);
+            let _ = state.checkpoint(db);
+        }
+    }
+
+    /// Begins the log anew where it has grown large, in a thread of its own, which keeps `target` open.
+    pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<AtomicLog>, target: &Arc<T>) {
+        let db = target.db();
+        if !self.wants_reset(db.options().log_bytes) {
+            return;
+        }
+        let (log, there, reset) = (self.clone(), target.clone(), self.reset.clone());
+        // The last handle to be closed gives the database back, before anyone who waits goes on.
+        let work = move || log.reset(there.db());
+        if !worker::start("litefoot-log", db.latch(), work, move |_| reset.done()) {
+            // No thread to be had: the commit waits.
+            self.reset(db);
+            self.reset.done();
         }
     }
 
     /// Copies the newest pages to the database file, a few at a time, while commits go on. Stops, and answers
     /// `false`, when a commit has voided the log meanwhile: a VACUUM to another page size does.
-    fn copy_ahead(&self, database: &Database) -> Result<bool> {
+    fn copy_ahead(&self, db: &Db) -> Result<bool> {
         let (generation, frames, numbers) = {
             let mut state = self.state.write();
             let Some(redo) = state.redo.as_mut().filter(|redo| !redo.is_empty()) else { return Ok(false) };
@@ -304,7 +322,7 @@ impl AtomicLog {
             let state = self.state.read();
             match &state.redo {
                 Some(redo) if redo.salts() == generation => {
-                    write_newest(database, redo, None, part)?;
+                    write_newest(db, redo, None, part)?;
                 }
                 _ => return Ok(false),
             }
@@ -322,13 +340,13 @@ impl AtomicLog {
     }
 
     /// Prepares for writes in place that are not logged: nothing in the log counts any more, durably.
-    pub fn clear(&self, database: &Database) -> Result<()> {
+    pub fn clear(&self, db: &Db) -> Result<()> {
         if !self.is_live() {
             return Ok(());
         }
         self.wait_until_idle();
         let mut state = self.state.write();
-        state.checkpoint(database)?;
+        state.checkpoint(db)?;
         match &mut state.redo {
             Some(redo) => Ok(redo.begin_anew()?),
             None => Ok(()),
@@ -336,27 +354,27 @@ impl AtomicLog {
     }
 
     /// Prepares for a journal beside the database: as [`AtomicLog::clear`], and nothing is away.
-    pub fn clear_for_journal(&self, database: &Database) -> Result<()> {
-        if database.tier().is_none() {
-            return self.clear(database);
+    pub fn clear_for_journal(&self, db: &Db) -> Result<()> {
+        if db.tier().is_none() {
+            return self.clear(db);
         }
-        self.retire(database)?;
-        database.come_home()
+        self.retire(db)?;
+        db.come_home()
     }
 
     /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
-    pub fn retire(&self, database: &Database) -> Result<()> {
+    pub fn retire(&self, db: &Db) -> Result<()> {
         if !self.is_live() {
             return Ok(());
         }
         self.wait_until_idle();
         let mut state = self.state.write();
-        state.checkpoint(database)?;
+        state.checkpoint(db)?;
         if let Some(redo) = &mut state.redo {
             redo.delete()?;
         }
         state.redo = None;
-        state.note_fill(database);
+        state.note_fill(db);
         // What has the name and is another owner's stays unseen.
         self.live.store(self.barred.load(Ordering::Acquire), Ordering::Release);
         Ok(())
@@ -365,7 +383,7 @@ impl AtomicLog {
 
 impl State {
     /// Begins to log beside the tier device, where nothing waits in the log that there is.
-    fn move_to_tier(&mut self, database: &Database) -> Result<()> {
+    fn move_to_tier(&mut self, db: &Db) -> Result<()> {
         if let Some(redo) = &mut self.redo {
             if !redo.is_empty() || redo.has_slots() {
                 return Ok(());
@@ -373,7 +391,7 @@ impl State {
             redo.delete()?;
         }
         self.redo = None;
-        database.move_to_tier().map(drop)
+        db.move_to_tier().map(drop)
     }
 
     /// Reads a part of a page; `false` where the log does not have it.
@@ -412,7 +430,7 @@ impl State {
     }
 
     /// Appends what is held to the log, page 1 only where it must be.
-    fn log(&mut self, database: &Database, held: &Held, durability: Durability) -> Result<()> {
+    fn log(&mut self, db: &Db, held: &Held, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let mut numbers: Vec<u32> = held.in_memory().collect();
         let database_pages = held.len().div_ceil(held.page_bytes() as u64) as u32;
@@ -431,7 +449,7 @@ impl State {
             page_one = Some(page);
         }
         let durable = durability == Durability::Durable && redo.is_synced();
-        if durable && write_in_place_alone(database, redo, held, &numbers)? {
+        if durable && write_in_place_alone(db, redo, held, &numbers)? {
             self.past_log = true;
             self.page_one = page_one.or(self.page_one.take());
             return Ok(());
@@ -455,22 +473,20 @@ impl State {
     }
 
     /// A VACUUM to another page size: logs the whole database in pages of the new size.
-    fn log_whole(&mut self, database: &Database, held: &Held, page_bytes: usize) -> Result<()> {
-        self.checkpoint(database)?;
+    fn log_whole(&mut self, db: &Db, held: &Held, page_bytes: usize) -> Result<()> {
+        self.checkpoint(db)?;
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let database_pages = (held.len() / page_bytes as u64) as u32;
         let numbers: Vec<u32> = (1..=database_pages).collect();
         let base = |buf: &mut [u8], offset: u64| {
-            let read = database.data().read_at(buf, offset)?;
+            let read = db.data().read_at(buf, offset)?;
             buf[read..].fill(0);
             Ok(())
         };
         let mut copy = |index: usize, page: &mut [u8]| {
             held.read(page, (index * page_bytes) as u64, &base).map_err(|error| match error {
                 Error::Device(error) => error,
-                other => {
-                    DeviceError::new(Operation::Read, database.path(), io::Error::other(other.to_string()))
-                }
+                other => DeviceError::new(Operation::Read, db.path(), io::Error::other(other.to_string())),
             })?;
             if index == 0 && has_counters(page) {
                 advance_counters(page);
@@ -482,19 +498,19 @@ impl State {
         Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
-    /// The first commit of a new database: SQLite takes an empty file with a log beside it for a new database,
+    /// The first commit of a new database: SQLite takes an empty file with a log beside it for a new db,
     /// and removes the log. So the file is written now, and if that fails, the commit has not happened.
-    fn complete_new(&mut self, database: &Database) -> Result<()> {
-        let Err(error) = self.checkpoint(database) else { return Ok(()) };
-        if let Err(second) = self.take_back_new(database) {
-            let name = database.path().display();
-            database.latch().close(&format!("{name}: a commit failed and could not be taken back: {second}"));
+    fn complete_new(&mut self, db: &Db) -> Result<()> {
+        let Err(error) = self.checkpoint(db) else { return Ok(()) };
+        if let Err(second) = self.take_back_new(db) {
+            let name = db.path().display();
+            db.latch().close(&format!("{name}: a commit failed and could not be taken back: {second}"));
         }
         Err(error)
     }
 
-    fn take_back_new(&mut self, database: &Database) -> Result<()> {
-        database.set_len_unseen(0)?;
+    fn take_back_new(&mut self, db: &Db) -> Result<()> {
+        db.set_len_unseen(0)?;
         self.page_one = None;
         match &mut self.redo {
             Some(redo) => {
@@ -506,7 +522,7 @@ impl State {
     }
 
     /// Brings the database file up to date, durably, and voids the log.
-    pub(crate) fn checkpoint(&mut self, database: &Database) -> Result<()> {
+    pub(crate) fn checkpoint(&mut self, db: &Db) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         if redo.is_empty() {
             return Ok(());
@@ -521,29 +537,24 @@ impl State {
         if redo.contains(1) && numbers.first() != Some(&1) {
             numbers.insert(0, 1);
         }
-        copy_in_place(database, redo, self.page_one.as_deref(), &numbers)?;
-        database.sync()?;
+        copy_in_place(db, redo, self.page_one.as_deref(), &numbers)?;
+        db.sync()?;
         redo.reset();
         self.page_one = None;
-        self.note_fill(database);
+        self.note_fill(db);
         Ok(())
     }
 
     /// Shows how full the log is.
-    fn note_fill(&self, database: &Database) {
-        Stats::set(&database.counters().redo_log_bytes, self.redo.as_ref().map_or(0, RedoLog::bytes));
+    fn note_fill(&self, db: &Db) {
+        Stats::set(&db.counters().redo_log_bytes, self.redo.as_ref().map_or(0, RedoLog::bytes));
     }
 }
 
 /// Commits a transaction of one page by writing it in place, where the device never tears it; `false` where
 /// it must be logged. The page must have no frame in the log, which would hide it, and page 1 must have one,
 /// whose counter is ahead of this transaction's; what the log holds must be durable already.
-fn write_in_place_alone(
-    database: &Database,
-    redo: &mut RedoLog,
-    held: &Held,
-    numbers: &[u32],
-) -> Result<bool> {
+fn write_in_place_alone(db: &Db, redo: &mut RedoLog, held: &Held, numbers: &[u32]) -> Result<bool> {
     let page_bytes = held.page_bytes();
     let [number] = *numbers else { return Ok(false) };
     let offset = u64::from(number - 1) * page_bytes as u64;
@@ -553,8 +564,8 @@ fn write_in_place_alone(
         && redo.contains(1)
         && !redo.contains(number)
         && redo.database_pages() == held.len().div_ceil(page_bytes as u64) as u32
-        && page_bytes <= database.atomic_write_bytes()
-        && offset + page_bytes as u64 <= database.data().len()?;
+        && page_bytes <= db.atomic_write_bytes()
+        && offset + page_bytes as u64 <= db.data().len()?;
     if !alone {
         return Ok(false);
     }
@@ -564,8 +575,8 @@ fn write_in_place_alone(
     }
     let mut page = vec![0; page_bytes];
     held.copy(number, &mut page);
-    let written = database.write_atomic(&page, offset)?;
-    Stats::add(&database.counters().commits_in_place, u64::from(written));
+    let written = db.write_atomic(&page, offset)?;
+    Stats::add(&db.counters().commits_in_place, u64::from(written));
     Ok(written)
 }
 
@@ -587,22 +598,13 @@ fn log_page_one(redo: &mut RedoLog, page_one: &[u8]) -> Result<()> {
 }
 
 /// Writes pages of the log to the database file, and cuts the file where the database has shrunk.
-pub(crate) fn copy_in_place(
-    database: &Database,
-    redo: &RedoLog,
-    page_one: Option<&[u8]>,
-    numbers: &[u32],
-) -> Result<()> {
-    write_newest(database, redo, page_one, numbers)?;
+pub(crate) fn copy_in_place(db: &Db, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
+    write_newest(db, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if database.is_behind_end() || database.data().len()? == size {
-        Ok(())
-    } else {
-        database.set_len_unseen(size)
-    }
+    if db.is_behind_end() || db.data().len()? == size { Ok(()) } else { db.set_len_unseen(size) }
 }
 
-fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
+fn write_newest(db: &Db, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
     let behind = numbers.partition_point(|number| *number <= redo.database_pages());
     let mut copy = |number: u32, page: &mut [u8]| match page_one {
         Some(one) if number == 1 => {
@@ -615,12 +617,12 @@ fn write_newest(database: &Database, redo: &RedoLog, page_one: Option<&[u8]>, nu
             Err(DeviceError::new(Operation::Read, redo.path(), what))
         }
     };
-    write_in_place(database, &numbers[..behind], redo.page_bytes() as usize, &mut copy)
+    write_in_place(db, &numbers[..behind], redo.page_bytes() as usize, &mut copy)
 }
 
 /// Writes pages, sorted by number, adjacent ones together.
 fn write_in_place(
-    database: &Database,
+    db: &Db,
     numbers: &[u32],
     page_bytes: usize,
     copy: &mut dyn FnMut(u32, &mut [u8]) -> litefoot_storage::file::Result<()>,
@@ -631,22 +633,22 @@ fn write_in_place(
         for (number, page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
             copy(*number, page)?;
         }
-        database.write_unseen(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
+        db.write_unseen(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
     }
     Ok(())
 }
 
 /// Whether the newest page 1 says that the database is in WAL mode.
-pub(crate) fn is_wal_mode(database: &Database, redo: &RedoLog) -> Result<bool> {
-    Ok(wal_mode(database, redo)? == Some(true))
+pub(crate) fn is_wal_mode(db: &Db, redo: &RedoLog) -> Result<bool> {
+    Ok(wal_mode(db, redo)? == Some(true))
 }
 
 /// Whether the newest page 1 says that the database is in WAL mode; `None` where it does not say. What is encrypted is
 /// recovered as a checkpoint would: its pages are brought home.
-pub(crate) fn wal_mode(database: &Database, redo: &RedoLog) -> Result<Option<bool>> {
+pub(crate) fn wal_mode(db: &Db, redo: &RedoLog) -> Result<Option<bool>> {
     let mut head = [0; READ_VERSION + 1];
     if !redo.read_page(1, 0, &mut head)? {
-        database.data().read_at(&mut head, 0)?;
+        db.data().read_at(&mut head, 0)?;
     }
     Ok(head.starts_with(MAGIC).then(|| head[READ_VERSION] == 2))
 }
@@ -670,17 +672,16 @@ fn advance_counters(page: &mut [u8]) {
     }
 }
 
-/// Begins the log anew where it has grown large, in a thread of its own.
-pub(crate) fn reset_in_background(database: &Arc<Database>) {
-    if !database.atomic().wants_reset(database.options().log_bytes) {
-        return;
+impl PageSource for AtomicLog {
+    fn is_live(&self) -> bool {
+        AtomicLog::is_live(self)
     }
-    let (there, reset) = (database.clone(), database.atomic().reset.clone());
-    // The last handle to be closed gives the database back, before anyone who waits goes on.
-    let work = move || there.atomic().reset(&there);
-    if !worker::start("litefoot-log", database.latch(), work, move |_| reset.done()) {
-        // No thread to be had: the commit waits.
-        database.atomic().reset(database);
-        database.atomic().reset.done();
+
+    fn contains(&self, number: u32) -> bool {
+        AtomicLog::contains(self, number)
+    }
+
+    fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
+        AtomicLog::read(self, file, buf, offset)
     }
 }

@@ -34,17 +34,19 @@
 //! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
+use crate::capture::{Capture, Host};
 use crate::commit::log_place::is_in_use;
+use crate::db::Companion;
+use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::files::session::Session;
 use crate::memory::memory_file::position;
+use crate::memory::reservation::CacheSize;
 use crate::memory::reservation::{Allowance, SpillingCache};
 use crate::memory::spill_file::MakeSpill;
 use crate::notice;
-use crate::open::database::Database;
-use crate::open::registry::Companion;
 use crate::stats::FallbackCause;
 use crate::stats::Stats;
+use crate::txn::SpillTarget;
 use crate::txn::spill_policy::{Policy, Step};
 use crate::txn::spiller::Running;
 use crate::txn::wal_frames::Transaction;
@@ -68,7 +70,7 @@ const FILL_PERCENT: u64 = 75;
 /// Bytes of the log in memory below which it is left alone.
 const LEAST_LIMIT: usize = 64 << 10;
 
-/// The log of one database.
+/// The log of one db.
 pub struct Wal {
     path: PathBuf,
     frames: RwLock<Frames>,
@@ -86,33 +88,32 @@ pub struct Wal {
 }
 
 impl Wal {
-    /// The log of a database, with what is on the medium.
-    pub fn open(database: &Database, make_spill: MakeSpill) -> Result<Wal> {
-        let path = database.companion_path(Companion::Wal);
-        let latch = database.latch();
-        let (medium, data) = (database.medium().clone(), database.data_file());
+    /// The log of a db, with what is on the medium.
+    pub fn open(db: &Db, make_spill: MakeSpill) -> Result<Wal> {
+        let path = db.companion_path(Companion::Wal);
+        let latch = db.latch();
+        let (medium, data) = (db.medium().clone(), db.data_file());
         let redo = RedoLog::open_of(medium, &path, latch.clone(), data).map_err(|error| {
             if !is_in_use(&error) {
                 return Error::from(error);
             }
-            let (name, log) = (database.path().display(), path.display());
+            let (name, log) = (db.path().display(), path.display());
             let what = format!(
                 "{name}: its write-ahead log {log} is in use by a program that has an older file of this name open; \
                  close it there"
             );
-            notice::tell_once(database.path(), "log in use", &what);
+            notice::tell_once(db.path(), "log in use", &what);
             Error::Refused(what)
         })?;
-        let statements =
-            StatementLog::open(database.medium().clone(), &database.statement_path(), latch.clone())?;
-        let options = database.options();
-        let store = Store::new(Allowance::new(database.share()), database.wal_bytes(), make_spill);
-        let cache = SpillingCache::new(database.share());
+        let statements = StatementLog::open(db.medium().clone(), &db.statement_path(), latch.clone())?;
+        let options = db.options();
+        let store = Store::new(Allowance::new(db.share()), db.wal_bytes(), make_spill);
+        let cache = SpillingCache::new(db.share());
         let policy = Policy::new(options.cleaner, options.clean_threshold);
-        let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**database.data())?;
-        database.note_needed(frames.database_bytes());
+        let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
+        db.note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.sla_size);
-        let commits = Commits::new(redo, statements, logged, budget, database.writer(), latch.clone());
+        let commits = Commits::new(redo, statements, logged, budget, db.writer(), latch.clone());
         Ok(Wal {
             path,
             frames: RwLock::new(frames),
@@ -136,8 +137,8 @@ impl Wal {
     }
 
     /// Reads what SQLite asks for; returns the bytes read.
-    pub fn read(&self, database: &Database, buf: &mut [u8], offset: u64) -> Result<usize> {
-        Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**database.data())?)
+    pub fn read(&self, db: &Db, buf: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**db.data())?)
     }
 
     /// Bytes of memory it takes.
@@ -158,15 +159,21 @@ impl Wal {
     }
 
     /// Makes the log one that SQLite can read from its beginning; nobody uses it.
-    pub fn mend(&self, database: &Database) -> Result<()> {
-        self.frames.write().mend(&**database.data())
+    pub fn mend(&self, db: &Db) -> Result<()> {
+        self.frames.write().mend(&**db.data())
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
-    pub(crate) fn write(&self, session: &Session, buf: &[u8], offset: u64) -> Result<Option<Transaction>> {
-        let database = &session.database;
+    pub(crate) fn write<T: SpillTarget>(
+        &self,
+        target: &Arc<T>,
+        cache_size: &CacheSize,
+        buf: &[u8],
+        offset: u64,
+    ) -> Result<Option<Transaction>> {
+        let db = target.db();
         if offset == 0 {
-            self.void(database)?;
+            self.void(db)?;
         }
         let offset = position(offset, buf.len())?;
         let mut frames = self.frames.write();
@@ -174,38 +181,39 @@ impl Wal {
             Some(true) => {
                 if self.cleans.load(Ordering::Acquire) {
                     drop(frames);
-                    self.settle(database)?;
-                    self.write_rest(database)?;
+                    self.settle(db)?;
+                    self.write_rest(target)?;
                     frames = self.frames.write();
                 }
                 frames.check_complete()?;
             }
             Some(false) if frames.next_step() != Step::GoOn => {
                 drop(frames);
-                self.make_room(database)?;
+                self.make_room(target)?;
                 frames = self.frames.write();
             }
             _ => {}
         }
-        frames.set_cache_size(&session.cache_size);
-        let written = frames.write(buf, offset, &**database.data())?;
+        frames.set_cache_size(cache_size);
+        let written = frames.write(buf, offset, &**db.data())?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
-            database.note_needed(frames.database_bytes());
+            db.note_needed(frames.database_bytes());
         }
         drop(frames);
         match written {
             Written::Commit(transaction) => {
-                self.claim(database, transaction)?;
+                self.claim(db, transaction)?;
                 Ok(Some(transaction))
             }
-            Written::TakenBack => Err(self.taken_back(database)),
+            Written::TakenBack => Err(self.taken_back(db)),
             Written::Part | Written::Restart => Ok(None),
         }
     }
 
     /// A large transaction needs memory for one page more.
-    fn make_room(&self, database: &Arc<Database>) -> Result<()> {
+    fn make_room<T: SpillTarget>(&self, target: &Arc<T>) -> Result<()> {
+        let db = target.db();
         // What is replayed is on the medium already, and must stay in memory until its end.
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
@@ -216,27 +224,27 @@ impl Wal {
                 if step == Step::GoOn {
                     return Ok(());
                 }
-                self.settle(database)?;
+                self.settle(db)?;
                 continue;
             };
             if !self.frames.read().knows_new() {
-                let file_bytes = database.file_len()?;
+                let file_bytes = db.file_len()?;
                 self.frames.write().find_new(file_bytes);
             }
             let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
             self.cleans.store(true, Ordering::Release);
             let (homeless, first) = self.frames.read().homeless(&leaving);
             if !homeless.is_empty() {
-                let slots = self.commits.reserve_slots(&self.frames, database, first, homeless.len())?;
+                let slots = self.commits.reserve_slots(&self.frames, db, first, homeless.len())?;
                 self.frames.write().give_slots(&homeless, slots);
             }
-            self.begin_cleaning(database, leaving, in_background, for_good);
+            self.begin_cleaning(target, leaving, in_background, for_good);
         }
     }
 
-    fn begin_cleaning(
+    fn begin_cleaning<T: SpillTarget>(
         &self,
-        database: &Arc<Database>,
+        target: &Arc<T>,
         leaving: Vec<Leaving>,
         in_background: bool,
         for_good: bool,
@@ -246,60 +254,65 @@ impl Wal {
             (frames.job(&leaving, for_good), frames.writes)
         };
         // Others read the log meanwhile.
-        let running = Running::begin(job, database, in_background);
+        let running = Running::begin(job, target, in_background);
         self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
     }
 
     /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
     /// full disk is met while SQLite can still take it back.
-    fn write_rest(&self, database: &Arc<Database>) -> Result<()> {
+    fn write_rest<T: SpillTarget>(&self, target: &Arc<T>) -> Result<()> {
         let rest = self.frames.read().rest();
         if rest.is_empty() {
             return Ok(());
         }
-        self.begin_cleaning(database, rest, false, false);
-        self.settle(database)
+        self.begin_cleaning(target, rest, false, false);
+        self.settle(target.db())
     }
 
     /// Waits for the cleaning that is under way, if one is.
-    fn settle(&self, database: &Database) -> Result<()> {
+    fn settle(&self, db: &Db) -> Result<()> {
         let Some(cleaning) = self.frames.write().take_cleaning() else { return Ok(()) };
-        let result = cleaning.running.wait(database);
+        let result = cleaning.running.wait(db);
         self.frames.write().end_cleaning(cleaning, result)
     }
 
     /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
     /// gone.
-    pub fn end_transaction(&self, database: &Database) {
-        if !self.cleans.load(Ordering::Acquire) && !database.is_behind_end() {
+    pub fn end_transaction(&self, db: &Db) {
+        if !self.cleans.load(Ordering::Acquire) && !db.is_behind_end() {
             return;
         }
         // Whether it has failed is of no interest any more.
-        let _ = self.settle(database);
+        let _ = self.settle(db);
         if self.frames.read().has_idle_slots() {
             self.commits.discard_slots();
         }
         self.frames.write().end_large();
         self.cleans.store(false, Ordering::Release);
-        database.end_behind_end(0);
+        db.end_behind_end(0);
     }
 
     /// Brings everything committed into the redo log.
-    pub fn log(&self, database: &Database, durability: Durability) -> Result<()> {
+    pub fn log(&self, db: &Db, durability: Durability) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, database, durability, false, (None, None))
+        self.commits.fold(&self.frames, db, durability, false, (None, None))
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
     /// be waited for; else it must be written as pages. `promise` says that it will be durable.
-    pub(crate) fn queue(&self, session: &Session, transaction: Transaction, promise: bool) -> Option<u64> {
-        let database = &session.database;
-        if self.replaying.load(Ordering::Acquire) || !database.options().logs_statements() {
+    pub(crate) fn queue<H: Host>(
+        &self,
+        db: &Db,
+        capture: Option<&Arc<Capture<H>>>,
+        transaction: Transaction,
+        promise: bool,
+    ) -> Option<u64> {
+        if self.replaying.load(Ordering::Acquire) || !db.options().logs_statements() {
             return None;
         }
-        let queued = match session.capture() {
+        let queued = match capture {
             // Some of its pages are not to be had from memory.
             _ if self.frames.read().has_pages_away(transaction) => Err(FallbackCause::Large),
             Some(capture) => capture.take(self.commits.next()),
@@ -312,63 +325,62 @@ impl Wal {
             Ok(number) => {
                 if promise {
                     // Behind what `owed` looks at, and before SQLite publishes the commit.
-                    database.note_promise();
+                    db.shared().note_promise();
                 }
-                Stats::add(&database.counters().commits_statements, 1);
+                Stats::add(&db.counters().commits_statements, 1);
                 Some(number)
             }
             Err(cause) => {
                 if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
                     self.commits.meet_pages();
                 }
-                database.counters().add_fallback(cause);
+                db.counters().add_fallback(cause);
                 None
             }
         }
     }
 
     /// Writes a commit as pages, durably; if that fails, it has not happened.
-    pub fn log_commit(&self, database: &Database, transaction: Transaction) -> Result<()> {
+    pub fn log_commit(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        Stats::add(&database.counters().commits_pages, 1);
+        Stats::add(&db.counters().commits_pages, 1);
         let commit = Some(transaction);
-        let folded = self.commits.fold(&self.frames, database, Durability::Durable, true, (commit, commit));
-        folded.inspect_err(|_| self.note_taken_back(database))
+        let folded = self.commits.fold(&self.frames, db, Durability::Durable, true, (commit, commit));
+        folded.inspect_err(|_| self.note_taken_back(db))
     }
 
     /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, nobody sees it, and nothing
     /// is built on top of it until the database is opened again.
-    pub(crate) fn log_completed(&self, session: &Session, transaction: Transaction) -> Result<()> {
+    pub(crate) fn log_completed(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        let database = &session.database;
-        Stats::add(&database.counters().commits_pages, 1);
+        Stats::add(&db.counters().commits_pages, 1);
         let commit = (None, Some(transaction));
-        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, commit);
+        let folded = self.commits.fold(&self.frames, db, Durability::Buffered, true, commit);
         folded.inspect_err(|error| {
-            database.latch().close(&error.to_string());
-            self.note_taken_back(database);
+            db.latch().close(&error.to_string());
+            self.note_taken_back(db);
         })
     }
 
     /// A commit that was written as soon as it was complete is published: makes it durable soon.
-    pub(crate) fn flush_logged(self: &Arc<Self>, session: &Session) -> Result<()> {
-        if self.replaying.load(Ordering::Acquire) || !session.is_promised() {
+    pub(crate) fn flush_logged(self: &Arc<Self>, db: &Db, promised: bool) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) || !promised {
             return Ok(());
         }
-        self.flush_soon(&session.database, self.commits.next() - 1)
+        self.flush_soon(db, self.commits.next() - 1)
     }
 
     /// A commit was taken back: what was committed before it counts.
-    fn note_taken_back(&self, database: &Database) {
-        database.note_needed(self.frames.read().database_bytes());
+    fn note_taken_back(&self, db: &Db) {
+        db.note_needed(self.frames.read().database_bytes());
     }
 
     /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
-    fn claim(&self, database: &Database, transaction: Transaction) -> Result<()> {
+    fn claim(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -377,7 +389,7 @@ impl Wal {
             (frames.page_bytes(), frames.frames_needed(transaction))
         };
         let claimed = self.commits.claim(&self.frames, page_bytes, transaction, needed);
-        claimed.inspect_err(|_| self.note_taken_back(database))
+        claimed.inspect_err(|_| self.note_taken_back(db))
     }
 
     /// Waits until a queued transaction is durable.
@@ -386,9 +398,9 @@ impl Wal {
     }
 
     /// Sees to it that a queued transaction survives the process, and is durable soon after.
-    pub fn write_out(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
+    pub fn write_out(self: &Arc<Self>, db: &Db, number: u64) -> Result<()> {
         self.commits.write_out(number)?;
-        self.flush_soon(database, number)
+        self.flush_soon(db, number)
     }
 
     /// Whether pages of a transaction that was completed were written ahead, and count only once it is logged: before
@@ -400,29 +412,28 @@ impl Wal {
     /// Writes a commit that SQLite has published, and not synced, as pages, so that it survives the process; where it is to be
     /// durable soon, that is seen to. Only the first commit of a connection goes this way that has not said by a PRAGMA that
     /// SQLite is to sync none; the others were written by [`Wal::log_completed`].
-    pub(crate) fn log_unsynced(self: &Arc<Self>, session: &Session) -> Result<()> {
+    pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, promised: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        let database = &session.database;
-        Stats::add(&database.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, database, Durability::Buffered, true, (None, None));
-        folded.inspect_err(|error| database.latch().close(&error.to_string()))?;
-        self.flush_logged(session)
+        Stats::add(&db.counters().commits_pages, 1);
+        let folded = self.commits.fold(&self.frames, db, Durability::Buffered, true, (None, None));
+        folded.inspect_err(|error| db.latch().close(&error.to_string()))?;
+        self.flush_logged(db, promised)
     }
 
     /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
-    fn flush_soon(self: &Arc<Self>, database: &Database, number: u64) -> Result<()> {
+    fn flush_soon(self: &Arc<Self>, db: &Db, number: u64) -> Result<()> {
         if !self.flush.begin() {
             return Ok(());
         }
-        let (wal, flush, window) = (self.clone(), self.flush.clone(), database.options().normal_window);
+        let (wal, flush, window) = (self.clone(), self.flush.clone(), db.options().normal_window);
         let work = move || {
             wal.flush.wait(window);
-            // A failure has latched the database, and is met there.
+            // A failure has latched the db, and is met there.
             let _ = wal.wait_for_all();
         };
-        if !worker::start("litefoot-flush", database.latch(), work, move |_| flush.end()) {
+        if !worker::start("litefoot-flush", db.latch(), work, move |_| flush.end()) {
             self.flush.not_begun();
             return self.commits.wait(number);
         }
@@ -445,22 +456,22 @@ impl Wal {
     }
 
     /// Whether it should be folded or written to the database file.
-    pub fn wants_checkpoint(&self, database: &Database) -> bool {
-        self.commits.fill() > FILL_PERCENT || self.is_large(database)
+    pub fn wants_checkpoint(&self, db: &Db) -> bool {
+        self.commits.fill() > FILL_PERCENT || self.is_large(db)
     }
 
     /// Whether it should be written to the database file.
-    pub fn is_large(&self, database: &Database) -> bool {
-        let limit = (database.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+    pub fn is_large(&self, db: &Db) -> bool {
+        let limit = (db.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
         self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
     }
 
     /// It was written to the database file, as far as readers let it.
-    pub fn checkpoint_done(&self, database: &Database) {
+    pub fn checkpoint_done(&self, db: &Db) {
         let len = self.frames.read().len();
-        let next = if len < LEAST_LIMIT { 0 } else { len + database.wal_bytes() / 4 };
+        let next = if len < LEAST_LIMIT { 0 } else { len + db.wal_bytes() / 4 };
         self.limit.store(next, Ordering::Relaxed);
-        self.note_fill(database.counters());
+        self.note_fill(db.counters());
     }
 
     /// Waits until everything queued so far is durable.
@@ -469,38 +480,37 @@ impl Wal {
     }
 
     /// The database file is about to be written in place: what is committed must be in the redo log first, for
-    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the database.
-    pub fn before_in_place(&self, database: &Database) -> Result<()> {
+    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the db.
+    pub fn before_in_place(&self, db: &Db) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
-        if unlogged || !self.commits.is_synced() { self.log(database, Durability::Durable) } else { Ok(()) }
+        if unlogged || !self.commits.is_synced() { self.log(db, Durability::Durable) } else { Ok(()) }
     }
 
     /// Begins to replay, or ends it: then everything replayed is written to the redo log at once.
-    pub(crate) fn set_replaying(&self, database: &Database, replaying: bool) -> Result<()> {
+    pub(crate) fn set_replaying(&self, db: &Db, replaying: bool) -> Result<()> {
         self.replaying.store(replaying, Ordering::Release);
         if replaying {
             return Ok(());
         }
         self.commits.make_spare_room()?;
-        self.log(database, Durability::Durable)
+        self.log(db, Durability::Durable)
     }
 
     /// Cuts the log, as SQLite asks.
-    pub fn set_len(&self, database: &Database, len: u64) -> Result<()> {
+    pub fn set_len(&self, db: &Db, len: u64) -> Result<()> {
         if len == 0 {
-            self.void(database)?;
+            self.void(db)?;
         }
         self.frames.write().set_len(position(len, 0)?);
         Ok(())
     }
 
-    /// Removes the log: everything is in the database file.
-    pub fn delete(&self, database: &Database) -> Result<()> {
-        // It would keep the wal-index alive, which the next log must not find.
-        database.shared_capture().close_reference();
-        self.end_transaction(database);
-        database.sync_if_written()?;
-        database.forget_there();
+    /// Removes the log: everything is in the database file. The reference connection is closed: it would keep the wal-index
+    /// alive, which the next log must not find.
+    pub fn delete(&self, db: &Db) -> Result<()> {
+        self.end_transaction(db);
+        db.sync_if_written()?;
+        db.forget_there();
         self.commits.delete(&self.frames)?;
         self.frames.write().set_len(0);
         Ok(())
@@ -513,35 +523,35 @@ impl Wal {
 
     /// The last connection is closed, and SQLite has made no checkpoint: writes everything into the database file, and
     /// removes the log.
-    pub fn bring_home(&self, database: &Database) -> Result<()> {
-        self.end_transaction(database);
-        self.before_in_place(database)?;
-        database.forget_there();
-        self.commits.bring_home(&self.frames, database)
+    pub fn bring_home(&self, db: &Db) -> Result<()> {
+        self.end_transaction(db);
+        self.before_in_place(db)?;
+        db.forget_there();
+        self.commits.bring_home(&self.frames, db)
     }
 
     /// SQLite begins its log anew: what the redo log holds is in the database file.
-    fn void(&self, database: &Database) -> Result<()> {
+    fn void(&self, db: &Db) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             // The redo log was void already, and what waits for the end of the replay must stay.
             return Ok(());
         }
-        self.end_transaction(database);
-        self.before_in_place(database)?;
-        database.sync_if_written()?;
-        database.forget_there();
-        self.commits.void(&self.frames, database)
+        self.end_transaction(db);
+        self.before_in_place(db)?;
+        db.sync_if_written()?;
+        db.forget_there();
+        self.commits.void(&self.frames, db)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may
     /// be built on top of it until the database is opened again, and then it is there.
-    fn taken_back(&self, database: &Database) -> Error {
+    fn taken_back(&self, db: &Db) -> Error {
         let reason = format!(
             "{}: SQLite took back a transaction that is in the log already; close every connection and open \
              the database again",
-            database.path().display()
+            db.path().display()
         );
-        database.latch().close(&reason);
+        db.latch().close(&reason);
         Error::Io(reason)
     }
 }

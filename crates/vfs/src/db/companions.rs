@@ -8,13 +8,40 @@
 //! 1. A note is believed only while no database was opened since it was made, anywhere in the process.
 //! 2. Of a database that is closed nothing is known: others may change what lies beside it.
 
-use crate::open::registry::Companion;
+use litefoot_storage::file::beside;
 use litefoot_storage::fork;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A file that SQLite keeps beside a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Companion {
+    /// The write-ahead log.
+    Wal,
+    /// The rollback journal.
+    Journal,
+    /// The statement log, which SQLite knows nothing of.
+    StatementLog,
+}
+
+impl Companion {
+    /// Where it lies, if it is there.
+    pub fn of(self, database: &Path) -> PathBuf {
+        beside(database, self.suffix())
+    }
+
+    /// What its path has behind the database's.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Companion::Wal => "-wal",
+            Companion::Journal => "-journal",
+            Companion::StatementLog => "-sla",
+        }
+    }
+}
 
 /// What is known of the files beside one database.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::files::main_db::MainFile;
 use crate::files::session::Session;
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
 use std::ops::{Deref, DerefMut};
@@ -108,7 +108,7 @@ pub trait Handle: Send {
     /// A method has panicked: nothing of the database is written any more.
     fn latch_after_panic(&self, _text: &str) {}
     /// The database that the file belongs to, where it is one, or lies beside one.
-    fn database(&self) -> Option<&Arc<Database>> {
+    fn database(&self) -> Option<&Arc<OpenDatabase>> {
         None
     }
     /// In a forked child: a handle of this process's own in its place, once the main file of the connection has one.

@@ -1,12 +1,11 @@
 //! The rollback journal that SQLite sees: memory, until a transaction needs a real one.
 
+use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::files::handle::{Handle, read_exactly};
 use crate::files::session::Session;
 use crate::memory::memory_file::{MemoryFile, position};
-use crate::open::database::Database;
-use crate::open::registry::Companion;
-use crate::txn::dirty_pages::{Held, before};
+use crate::open::OpenDatabase;
 use litefoot_storage::file::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
@@ -48,11 +47,11 @@ impl Journal {
 
     /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
     /// next, and must not be rolled back over.
-    fn settle(&mut self, database: &Database) -> Result<()> {
+    fn settle(&mut self, database: &OpenDatabase) -> Result<()> {
         match &self.real {
             Some(real) if self.unsynced => {
-                database.latch().check(real.path())?;
-                database.latch().watch(real.sync())?;
+                database.db().latch().check(real.path())?;
+                database.db().latch().watch(real.sync())?;
                 self.unsynced = false;
                 Ok(())
             }
@@ -62,15 +61,15 @@ impl Journal {
 
     /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
     /// journal with a header and without its records would roll back to garbage.
-    pub fn make_real(&mut self, database: &Database) -> Result<()> {
+    pub fn make_real(&mut self, database: &OpenDatabase) -> Result<()> {
         if self.real.is_some() {
             return Ok(());
         }
-        let path = database.companion_path(Companion::Journal);
-        let latch = database.latch();
+        let path = database.db().companion_path(Companion::Journal);
+        let latch = database.db().latch();
         latch.check(&path)?;
-        database.set_alone(Companion::Journal, false);
-        let file = database.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
+        database.db().set_alone(Companion::Journal, false);
+        let file = database.db().medium().open(&path, FileKind::Journal, OpenMode::Create)?;
         file.set_len(0)?;
         let mut buffer = vec![0; COPY_BYTES];
         let mut at = SECTOR_BYTES;
@@ -83,7 +82,7 @@ impl Journal {
         let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
         file.write_at(&buffer[..read], 0)?;
         latch.watch(file.sync())?;
-        latch.watch(database.medium().sync_directory(parent_directory(&path)))?;
+        latch.watch(database.db().medium().sync_directory(parent_directory(&path)))?;
         self.memory.set_len(0)?;
         self.real = Some(file);
         self.has_header = true;
@@ -108,20 +107,20 @@ impl JournalFile {
 
     fn check(&self) -> Result<()> {
         let database = &self.session.database;
-        database.check_process()?;
-        if database.latch().reason().is_none() {
+        database.db().check_process()?;
+        if database.db().latch().reason().is_none() {
             return Ok(());
         }
-        Ok(database.latch().check(&database.companion_path(Companion::Journal))?)
+        Ok(database.db().latch().check(&database.db().companion_path(Companion::Journal))?)
     }
 }
 
 impl Handle for JournalFile {
     fn latch_after_panic(&self, text: &str) {
-        self.session.database.latch_after_panic(text);
+        self.session.database.db().latch_after_panic(text);
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
+    fn database(&self) -> Option<&Arc<OpenDatabase>> {
         Some(&self.session.database)
     }
 
@@ -193,20 +192,6 @@ impl Handle for JournalFile {
 /// place next.
 pub(crate) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
-    database.atomic().clear_for_journal(database)?;
+    database.rollback_log().clear_for_journal(database.db())?;
     journal.lock().make_real(database)
-}
-
-/// Writes what is held in place.
-pub(crate) fn write_in_place(database: &Database, held: &Held) -> Result<()> {
-    let mut page = vec![0; held.page_bytes()];
-    for number in held.page_numbers() {
-        let offset = u64::from(number - 1) * held.page_bytes() as u64;
-        held.read(&mut page, offset, &|buf, offset| before(database, buf, offset))?;
-        database.write(&page, offset)?;
-    }
-    if held.len() != database.file_len()? {
-        database.set_len(held.len())?;
-    }
-    Ok(())
 }

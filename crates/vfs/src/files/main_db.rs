@@ -2,15 +2,15 @@
 
 use crate::cache::connection_cache::View;
 use crate::commit::wal::Wal;
+use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::Batcher;
 use crate::files::session::Session;
 use crate::files::vfs::Vfs;
+use crate::open::OpenDatabase;
 use crate::open::checkpointer;
-use crate::open::database::Database;
-use crate::open::registry::Companion;
 use crate::sync::forks::outside;
 use crate::sync::lock_table::{HandleId, Level};
 use crate::sync::wal_index::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 
 /// One connection's handle on a database.
 pub struct MainFile {
-    database: Arc<Database>,
+    database: Arc<OpenDatabase>,
     session: Arc<Session>,
     id: HandleId,
     read_only: bool,
@@ -62,7 +62,7 @@ enum Checkpoint {
 impl MainFile {
     /// A handle on `database`.
     pub fn new(
-        database: Arc<Database>,
+        database: Arc<OpenDatabase>,
         read_only: bool,
         powersafe_overwrite: bool,
         unlocked: bool,
@@ -71,7 +71,7 @@ impl MainFile {
         let id = database.new_handle(internal);
         let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
         MainFile {
-            view: View::new(&database, session.seat.clone()),
+            view: View::new(database.cache(), session.seat.clone()),
             slots: database.shm().sit(),
             session,
             database,
@@ -96,8 +96,8 @@ impl MainFile {
     #[cold]
     fn look(&mut self) {
         self.looked = true;
-        let log = self.database.companion_path(Companion::Wal);
-        if self.database.holds_back() && matches!(self.database.medium().info(&log), Ok(Some(_))) {
+        let log = self.database.db().companion_path(Companion::Wal);
+        if self.database.db().holds_back() && matches!(self.database.db().medium().info(&log), Ok(Some(_))) {
             let _ = self.database.own();
         }
     }
@@ -106,11 +106,11 @@ impl MainFile {
     /// transaction. SQLite goes on as if another process had written meanwhile.
     pub fn in_this_process(&self, vfs: &Vfs) -> Result<MainFile> {
         if !self.is_idle() {
-            return Err(Error::Forked { path: self.database.path().to_owned() });
+            return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
         let database = vfs.open_again(&self.database)?;
         if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
-            return Err(Error::Forked { path: self.database.path().to_owned() });
+            return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
         let unlocked = self.session.unlocked;
         let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
@@ -159,8 +159,12 @@ impl MainFile {
     }
 
     fn check_writable(&self) -> Result<()> {
-        self.database.check_process()?;
-        if self.read_only { Err(Error::ReadOnly { path: self.database.path().to_owned() }) } else { Ok(()) }
+        self.database.db().check_process()?;
+        if self.read_only {
+            Err(Error::ReadOnly { path: self.database.db().path().to_owned() })
+        } else {
+            Ok(())
+        }
     }
 
     /// Refuses a transaction that would write what a failed sync has closed. SQLite has nothing to roll back yet, so it
@@ -168,7 +172,7 @@ impl MainFile {
     /// up.
     fn may_begin(&self) -> Result<()> {
         self.database.check_replayed()?;
-        self.database.latch().check(self.database.path()).map_err(Error::Closed)
+        self.database.db().latch().check(self.database.db().path()).map_err(Error::Closed)
     }
 
     /// Does what waits for the medium. A fork need not wait for a thread of ours in it.
@@ -180,7 +184,7 @@ impl MainFile {
     fn before_in_place(&mut self) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
         if self.checkpoint != Checkpoint::Logged {
-            wal.before_in_place(&self.database)?;
+            wal.before_in_place(self.database.db())?;
         }
         if self.checkpoint == Checkpoint::Begun {
             self.checkpoint = Checkpoint::Logged;
@@ -212,18 +216,21 @@ impl MainFile {
         let hears = self.session.hears_controls.load(Ordering::Relaxed);
         if !hears && self.session.logged.swap(false, Ordering::Relaxed) {
             // Where that fails, the database is closed.
-            let _ = wal.flush_logged(&self.session);
+            let _ = wal.flush_logged(self.database.db(), self.session.is_promised());
         }
         let Some(transaction) = self.session.completed.lock().take() else { return };
         // The next one is in the log before it is published.
         self.session.unsynced_commits.store(true, Ordering::Relaxed);
-        let queued =
-            if self.session.is_promised() { wal.queue(&self.session, transaction, false) } else { None };
+        let queued = if self.session.is_promised() {
+            wal.queue(self.database.db(), self.session.capture(), transaction, false)
+        } else {
+            None
+        };
         match queued {
             Some(number) => self.session.wait_for(number, false),
             None if !hears || wal.must_log_now(transaction) => {
                 // Where that fails, the commit hears of it.
-                self.unlogged = wal.log_unsynced(&self.session).is_err();
+                self.unlogged = wal.log_unsynced(self.database.db(), self.session.is_promised()).is_err();
             }
             None => self.unlogged = true,
         }
@@ -237,13 +244,17 @@ impl MainFile {
         self.queue_unsynced(&wal);
         match self.session.take_waiting() {
             Some((number, true)) => wal.wait(number)?,
-            Some((number, false)) => wal.write_out(&self.database, number)?,
-            None if std::mem::take(&mut self.unlogged) => wal.log_unsynced(&self.session)?,
-            None if self.session.logged.swap(false, Ordering::Relaxed) => wal.flush_logged(&self.session)?,
+            Some((number, false)) => wal.write_out(self.database.db(), number)?,
+            None if std::mem::take(&mut self.unlogged) => {
+                wal.log_unsynced(self.database.db(), self.session.is_promised())?
+            }
+            None if self.session.logged.swap(false, Ordering::Relaxed) => {
+                wal.flush_logged(self.database.db(), self.session.is_promised())?
+            }
             None => {}
         }
-        wal.note_fill(self.database.counters());
-        if !self.session.internal && wal.wants_checkpoint(&self.database) {
+        wal.note_fill(self.database.db().counters());
+        if !self.session.internal && wal.wants_checkpoint(self.database.db()) {
             checkpointer::checkpoint(&self.database);
         }
         Ok(())
@@ -304,7 +315,7 @@ impl MainFile {
     #[inline]
     fn await_durable(&mut self) -> Result<()> {
         // First of all: what is promised later is looked at the next time.
-        let promises = self.database.promises();
+        let promises = self.database.db().shared().promises();
         if self.settled == promises { Ok(()) } else { self.await_promises(promises) }
     }
 
@@ -338,13 +349,13 @@ impl MainFile {
     /// [`MainFile::unfetch`].
     #[inline]
     pub fn fetch_kept(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        self.view.fetch_kept(&self.database, offset, bytes)
+        self.view.fetch_kept(self.database.cache(), offset, bytes)
     }
 
     /// The same where they are one that is in memory.
     #[inline]
     pub fn fetch_in_memory(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        self.view.fetch_in_memory(&self.database, offset, bytes)
+        self.view.fetch_in_memory(self.database.cache(), offset, bytes)
     }
 
     /// The address of `bytes` at `offset`, where they are one page that can be had.
@@ -352,7 +363,7 @@ impl MainFile {
         if self.batcher.holds() {
             return None;
         }
-        self.view.fetch(&self.database, offset, bytes)
+        self.view.fetch(&*self.database, offset, bytes)
     }
 
     /// The page at `offset` that was fetched is not looked at any more.
@@ -367,7 +378,7 @@ impl Handle for MainFile {
         if !self.looked {
             self.look();
         }
-        if !self.batcher.holds() && self.view.read(&self.database, buf, offset) {
+        if !self.batcher.holds() && self.view.read(&*self.database, buf, offset) {
             return Ok(());
         }
         self.batcher.read(&self.session, buf, offset, &mut ())
@@ -399,7 +410,7 @@ impl Handle for MainFile {
         }
         match self.batcher.len() {
             Some(len) => Ok(len),
-            None => self.database.file_len(),
+            None => self.database.db().file_len(),
         }
     }
 
@@ -408,7 +419,7 @@ impl Handle for MainFile {
         self.batcher.close(&self.session);
         self.database.writers().leave(self.id);
         self.database.shm().give_up(&mut self.slots);
-        self.view.close(&self.database);
+        self.view.close(&*self.database);
         self.database.give_up_seat(&self.session.seat);
         self.database.leave(self.session.internal)
     }
@@ -442,7 +453,7 @@ impl Handle for MainFile {
             self.batcher.end(&self.session);
         }
         self.view.step_back();
-        self.view.rest(&self.database);
+        self.view.rest(&*self.database);
         self.database.unlock(&self.session.seat, to);
         Ok(())
     }
@@ -458,9 +469,9 @@ impl Handle for MainFile {
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
             Control::HasMoved(moved) => {
-                let has_moved = !self.database.has_its_name();
-                if has_moved && self.database.is_of_this_process() && !self.batcher.holds() {
-                    self.database.atomic().leave_place(&self.database)?;
+                let has_moved = !self.database.db().has_its_name();
+                if has_moved && self.database.db().is_of_this_process() && !self.batcher.holds() {
+                    self.database.rollback_log().leave_place(self.database.db())?;
                 }
                 *moved = c_int::from(has_moved);
             }
@@ -493,21 +504,21 @@ impl Handle for MainFile {
     }
 
     fn latch_after_panic(&self, text: &str) {
-        self.database.latch_after_panic(text);
+        self.database.db().latch_after_panic(text);
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
+    fn database(&self) -> Option<&Arc<OpenDatabase>> {
         Some(&self.database)
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
-        if !self.database.writable() {
-            return Err(Error::ReadOnlyWal { path: self.database.path().to_owned() });
+        if !self.database.db().writable() {
+            return Err(Error::ReadOnlyWal { path: self.database.db().path().to_owned() });
         }
         if !self.uses_shm {
             // SQLite is about to make its index from the log.
             let wal = self.wal();
-            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(&self.database)))?;
+            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(self.database.db())))?;
             self.uses_shm = true;
             self.session.seat.set_by_slots(true);
         }
@@ -554,9 +565,9 @@ impl Handle for MainFile {
         self.database.shm().index_made(&self.slots);
         if first == WRITE_SLOT && !self.session.internal {
             // In a forked child the transaction is the parent's, and so is what it has written ahead.
-            if let Some(wal) = self.wal().filter(|_| self.database.is_of_this_process()) {
+            if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
                 self.queue_unsynced(&wal);
-                wal.end_transaction(&self.database);
+                wal.end_transaction(self.database.db());
             }
             self.database.shm().unlock(&mut self.slots, first, count);
             self.database.writers().leave(self.id);
@@ -566,7 +577,7 @@ impl Handle for MainFile {
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
         }
-        self.view.rest(&self.database);
+        self.view.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
         self.database.may_give_turn();

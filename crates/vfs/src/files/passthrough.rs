@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, read_exactly};
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{File, Medium, parent_directory};
 use std::ffi::c_int;
@@ -13,7 +13,7 @@ pub struct PlainFile {
     medium: Arc<dyn Medium>,
     file: Arc<dyn File>,
     /// The database whose soundness depends on this file.
-    database: Option<Arc<Database>>,
+    database: Option<Arc<OpenDatabase>>,
     /// Whether the first sync must make the file's name durable.
     name_unsynced: bool,
     /// Whether the file was changed since its last sync.
@@ -45,7 +45,7 @@ impl PlainFile {
     pub fn companion(
         medium: Arc<dyn Medium>,
         file: Arc<dyn File>,
-        database: Option<Arc<Database>>,
+        database: Option<Arc<OpenDatabase>>,
         name_unsynced: bool,
         settles: bool,
     ) -> PlainFile {
@@ -63,14 +63,14 @@ impl PlainFile {
 
     fn check(&self) -> Result<()> {
         match &self.database {
-            Some(database) => Ok(database.latch().check(self.file.path())?),
+            Some(database) => Ok(database.db().latch().check(self.file.path())?),
             None => Ok(()),
         }
     }
 
     fn watch<T>(&self, result: litefoot_storage::file::Result<T>) -> Result<T> {
         match &self.database {
-            Some(database) => Ok(database.latch().watch(result)?),
+            Some(database) => Ok(database.db().latch().watch(result)?),
             None => Ok(result?),
         }
     }
@@ -94,11 +94,11 @@ impl Handle for PlainFile {
 
     fn latch_after_panic(&self, text: &str) {
         if let Some(database) = &self.database {
-            database.latch_after_panic(text);
+            database.db().latch_after_panic(text);
         }
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
+    fn database(&self) -> Option<&Arc<OpenDatabase>> {
         self.database.as_ref()
     }
 

@@ -4,11 +4,11 @@
 //! between the columns, which is what the `sqlite3` shell prints for a table. `tables/stats.rs` has the rows.
 
 use crate::error::{Error, Result};
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use std::fmt::Write as _;
 
 /// The answer to `PRAGMA litefoot_<name>`.
-pub(crate) fn answer(database: &Database, name: &str, value: Option<&str>) -> Result<String> {
+pub(crate) fn answer(database: &OpenDatabase, name: &str, value: Option<&str>) -> Result<String> {
     match name {
         "stats" => Ok(table(&database.stats())),
         "pool" if value.is_none() => Ok(table(&pool_rows(database))),
@@ -17,14 +17,14 @@ pub(crate) fn answer(database: &Database, name: &str, value: Option<&str>) -> Re
     }
 }
 
-fn option(database: &Database, name: &str, value: Option<&str>) -> Result<String> {
-    let options = database.options();
+fn option(database: &OpenDatabase, name: &str, value: Option<&str>) -> Result<String> {
+    let options = database.db().options();
     match (options.get(name), value) {
         (Some(current), None) => Ok(current),
         (Some(_), Some(_)) => Err(Error::Refused(format!(
             "litefoot_{name} is fixed while the database is open: set it when opening, \
              file:{}?vfs=litefoot&{name}=…",
-            database.path().display()
+            database.db().path().display()
         ))),
         (None, _) => Err(Error::Refused(format!(
             "unknown PRAGMA litefoot_{name}; there are stats, pool, version and the options {}",
@@ -34,7 +34,7 @@ fn option(database: &Database, name: &str, value: Option<&str>) -> Result<String
 }
 
 /// What the pool has done and has.
-fn pool_rows(database: &Database) -> Vec<(String, i64)> {
+fn pool_rows(database: &OpenDatabase) -> Vec<(String, i64)> {
     let rows = database.stats().into_iter();
     rows.filter_map(|(name, value)| Some((name.strip_prefix("pool.")?.to_owned(), value))).collect()
 }

@@ -1,11 +1,10 @@
 //! One connection's transaction on the database file: held back, or by SQLite's own protocol.
 
-use crate::commit::rollback_log;
 use crate::error::{Error, Result};
-use crate::files::journal::{make_real, write_in_place};
+use crate::files::journal::make_real;
 use crate::files::session::Session;
-use crate::open::database::Database;
-use crate::txn::dirty_pages::{Held, before};
+use crate::open::OpenDatabase;
+use crate::txn::dirty_pages::{Held, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ impl Batcher {
                 return self.or_fail(session, written);
             }
             Batch::Failed(_) => return Ok(()),
-            Batch::None | Batch::Sized(_) => database.atomic().clear(database)?,
+            Batch::None | Batch::Sized(_) => database.rollback_log().clear(database.db())?,
             Batch::Classic => {}
         }
         database.write(buf, offset)
@@ -60,13 +59,13 @@ impl Batcher {
         advisor: &mut dyn Advisor,
     ) -> Result<()> {
         let database = &session.database;
-        let len = self.len().or_else(|| database.committed_len()).unwrap_or(u64::MAX);
+        let len = self.len().or_else(|| database.db().committed_len()).unwrap_or(u64::MAX);
         let inside = len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (there, behind) = buf.split_at_mut(inside);
         if !there.is_empty() || behind.is_empty() {
             match &self.batch {
                 Batch::Held(held) => {
-                    held.read(there, offset, &|buf, offset| before(database, buf, offset))?;
+                    held.read(there, offset, &|buf, offset| before(&**database, buf, offset))?;
                 }
                 Batch::Sized(_) => there.fill(0),
                 _ => database.read(there, offset, advisor)?,
@@ -98,7 +97,7 @@ impl Batcher {
                 return Ok(());
             }
             Batch::Failed(_) => return Ok(()),
-            Batch::None => database.atomic().clear(database)?,
+            Batch::None => database.rollback_log().clear(database.db())?,
             Batch::Classic => {}
         }
         database.set_len(len)
@@ -118,7 +117,7 @@ impl Batcher {
         match &mut self.batch {
             Batch::Held(held) => held.sync_wanted = true,
             Batch::Failed(_) | Batch::Sized(_) => {}
-            Batch::None | Batch::Classic => return session.database.sync(),
+            Batch::None | Batch::Classic => return session.database.db().sync(),
         }
         Ok(())
     }
@@ -141,7 +140,7 @@ impl Batcher {
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
         if let Batch::Held(held) = &mut self.batch {
-            let settled = held.settle(&session.database);
+            let settled = held.settle(session.database.db());
             self.or_fail(session, settled)?;
         }
         // The log is void by then, and with it what was written away to it.
@@ -149,7 +148,7 @@ impl Batcher {
         self.or_fail(session, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
-            Batch::Held(held) => write_in_place(&session.database, held),
+            Batch::Held(held) => write_in_place(&*session.database, held),
             Batch::Sized(len) => session.database.set_len(*len),
             _ => Ok(()),
         };
@@ -164,12 +163,12 @@ impl Batcher {
                 let committed = commit(&session.database, held);
                 self.or_fail(session, committed)?;
                 self.finish(session, Batch::None);
-                rollback_log::reset_in_background(&session.database);
+                session.database.rollback_log().reset_in_background(&session.database);
                 Ok(())
             }
             Batch::Failed(_) => {
                 self.finish(session, Batch::None);
-                let path = session.database.path().display();
+                let path = session.database.db().path().display();
                 Err(Error::Io(format!("{path}: a write of this transaction has failed before its commit")))
             }
             Batch::Sized(len) => {
@@ -221,13 +220,13 @@ impl Batcher {
             if !session.may_hold() {
                 session.database.go_native()?;
             }
-            session.database.atomic().clear_for_journal(&session.database)?;
+            session.database.rollback_log().clear_for_journal(session.database.db())?;
             if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::Classic) {
                 session.database.set_len(len)?;
             }
             return Ok(());
         }
-        if session.database.atomic().is_barred(&session.database)? {
+        if session.database.rollback_log().is_barred(session.database.db())? {
             let journal = session.journal.lock().clone();
             if let Some(journal) = journal {
                 make_real(session, &journal)?;
@@ -237,7 +236,7 @@ impl Batcher {
                 return Ok(());
             }
         }
-        let base_len = session.database.file_len()?;
+        let base_len = session.database.db().file_len()?;
         if base_len == 0 && written == 0 {
             if matches!(self.batch, Batch::None) {
                 self.batch = Batch::Sized(0);
@@ -245,12 +244,12 @@ impl Batcher {
             return Ok(());
         }
         // The log knows of a VACUUM that has not reached the file.
-        let page_bytes = match session.database.atomic().page_bytes() {
-            0 => session.database.page_bytes(base_len)?,
+        let page_bytes = match session.database.rollback_log().page_bytes() {
+            0 => session.database.db().page_bytes(base_len)?,
             logged => logged,
         };
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
-        let mut held = Box::new(Held::new(&session.database, page_bytes, base_len));
+        let mut held = Box::new(Held::new(session.database.db(), page_bytes, base_len));
         held.set_cache_size(&session.cache_size);
         if let Batch::Sized(len) = self.batch {
             held.set_len(&session.database, len)?;
@@ -261,15 +260,15 @@ impl Batcher {
 
     fn finish(&mut self, session: &Session, next: Batch) {
         if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
-            if !session.database.is_of_this_process() {
+            if !session.database.db().is_of_this_process() {
                 // What was written ahead is the parent's, and so is the thread that may be writing.
                 std::mem::forget(held);
                 return;
             }
             // Nobody may write any more where others will.
-            let _ = held.settle(&session.database);
-            session.database.atomic().forget_ahead(&session.database, &held);
-            held.end(&session.database);
+            let _ = held.settle(session.database.db());
+            session.database.rollback_log().forget_ahead(session.database.db(), &held);
+            held.end(session.database.db());
         }
     }
 }
@@ -281,13 +280,13 @@ fn likely_page_bytes(written: usize, len: u64) -> usize {
     if is_size && len.is_multiple_of(written as u64) { written } else { 512 }
 }
 
-fn commit(database: &Arc<Database>, held: &mut Held) -> Result<()> {
+fn commit(database: &Arc<OpenDatabase>, held: &mut Held) -> Result<()> {
     if held.is_empty() {
         return Ok(());
     }
     let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
     let page_bytes = held.new_page_bytes()?;
-    database.atomic().commit(database, held, durability)?;
-    database.pages_committed(held.changed_numbers(), page_bytes);
+    database.rollback_log().commit(database, held, durability)?;
+    database.cache().publish(database.db(), database.rollback_log(), held.changed_numbers(), page_bytes);
     Ok(())
 }

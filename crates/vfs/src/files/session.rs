@@ -4,8 +4,8 @@
 
 use crate::files::journal::Journal;
 use crate::memory::reservation::CacheSize;
+use crate::open::OpenDatabase;
 use crate::open::capture_host::ConnectionCapture;
-use crate::open::database::Database;
 use crate::sync::lock_table::{HandleId, Seat};
 use crate::txn::wal_frames::Transaction;
 use litefoot_storage::sync::Mutex;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 /// One connection to a database.
 pub struct Session {
     /// What all connections to it share.
-    pub database: Arc<Database>,
+    pub database: Arc<OpenDatabase>,
     /// The transaction that was completed in the log and that SQLite has not published yet.
     pub completed: Mutex<Option<Transaction>>,
     /// The rollback journal that is open, where it is ours.
@@ -52,7 +52,7 @@ pub struct Session {
 
 impl Session {
     /// A new connection.
-    pub fn new(database: Arc<Database>, id: HandleId, internal: bool, unlocked: bool) -> Session {
+    pub fn new(database: Arc<OpenDatabase>, id: HandleId, internal: bool, unlocked: bool) -> Session {
         Session {
             seat: database.sit(),
             database,
@@ -103,7 +103,7 @@ impl Session {
 
     /// Whether a transaction in WAL mode is written as soon as it is complete: no sync is expected, before which it would be.
     pub fn logs_at_once(&self) -> bool {
-        self.unsynced_commits.load(Ordering::Relaxed) && !self.database.options().logs_statements()
+        self.unsynced_commits.load(Ordering::Relaxed) && !self.database.db().options().logs_statements()
     }
 
     /// Watches the connection's statements from now on.
@@ -135,7 +135,7 @@ impl Session {
 
     /// Notes that a transaction of pages begins, where they are held back.
     pub fn begin_writing(&self) {
-        if self.database.holds_back() {
+        if self.database.db().holds_back() {
             self.writing.store(true, Ordering::Relaxed);
         }
     }
@@ -144,7 +144,7 @@ impl Session {
     #[inline]
     pub fn may_hold(&self) -> bool {
         let heard = self.hears_controls.load(Ordering::Relaxed) && !self.unlocked;
-        heard && self.database.holds_back() && !self.database.is_native()
+        heard && self.database.db().holds_back() && !self.database.is_native()
     }
 
     /// Whether the transaction is in a real journal, which a connection in exclusive mode keeps open.

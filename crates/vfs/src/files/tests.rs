@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::files::handle::{Control, Handle};
 use crate::files::main_db::MainFile;
-use crate::open::database::{Database, DatabaseSetup};
+use crate::open::OpenDatabase;
+use crate::open::database::DatabaseSetup;
 use crate::options::Options;
 use crate::sync::lock_table::Level;
 use litefoot_sim::SimMedium;
@@ -25,7 +26,7 @@ fn content(pages: usize) -> Vec<u8> {
 fn open(medium: &SimMedium, pooled: bool) -> MainFile {
     let options = Options { log_bytes: 20 * PAGE, pool: Some(1 << 20), ..Options::default() };
     let setup = DatabaseSetup::of_test(Arc::new(medium.clone()), Path::new("/app.db"));
-    let database = Database::new(DatabaseSetup { options, pooled, ..setup });
+    let database = OpenDatabase::new(DatabaseSetup { options, pooled, ..setup });
     let mut file = MainFile::new(Arc::new(database), false, true, false);
     file.control(Control::Connected).unwrap();
     file

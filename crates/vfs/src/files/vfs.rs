@@ -12,6 +12,7 @@
 //! known of the files beside a database.
 
 use crate::commit::wal::Wal;
+use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
@@ -26,8 +27,9 @@ use crate::files::wal::WalFile;
 use crate::memory::memory_file::MemoryFile;
 use crate::memory::reservation::Allowance;
 use crate::memory::spill_file::MakeSpill;
-use crate::open::database::{Database, DatabaseSetup, Host};
-use crate::open::registry::{Companion, Registry};
+use crate::open::OpenDatabase;
+use crate::open::database::{DatabaseSetup, Host};
+use crate::open::registry::Registry;
 use crate::options::Options;
 use crate::sync::lock_table::Level;
 use crate::uri_parameters as parameters;
@@ -102,7 +104,7 @@ impl Vfs {
     }
 
     /// The databases that are open through this VFS now.
-    pub fn databases(&self) -> Vec<Arc<Database>> {
+    pub fn databases(&self) -> Vec<Arc<OpenDatabase>> {
         self.databases.all()
     }
 
@@ -169,7 +171,7 @@ impl Vfs {
         // One that is damaged is refused with the first lock.
         let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
         let database = self.databases.get_or_insert(id, || {
-            Database::new(DatabaseSetup {
+            OpenDatabase::new(DatabaseSetup {
                 host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
                 medium: self.medium.clone(),
                 file: opened.file.clone(),
@@ -246,25 +248,25 @@ impl Vfs {
     }
 
     /// In a forked child: the database of an inherited connection, opened by this process.
-    pub(crate) fn open_again(&self, parents: &Database) -> Result<Arc<Database>> {
-        let mode = if parents.writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-        let file = self.medium.open(parents.path(), FileKind::Database, mode)?;
-        let id = parents.file().id();
+    pub(crate) fn open_again(&self, parents: &OpenDatabase) -> Result<Arc<OpenDatabase>> {
+        let mode = if parents.db().writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        let file = self.medium.open(parents.db().path(), FileKind::Database, mode)?;
+        let id = parents.db().file().id();
         if file.id() != id {
             return Err(Error::Refused(format!(
                 "{}: this connection was opened before fork(), and another file has taken the place of the database since; \
                  open it again",
-                parents.path().display()
+                parents.db().path().display()
             )));
         }
         Ok(self.databases.get_or_insert(id, || {
-            Database::new(DatabaseSetup {
+            OpenDatabase::new(DatabaseSetup {
                 host: parents.host(),
                 medium: self.medium.clone(),
                 file,
-                path: parents.path().to_owned(),
-                options: parents.options().clone(),
-                writable: parents.writable(),
+                path: parents.db().path().to_owned(),
+                options: parents.db().options().clone(),
+                writable: parents.db().writable(),
                 holds_back: !self.pass_through,
                 pooled: !self.pass_through,
                 created: false,
@@ -273,7 +275,7 @@ impl Vfs {
     }
 
     /// Where a log of the database that is opened again has its spill from.
-    pub(crate) fn provide_spill(&self, database: &Database) -> MakeSpill {
+    pub(crate) fn provide_spill(&self, database: &OpenDatabase) -> MakeSpill {
         let files = self.temporary_files_of(database);
         let spill = move || -> MakeSpill {
             let files = files.clone();
@@ -292,7 +294,7 @@ impl Vfs {
             {
                 // With the lock that it has, the connection will make an index of its own from the log.
                 if session.seat.level() == Level::Exclusive {
-                    wal.mend(&session.database)?;
+                    wal.mend(session.database.db())?;
                 }
                 return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
             }
@@ -307,14 +309,14 @@ impl Vfs {
             Some(session) => Some(session.database.clone()),
             None => self.companion_at(path).map(|(database, _)| database),
         };
-        if let Some(database) = database.as_ref().filter(|database| is_new && database.holds_back()) {
+        if let Some(database) = database.as_ref().filter(|database| is_new && database.db().holds_back()) {
             database.go_native()?;
         }
         self.open_companion(path, flags, database)
     }
 
     /// The open database whose log or journal would have that path, and which of them it is.
-    fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+    fn companion_at(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
         // A VFS above may say it by another way than the core, which knows absolute paths only.
         if path.is_absolute() {
             return self.databases.companion_at(path);
@@ -323,13 +325,13 @@ impl Vfs {
     }
 
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
-    fn wal_of(&self, database: &Arc<Database>) -> Result<Option<Arc<Wal>>> {
-        if self.pass_through || !database.writable() || database.is_native() {
+    fn wal_of(&self, database: &Arc<OpenDatabase>) -> Result<Option<Arc<Wal>>> {
+        if self.pass_through || !database.db().writable() || database.is_native() {
             return Ok(None);
         }
-        database.atomic().retire(database)?;
-        if database.wal().is_none() && !database.has_its_name() {
-            let name = database.path().display();
+        database.rollback_log().retire(database.db())?;
+        if database.wal().is_none() && !database.db().has_its_name() {
+            let name = database.db().path().display();
             let what =
                 format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
             return Err(Error::Refused(what));
@@ -338,7 +340,12 @@ impl Vfs {
         database.wal_or_open(spill).map(Some)
     }
 
-    fn open_companion(&self, path: &Path, flags: c_int, database: Option<Arc<Database>>) -> Result<Opened> {
+    fn open_companion(
+        &self,
+        path: &Path,
+        flags: c_int,
+        database: Option<Arc<OpenDatabase>>,
+    ) -> Result<Opened> {
         let kind = if flags & SQLITE_OPEN_WAL != 0 {
             FileKind::RedoLog
         } else if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
@@ -348,18 +355,18 @@ impl Vfs {
         };
         if let (Some(database), true) = (&database, flags & SQLITE_OPEN_CREATE != 0) {
             let is_log = flags & SQLITE_OPEN_WAL != 0;
-            database.set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
+            database.db().set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
         }
         let (opened, flags) = self.open_file(path, kind, flags)?;
         // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
         // created the file, whether it did or not.
         let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
         let (medium, file) = match &database {
-            Some(database) => (database.medium(), database.metered(opened.file, kind)),
+            Some(database) => (database.db().medium(), database.db().metered(opened.file, kind)),
             None => (&self.medium, opened.file),
         };
         // Where it is not known whose it is, it may be one of ours.
-        let settles = database.as_ref().map_or(!self.pass_through, |database| database.holds_back());
+        let settles = database.as_ref().map_or(!self.pass_through, |database| database.db().holds_back());
         let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced, settles);
         Ok(Opened::new(handle, flags))
     }
@@ -370,9 +377,9 @@ impl Vfs {
     }
 
     /// A file in memory that keeps as many bytes there as the database allows.
-    fn memory(&self, database: &Database) -> MemoryFile {
+    fn memory(&self, database: &OpenDatabase) -> MemoryFile {
         let files = self.temporary_files_of(database);
-        MemoryFile::new(Allowance::new(database.share()), Box::new(move || files.open()))
+        MemoryFile::new(Allowance::new(database.db().share()), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.
@@ -381,8 +388,8 @@ impl Vfs {
     }
 
     /// The same, for a database that counts what is written to them.
-    fn temporary_files_of(&self, database: &Database) -> TemporaryFiles {
-        TemporaryFiles { medium: database.medium().clone(), vfs: self.name.clone() }
+    fn temporary_files_of(&self, database: &OpenDatabase) -> TemporaryFiles {
+        TemporaryFiles { medium: database.db().medium().clone(), vfs: self.name.clone() }
     }
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
@@ -417,16 +424,17 @@ impl Vfs {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {
                     // The next log begins from nothing; until then the database is not in WAL mode.
-                    wal.delete(database)?;
+                    database.shared_capture().close_reference();
+                    wal.delete(database.db())?;
                     database.forget_wal();
                     return Ok(());
                 }
-                if database.atomic().is_live() {
+                if database.rollback_log().is_live() {
                     return Ok(());
                 }
             }
             // A journal in memory is gone with its handle.
-            Some((database, Companion::Journal)) if database.is_alone(Companion::Journal) => {
+            Some((database, Companion::Journal)) if database.db().is_alone(Companion::Journal) => {
                 return Ok(());
             }
             _ => {}
@@ -441,7 +449,7 @@ impl Vfs {
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(&actual))?;
             if let Some((database, companion)) = companion {
-                database.set_alone(companion, true);
+                database.db().set_alone(companion, true);
             }
         }
         Ok(())
@@ -459,8 +467,8 @@ impl Vfs {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
                 return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
             }
-            let hidden = *companion == Companion::Wal && database.atomic().is_live();
-            if hidden || database.is_alone(*companion) {
+            let hidden = *companion == Companion::Wal && database.rollback_log().is_live();
+            if hidden || database.db().is_alone(*companion) {
                 return Ok(false);
             }
         }
@@ -492,8 +500,9 @@ fn is_true(value: &str) -> bool {
 }
 
 /// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
-fn actual(path: &Path, companion: Option<&(Arc<Database>, Companion)>) -> PathBuf {
-    companion.map_or_else(|| path.to_owned(), |(database, companion)| database.companion_path(*companion))
+fn actual(path: &Path, companion: Option<&(Arc<OpenDatabase>, Companion)>) -> PathBuf {
+    companion
+        .map_or_else(|| path.to_owned(), |(database, companion)| database.db().companion_path(*companion))
 }
 
 /// Adds to the error of an open what can be done about it.

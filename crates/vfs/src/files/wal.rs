@@ -4,7 +4,7 @@ use crate::commit::wal::Wal;
 use crate::error::{Error, Result};
 use crate::files::handle::Handle;
 use crate::files::session::Session;
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl WalFile {
         let database = &self.session.database;
         let generation = database.wal_generation();
         if self.generation != generation {
-            let gone = || Error::Io(format!("{}: its log was closed", database.path().display()));
+            let gone = || Error::Io(format!("{}: its log was closed", database.db().path().display()));
             self.wal = database.wal().ok_or_else(gone)?;
             self.generation = generation;
         }
@@ -40,19 +40,19 @@ impl WalFile {
 
     fn check(&mut self) -> Result<()> {
         self.follow()?;
-        self.session.database.check_process()?;
-        Ok(self.session.database.latch().check(self.wal.path())?)
+        self.session.database.db().check_process()?;
+        Ok(self.session.database.db().latch().check(self.wal.path())?)
     }
 }
 
 impl Handle for WalFile {
     fn latch_after_panic(&self, text: &str) {
-        self.session.database.latch_after_panic(text);
+        self.session.database.db().latch_after_panic(text);
     }
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.follow()?;
-        let count = self.wal.read(&self.session.database, buf, offset)?;
+        let count = self.wal.read(self.session.database.db(), buf, offset)?;
         if count < buf.len() {
             buf[count..].fill(0);
             return Err(Error::ShortRead);
@@ -62,11 +62,11 @@ impl Handle for WalFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
-        let written = self.wal.write(&self.session, buf, offset);
+        let written = self.wal.write(&self.session.database, &self.session.cache_size, buf, offset);
         let Some(transaction) = written.inspect_err(|_| self.session.disturb())? else { return Ok(()) };
         if self.session.logs_at_once() {
             // Nothing but this write can still fail where SQLite takes the transaction back.
-            self.wal.log_completed(&self.session, transaction)?;
+            self.wal.log_completed(self.session.database.db(), transaction)?;
             self.session.logged.store(true, Ordering::Relaxed);
         } else {
             *self.session.completed.lock() = Some(transaction);
@@ -76,7 +76,7 @@ impl Handle for WalFile {
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check()?;
-        self.wal.set_len(&self.session.database, len)
+        self.wal.set_len(self.session.database.db(), len)
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -85,12 +85,12 @@ impl Handle for WalFile {
             if self.session.logged.swap(false, Ordering::Relaxed) {
                 self.session.unsynced_commits.store(false, Ordering::Relaxed);
             }
-            return self.wal.log(&self.session.database, Durability::Durable);
+            return self.wal.log(self.session.database.db(), Durability::Durable);
         };
         self.session.unsynced_commits.store(false, Ordering::Relaxed);
-        match self.wal.queue(&self.session, transaction, true) {
+        match self.wal.queue(self.session.database.db(), self.session.capture(), transaction, true) {
             Some(number) => self.session.wait_for(number, true),
-            None => self.wal.log_commit(&self.session.database, transaction)?,
+            None => self.wal.log_commit(self.session.database.db(), transaction)?,
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Handle for WalFile {
         Some(Box::new(WalFile::new(session.clone(), session.database.wal()?)))
     }
 
-    fn database(&self) -> Option<&Arc<Database>> {
+    fn database(&self) -> Option<&Arc<OpenDatabase>> {
         Some(&self.session.database)
     }
 

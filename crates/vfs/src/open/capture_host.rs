@@ -2,7 +2,7 @@
 
 use crate::capture::{Capture, Host, SharedCapture};
 use crate::ffi::connection::InternalConnection;
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::sync::lock_table::Seat;
 use crate::sync::writer_queue::WriterId;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ pub(crate) type ConnectionCapture = Capture<CaptureHost>;
 
 /// One connection's view of its database.
 pub(crate) struct CaptureHost {
-    database: Arc<Database>,
+    database: Arc<OpenDatabase>,
     writer: WriterId,
     seat: Arc<Seat>,
 }
 
 impl CaptureHost {
     /// The view of the connection that writes as `writer`, and whose locks are in `seat`.
-    pub(crate) fn new(database: Arc<Database>, writer: WriterId, seat: Arc<Seat>) -> CaptureHost {
+    pub(crate) fn new(database: Arc<OpenDatabase>, writer: WriterId, seat: Arc<Seat>) -> CaptureHost {
         CaptureHost { database, writer, seat }
     }
 }
@@ -28,7 +28,7 @@ impl CaptureHost {
 impl Host for CaptureHost {
     #[inline]
     fn is_of_this_process(&self) -> bool {
-        self.database.is_of_this_process()
+        self.database.db().is_of_this_process()
     }
 
     #[inline]
@@ -41,7 +41,7 @@ impl Host for CaptureHost {
     }
 
     fn log_memory_bytes(&self) -> usize {
-        self.database.wal_bytes()
+        self.database.db().wal_bytes()
     }
 
     fn wait_durable(&self, commit: u64) {
@@ -59,11 +59,11 @@ impl Host for CaptureHost {
     }
 
     fn join_writer_queue(&self) {
-        self.database.writers().enter(self.writer, self.database.options().busy_wait);
+        self.database.writers().enter(self.writer, self.database.db().options().busy_wait);
     }
 
     fn join_writer_queue_for(&self, most: Duration) {
-        self.database.writers().enter_for(self.writer, self.database.options().busy_wait, most);
+        self.database.writers().enter_for(self.writer, self.database.db().options().busy_wait, most);
     }
 
     fn leave_writer_queue_unless_writing(&self) {

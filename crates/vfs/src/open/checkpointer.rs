@@ -5,7 +5,7 @@
 //! are in the way of that, it is tried again when the log has grown by a quarter.
 
 use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::sync::forks::{InSqlite, outside};
 use crate::worker;
 use litefoot_storage::log_file::Durability;
@@ -48,7 +48,7 @@ impl Background {
 }
 
 /// Starts the thread unless there is one.
-pub fn checkpoint(database: &Arc<Database>) {
+pub fn checkpoint(database: &Arc<OpenDatabase>) {
     {
         let mut running = database.background().running.lock();
         if *running {
@@ -58,17 +58,17 @@ pub fn checkpoint(database: &Arc<Database>) {
     }
     let (there, background) = (database.clone(), database.background().clone());
     let work = move || run(&there);
-    if !worker::start("litefoot-checkpoint", database.latch(), work, move |_| background.end()) {
+    if !worker::start("litefoot-checkpoint", database.db().latch(), work, move |_| background.end()) {
         // No thread to be had: SQLite's own checkpoints have to do.
         database.background().end();
     }
 }
 
 /// A failure is met again by whoever needs the log written next.
-fn run(database: &Database) {
+fn run(database: &OpenDatabase) {
     let Some(wal) = database.wal() else { return };
-    let large = wal.is_large(database);
-    if wal.log(database, Durability::Durable).is_err() || !large {
+    let large = wal.is_large(database.db());
+    if wal.log(database.db(), Durability::Durable).is_err() || !large {
         return;
     }
     let in_sqlite = InSqlite::enter();
@@ -78,19 +78,19 @@ fn run(database: &Database) {
         connection.set_busy_timeout(READERS_PATIENCE);
         let _turn = outside(|| Turn::begin(database));
         // Commits that wait for their sync still read the log.
-        if outside(|| wal.log(database, Durability::Durable).is_ok()) {
+        if outside(|| wal.log(database.db(), Durability::Durable).is_ok()) {
             connection.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         }
     }
     drop(in_sqlite);
-    wal.checkpoint_done(database);
+    wal.checkpoint_done(database.db());
 }
 
 /// A turn among the writers, which ends with this.
-struct Turn<'a>(&'a Database);
+struct Turn<'a>(&'a OpenDatabase);
 
 impl Turn<'_> {
-    fn begin(database: &Database) -> Turn<'_> {
+    fn begin(database: &OpenDatabase) -> Turn<'_> {
         database.writers().enter(NOBODY, WRITERS_PATIENCE);
         Turn(database)
     }

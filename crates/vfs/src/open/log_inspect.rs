@@ -2,11 +2,11 @@
 
 use crate::capture::encoding;
 use crate::capture::encoding::{Logged, Text};
+use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::ffi::statement::Value;
 use crate::open::export_sql;
 use crate::open::recovery::{Worth, version_text, worth};
-use crate::open::tier;
 use crate::sync::owner_lock;
 use litefoot_storage::commit_log::Record;
 use litefoot_storage::commit_log::StatementLog;

@@ -18,13 +18,16 @@
 
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
-use crate::error::Result;
-use crate::open::database::Database;
-use crate::open::registry::Companion;
+use crate::db::Companion;
+use crate::error::{Error, Result};
+use crate::open::OpenDatabase;
 use crate::open::replay::{execute, replay_records, transactions};
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::commit_log::{Record, Writer};
+use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a statement log is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,26 +66,67 @@ pub(crate) fn worth(redo: &RedoLog, statements: &StatementLog, writer: Option<Wr
     Ok(if folded { Worth::Nothing } else { Worth::Foreign })
 }
 
-impl Database {
+/// What is left to do, and was left undone, of what a crash has left.
+#[derive(Default)]
+pub(crate) struct Recovery {
+    /// Whether a statement log may have to be replayed.
+    pub(super) replay_waits: AtomicBool,
+    pub(super) replaying: Mutex<()>,
+    /// Why it must not be replayed: then nothing may be written.
+    unreplayed: OnceLock<String>,
+}
+
+impl OpenDatabase {
+    /// The process has become the owner.
+    pub(super) fn take_over(&self) -> Result<()> {
+        if !self.db.holds_back() {
+            return self.db.refuse_marked();
+        }
+        self.db.open_tier()?;
+        self.rollback_log.recover(&self.db)?;
+        self.db.set_committed_len(self.db.data().len()?);
+        for companion in [Companion::Wal, Companion::Journal] {
+            let there = self.db.medium().identity(&self.db.companion_path(companion))?;
+            self.db.set_alone(companion, there.is_none());
+        }
+        let mut waits = self.db.medium().identity(&self.db.statement_path())?.is_some();
+        if waits && self.db.data().is_empty()? {
+            self.db.set_statements_aside()?;
+            waits = self.db.medium().identity(&self.db.statement_path())?.is_some();
+        }
+        self.recovery.replay_waits.store(waits, Ordering::Release);
+        Ok(())
+    }
+
+    /// A statement log waits that must not be replayed, for this reason.
+    pub(crate) fn set_unreplayed(&self, reason: String) {
+        let _ = self.recovery.unreplayed.set(reason);
+    }
+
+    /// Refuses to write while a statement log waits that was not replayed.
+    pub(crate) fn check_replayed(&self) -> Result<()> {
+        self.recovery.unreplayed.get().map_or(Ok(()), |reason| Err(Error::Unreplayed(reason.clone())))
+    }
+
     /// Replays the statement log that a crash has left. No connection of the application's has seen anything of
     /// the database yet.
     pub(crate) fn recover_statements(&self) -> Result<()> {
-        let path = self.companion_path(Companion::Wal);
-        let (medium, data) = (self.medium().clone(), self.data_file());
-        let mut redo = RedoLog::open_of(medium, &path, self.latch().clone(), data)?;
+        let path = self.db.companion_path(Companion::Wal);
+        let (medium, data) = (self.db.medium().clone(), self.db.data_file());
+        let mut redo = RedoLog::open_of(medium, &path, self.db.latch().clone(), data)?;
         let mut statements =
-            StatementLog::open(self.medium().clone(), &self.statement_path(), self.latch().clone())?;
-        match worth(&redo, &statements, Some(self.writer()))? {
+            StatementLog::open(self.db.medium().clone(), &self.db.statement_path(), self.db.latch().clone())?;
+        match worth(&redo, &statements, Some(self.db.writer()))? {
             Worth::Nothing => {
                 // What has replaced it may be with the operating system only.
                 redo.sync()?;
-                self.sync()?;
+                self.db.sync()?;
                 Ok(statements.delete()?)
             }
             Worth::Foreign => self.keep_from_writing(self.foreign(&statements)),
             Worth::OtherBuild => self.keep_from_writing(self.other_build(&statements)),
             Worth::Unknown => self.keep_from_writing(self.unknown(&statements)),
-            Worth::Replay if statements.is_strangers(self.path())? => {
+            Worth::Replay if statements.is_strangers(self.db.path())? => {
                 self.keep_from_writing(self.strangers(&statements))
             }
             Worth::Replay => {
@@ -95,7 +139,7 @@ impl Database {
 
     /// The log stays, and so does what it builds upon: that can be read.
     fn keep_from_writing(&self, reason: String) -> Result<()> {
-        crate::notice::tell_once(self.path(), "statement log", &reason);
+        crate::notice::tell_once(self.db.path(), "statement log", &reason);
         self.set_unreplayed(reason);
         Ok(())
     }
@@ -116,8 +160,8 @@ impl Database {
             "{}: the transactions in {} cannot be replayed: {what}; nothing was changed, and the database can only be \
              read, as it was before them. Where the disk is full, make room and open the database again; \
              `litefoot recover` shows the transactions",
-            self.path().display(),
-            self.statement_path().display(),
+            self.db.path().display(),
+            self.db.statement_path().display(),
         ))
     }
 
@@ -128,10 +172,10 @@ impl Database {
     ) -> std::result::Result<(), String> {
         reference.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
         let wal = self.wal().ok_or("its -wal cannot be used")?;
-        wal.set_replaying(self, true).map_err(|error| error.to_string())?;
+        wal.set_replaying(&self.db, true).map_err(|error| error.to_string())?;
         reference.own().set_autocheckpoint(0);
-        replay_records(reference, records, self.path())?;
-        wal.set_replaying(self, false).map_err(|error| error.to_string())
+        replay_records(reference, records, self.db.path())?;
+        wal.set_replaying(&self.db, false).map_err(|error| error.to_string())
     }
 
     fn other_build(&self, statements: &StatementLog) -> String {
@@ -142,11 +186,11 @@ impl Database {
              SQLite ({}, this one is {}), which could make something else of them; nothing was changed, and the database can only be read, as it was before them. \
              Open the database once with the program that wrote them; `litefoot recover {}` shows them and can \
              export them as SQL",
-            self.path().display(),
+            self.db.path().display(),
             statements.path().display(),
             version_text(theirs),
-            version_text(self.writer().version),
-            self.path().display(),
+            version_text(self.db.writer().version),
+            self.db.path().display(),
         )
     }
 
@@ -156,9 +200,9 @@ impl Database {
             "{}: {} holds {count} transactions, and another user owns it or may write it: it may have been made for this \
              program to run; nothing was changed, and the database can only be read. `litefoot recover {}` shows them. \
              Where they are yours, give that file the owner and the mode of the database; else move it away",
-            self.path().display(),
+            self.db.path().display(),
             statements.path().display(),
-            self.path().display(),
+            self.db.path().display(),
         )
     }
 
@@ -168,7 +212,7 @@ impl Database {
              written by a later version, or is damaged, or is another file; nothing was changed, and the database can only be read. Open \
              the database with the version that wrote it, or name another file, or, where it is of no use, move \
              it away",
-            self.path().display(),
+            self.db.path().display(),
             statements.path().display(),
         )
     }
@@ -179,9 +223,9 @@ impl Database {
             "{}: {} holds {count} committed transactions that are not in the database, but somebody else has \
              changed the database, or its -wal, since; nothing was changed, and the database can only be read; `litefoot recover {}` \
              shows them and can export them as SQL",
-            self.path().display(),
-            self.statement_path().display(),
-            self.path().display(),
+            self.db.path().display(),
+            self.db.statement_path().display(),
+            self.db.path().display(),
         )
     }
 }

@@ -1,42 +1,16 @@
 //! The open databases of one VFS, by file identity.
 //!
-//! Two paths, a link, a relative name: all reach the same [`Database`]. The identity is that of a
+//! Two paths, a link, a relative name: all reach the same [`OpenDatabase`]. The identity is that of a
 //! descriptor which stays open, so it cannot be reused while the entry lives.
 
+use crate::db::Companion;
 use crate::db::companions;
-use crate::open::database::Database;
-use litefoot_storage::file::{FileId, beside};
+use crate::open::OpenDatabase;
+use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
-
-/// A file that SQLite keeps beside a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Companion {
-    /// The write-ahead log.
-    Wal,
-    /// The rollback journal.
-    Journal,
-    /// The statement log, which SQLite knows nothing of.
-    StatementLog,
-}
-
-impl Companion {
-    /// Where it lies, if it is there.
-    pub fn of(self, database: &Path) -> PathBuf {
-        beside(database, self.suffix())
-    }
-
-    /// What its path has behind the database's.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Companion::Wal => "-wal",
-            Companion::Journal => "-journal",
-            Companion::StatementLog => "-sla",
-        }
-    }
-}
 
 /// The open databases.
 pub struct Registry {
@@ -48,8 +22,8 @@ pub struct Registry {
 /// The open databases, and those that the parent of a forked child had open.
 #[derive(Default)]
 struct Open {
-    databases: HashMap<FileId, Weak<Database>>,
-    inherited: HashMap<FileId, Weak<Database>>,
+    databases: HashMap<FileId, Weak<OpenDatabase>>,
+    inherited: HashMap<FileId, Weak<OpenDatabase>>,
 }
 
 impl AcrossFork for Open {
@@ -68,7 +42,7 @@ impl Default for Registry {
 
 impl Registry {
     /// The open database of that identity, or the one that `create` makes.
-    pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> Database) -> Arc<Database> {
+    pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> OpenDatabase) -> Arc<OpenDatabase> {
         let mut open = self.open.lock();
         if let Some(database) = open.databases.get(&id).and_then(Weak::upgrade) {
             return database;
@@ -100,30 +74,30 @@ impl Registry {
 
     /// The open database whose log or journal would have that path, and which of them it is. Of several whose path it was,
     /// the one that has the path now.
-    pub fn companion_at(&self, path: &Path) -> Option<(Arc<Database>, Companion)> {
+    pub fn companion_at(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
         let opened = companions::opened();
         let (base, companion) = base_of(path)?;
         let mut databases = self.all();
-        databases.retain(|db| db.path().as_os_str().as_encoded_bytes() == base);
+        databases.retain(|db| db.db().path().as_os_str().as_encoded_bytes() == base);
         if databases.len() > 1
-            && let Some(there) = databases.iter().position(|db| db.has_its_name())
+            && let Some(there) = databases.iter().position(|db| db.db().has_its_name())
         {
             databases.swap(0, there);
         }
         let database = databases.into_iter().next()?;
-        companions::remember(self.id, opened, path, companion, database.beside());
+        companions::remember(self.id, opened, path, companion, database.db().companions());
         Some((database, companion))
     }
 
     /// The other databases that were opened by the path of this one.
-    pub fn all_at(&self, database: &Arc<Database>) -> Vec<Arc<Database>> {
+    pub fn all_at(&self, database: &Arc<OpenDatabase>) -> Vec<Arc<OpenDatabase>> {
         let mut others = self.all();
-        others.retain(|other| !Arc::ptr_eq(other, database) && other.path() == database.path());
+        others.retain(|other| !Arc::ptr_eq(other, database) && other.db().path() == database.db().path());
         others
     }
 
     /// The databases that are open now.
-    pub fn all(&self) -> Vec<Arc<Database>> {
+    pub fn all(&self) -> Vec<Arc<OpenDatabase>> {
         let open = self.open.lock();
         open.databases.values().filter_map(Weak::upgrade).collect()
     }
@@ -134,7 +108,7 @@ impl Registry {
         let Some((base, _)) = base_of(path) else { return false };
         let open = self.open.lock();
         open.inherited.iter().any(|(id, database)| {
-            let is_it = |db: Arc<Database>| db.path().as_os_str().as_encoded_bytes() == base;
+            let is_it = |db: Arc<OpenDatabase>| db.db().path().as_os_str().as_encoded_bytes() == base;
             open.databases.get(id).is_none_or(|own| own.strong_count() == 0)
                 && database.upgrade().is_some_and(is_it)
         })

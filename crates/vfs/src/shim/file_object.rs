@@ -11,7 +11,7 @@ use crate::ffi::{IoMethods, Sqlite3File};
 use crate::files::handle::AnyHandle;
 use crate::files::session::Session;
 use crate::files::vfs::Vfs;
-use crate::open::database::Database;
+use crate::open::OpenDatabase;
 use crate::shim::boundary::{answer, caught, guard};
 use crate::shim::trace_hook::Watched;
 use litefoot_storage::fork;
@@ -63,7 +63,7 @@ impl FileObject {
     }
 
     #[cold]
-    fn inherited_database(&self) -> Option<&Arc<Database>> {
+    fn inherited_database(&self) -> Option<&Arc<OpenDatabase>> {
         self.handle.database()
     }
 
@@ -107,7 +107,7 @@ impl FileObject {
         {
             return Err(Error::Busy);
         }
-        let path = self.handle.database().map(|database| database.path().to_owned());
+        let path = self.handle.database().map(|database| database.db().path().to_owned());
         Err(Error::Forked { path: path.unwrap_or_default() })
     }
 

@@ -49,7 +49,7 @@ unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
         handle.close().map(|()| SQLITE_OK)
     });
     if let (Err(Error::Panic(text)), Some(database)) = (&result, &database) {
-        database.latch_after_panic(text);
+        database.db().latch_after_panic(text);
     }
     let gone = caught(|| {
         drop((database, vfs));

@@ -40,11 +40,11 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     let database = &session.database;
     // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
     let handle = unsafe { Connection::new(api, db) };
-    if database.is_pooled() {
+    if database.db().is_pooled() {
         // This comes back through `file_control`.
         use_pool(handle)?;
     }
-    if !database.holds_back() || !database.options().logs_statements() {
+    if !database.db().holds_back() || !database.db().options().logs_statements() {
         return Ok(());
     }
     let capture = Arc::new(ConnectionCapture::new(

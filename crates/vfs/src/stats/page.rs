@@ -241,7 +241,8 @@ fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::database::{Database, DatabaseSetup};
+    use crate::open::OpenDatabase;
+    use crate::open::database::DatabaseSetup;
     use crate::stats::Published;
     use crate::sync::lock_table::Level;
     use litefoot_sim::{CountingMedium, SimMedium};
@@ -284,7 +285,7 @@ mod tests {
     fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
         let setup = DatabaseSetup::of_test(medium, path);
         let id = setup.file.id();
-        let database = Database::new(setup);
+        let database = OpenDatabase::new(setup);
         database.lock(&database.sit(), Level::Shared).unwrap();
         Published::find(id)
     }

@@ -4,7 +4,7 @@
 //! transaction that adds many need not write them to the redo log first and to the file later: they go into the file,
 //! which is synced, and then the rest of the transaction goes to the redo log, with the new size of the database.
 //! A cut before that leaves a file that is longer than its header says, which SQLite bears with. When
-//! SQLite checkpoints them, it finds them there ([`Database::write_unseen`](crate::open::database::Database::write_unseen)).
+//! SQLite checkpoints them, it finds them there ([`Db::write_unseen`](crate::db::Db::write_unseen)).
 //!
 //! They go while the transaction is under way, as soon as it is large (see `large`), or when it commits. What it takes
 //! back is cut off when it is over, or written over.
@@ -16,7 +16,7 @@
 //! 2. So the redo log has none either, which would hide it from whoever recovers. Of pages that a transaction had there in
 //!    slots and has given up it may have one nevertheless: they are not new.
 //! 3. A checkpoint that does not know of this transaction yet cannot cut the file
-//!    ([`Database::note_needed`](crate::open::database::Database::note_needed)).
+//!    ([`Db::note_needed`](crate::db::Db::note_needed)).
 //!
 //! While a transaction is under way nobody else commits, so what is [`New`] once stays so until it ends.
 

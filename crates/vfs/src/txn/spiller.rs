@@ -3,9 +3,10 @@
 //! A job has the pages as they were when it was made: whoever changes one meanwhile makes a copy. It writes nothing that
 //! anybody could see before the commit, and so it may end, or fail, at any time.
 
+use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::open::database::Database;
 use crate::stats::Stats;
+use crate::txn::SpillTarget;
 use crate::worker;
 use litefoot_storage::file::{File, runs};
 use litefoot_storage::sync::{Condvar, Mutex};
@@ -49,16 +50,17 @@ impl Job {
     }
 
     /// Does it.
-    pub fn run(&self, database: &Database) -> Result<Written> {
+    pub fn run(&self, target: &impl SpillTarget) -> Result<Written> {
+        let db = target.db();
         for run in runs(&self.to_file, self.page_bytes, |(number, _)| u64::from(*number)) {
             let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
             let offset = u64::from(run[0].0 - 1) * self.page_bytes as u64;
-            database.write_behind_end(&slices, offset, self.start_writeback)?;
+            target.write_behind_end(&slices, offset, self.start_writeback)?;
         }
         let mut written = Vec::with_capacity(self.to_slots.len());
         if let Some((file, header)) = &self.log {
             for run in runs(&self.to_slots, self.page_bytes, |page| page.index as u64) {
-                database.latch().check(database.path())?;
+                db.latch().check(db.path())?;
                 let slices: Vec<IoSlice<'_>> = run
                     .iter()
                     .flat_map(|page| [IoSlice::new(&NO_HEADER), IoSlice::new(&page.bytes)])
@@ -71,7 +73,7 @@ impl Job {
                 written.extend(run.iter().map(|page| (page.index, header.page_sum(&page.bytes))));
             }
         }
-        let counters = database.counters();
+        let counters = db.counters();
         Stats::add(&counters.cleanings, 1);
         Stats::add(&counters.cleaned_bytes, (self.pages() * self.page_bytes) as u64);
         Ok(written)
@@ -87,21 +89,21 @@ pub struct Running {
 
 impl Running {
     /// Begins a job, in a thread of its own if wanted and to be had.
-    pub fn begin(job: Job, database: &Arc<Database>, in_background: bool) -> Arc<Running> {
+    pub fn begin<T: SpillTarget>(job: Job, target: &Arc<T>, in_background: bool) -> Arc<Running> {
         let running = Arc::new(Running::default());
         let job = Arc::new(job);
         if in_background {
-            let (there, mine, ended) = (database.clone(), job.clone(), running.clone());
+            let (there, mine, ended) = (target.clone(), job.clone(), running.clone());
             // The last handle to be closed gives the database back, before anyone who waits goes on.
-            let work = move || mine.run(&there);
+            let work = move || mine.run(&*there);
             let end = move |result: Result<Result<Written>>| ended.end(result.flatten());
-            if worker::start("litefoot-clean", database.latch(), work, end) {
+            if worker::start("litefoot-clean", target.db().latch(), work, end) {
                 return running;
             }
         }
         let begun = Instant::now();
-        running.end(job.run(database));
-        note_wait(database, begun);
+        running.end(job.run(&**target));
+        note_wait(target.db(), begun);
         running
     }
 
@@ -116,20 +118,20 @@ impl Running {
     }
 
     /// Waits for its end, and counts that.
-    pub fn wait(&self, database: &Database) -> Result<Written> {
+    pub fn wait(&self, db: &Db) -> Result<Written> {
         let mut result = self.result.lock();
         if result.is_none() {
             let begun = Instant::now();
             self.done.wait_while(&mut result, |result| result.is_none());
-            note_wait(database, begun);
+            note_wait(db, begun);
         }
         result.take().unwrap_or_else(|| Err(Error::Io("a cleaning was asked for twice".to_owned())))
     }
 }
 
 /// A transaction has waited for a cleaning.
-fn note_wait(database: &Database, begun: Instant) {
-    let counters = database.counters();
+fn note_wait(db: &Db, begun: Instant) {
+    let counters = db.counters();
     Stats::add(&counters.cleaning_waits, 1);
     let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     Stats::add(&counters.cleaning_wait_us, waited_us);

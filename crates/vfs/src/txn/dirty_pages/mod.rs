@@ -14,10 +14,10 @@
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
 //!    page has behind that end is zero.
 
+use crate::db::{Db, page_bytes_in};
 use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::{Allowance, CacheSize, SpillingCache};
-use crate::open::database::Database;
-use crate::open::database::content::page_bytes_in;
+use crate::txn::TxnTarget;
 use crate::txn::spill_map::{Home, Homes};
 use crate::txn::spill_policy::{Policy, Step};
 use crate::txn::spiller::{Bytes, Job, Running, colder_half};
@@ -71,14 +71,14 @@ pub struct Held {
 
 impl Held {
     /// Nothing held yet of a database of `base_len` bytes.
-    pub fn new(database: &Database, page_bytes: usize, base_len: u64) -> Held {
-        let options = database.options();
+    pub fn new(db: &Db, page_bytes: usize, base_len: u64) -> Held {
+        let options = db.options();
         Held {
             page_bytes,
             pages: BTreeMap::new(),
             homes: Homes::default(),
-            memory: Allowance::new(database.share()),
-            cache: SpillingCache::new(database.share()),
+            memory: Allowance::new(db.share()),
+            cache: SpillingCache::new(db.share()),
             noted: 0,
             copies: 0,
             writes: 0,
@@ -147,19 +147,19 @@ impl Held {
     }
 
     /// Takes a write.
-    pub fn write(&mut self, database: &Arc<Database>, buf: &[u8], offset: u64) -> Result<()> {
+    pub fn write<T: TxnTarget>(&mut self, target: &Arc<T>, buf: &[u8], offset: u64) -> Result<()> {
         let mut rest = buf;
         let mut at = offset;
         while !rest.is_empty() {
             let (number, inside) = self.page_of(at);
             let (part, behind) = rest.split_at(rest.len().min(self.page_bytes - inside));
             if part.len() == self.page_bytes {
-                self.put(database, number, part)?;
+                self.put(target, number, part)?;
             } else {
                 let mut page = vec![0; self.page_bytes];
-                self.read_page(number, 0, &mut page, &|buf, offset| before(database, buf, offset))?;
+                self.read_page(number, 0, &mut page, &|buf, offset| before(&**target, buf, offset))?;
                 page[inside..inside + part.len()].copy_from_slice(part);
-                self.put(database, number, &page)?;
+                self.put(target, number, &page)?;
             }
             at += part.len() as u64;
             self.len = self.len.max(at);
@@ -207,16 +207,16 @@ impl Held {
     }
 
     /// Cuts the database, or extends it.
-    pub fn set_len(&mut self, database: &Arc<Database>, len: u64) -> Result<()> {
+    pub fn set_len<T: TxnTarget>(&mut self, target: &Arc<T>, len: u64) -> Result<()> {
         let (number, inside) = self.page_of(len);
         let first_cut = if inside == 0 { number } else { number + 1 };
         drop(self.pages.split_off(&first_cut));
         self.homes.cut(first_cut);
-        self.account(database);
+        self.account(target.db());
         if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains(number)) {
             let mut page = vec![0; self.page_bytes];
-            self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(database, buf, offset))?;
-            self.put(database, number, &page)?;
+            self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(&**target, buf, offset))?;
+            self.put(target, number, &page)?;
         }
         self.len = len;
         Ok(())
@@ -255,7 +255,7 @@ impl Held {
     }
 
     /// Puts a whole page into memory.
-    fn put(&mut self, database: &Arc<Database>, number: u32, bytes: &[u8]) -> Result<()> {
+    fn put<T: TxnTarget>(&mut self, target: &Arc<T>, number: u32, bytes: &[u8]) -> Result<()> {
         self.writes += 1;
         if let Some(page) = self.pages.get_mut(&number) {
             page.changed = self.writes;
@@ -264,7 +264,7 @@ impl Held {
             } else {
                 page.bytes = bytes.into();
                 self.copies += 1;
-                self.account(database);
+                self.account(target.db());
             }
             return Ok(());
         }
@@ -272,33 +272,33 @@ impl Held {
         if self.homes.contains(number) {
             self.policy.is_back();
         }
-        self.make_room(database)?;
+        self.make_room(target)?;
         self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
-        self.account(database);
+        self.account(target.db());
         Ok(())
     }
 
     /// The pages in memory have become more, or fewer.
-    fn account(&mut self, database: &Database) {
+    fn account(&mut self, db: &Db) {
         let now = self.pages.len() * self.page_bytes;
-        database.note_held_bytes(self.noted, now);
+        db.note_held_bytes(self.noted, now);
         self.noted = now;
         self.memory.set(now + self.copies * self.page_bytes + self.homes.bytes());
         self.cache.passed(self.writes as usize * self.page_bytes);
     }
 
     /// Sees to it that there is memory for one page more.
-    fn make_room(&mut self, database: &Arc<Database>) -> Result<()> {
+    fn make_room<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
         loop {
             if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.running.has_ended()) {
-                self.settle(database)?;
+                self.settle(target.db())?;
             }
             let most = self.memory.most().max(FEWEST_PAGES * self.page_bytes);
             match self.policy.step(self.memory.bytes(), most, self.cleaning.is_some()) {
                 Step::GoOn => return Ok(()),
-                Step::Wait => self.settle(database)?,
+                Step::Wait => self.settle(target.db())?,
                 Step::Clean { in_background, for_good } => {
-                    if !self.clean(database, in_background, for_good)? {
+                    if !self.clean(target, in_background, for_good)? {
                         return Ok(());
                     }
                 }
@@ -307,25 +307,25 @@ impl Held {
     }
 
     /// Writes the colder half away; `false` where there is nothing to write.
-    fn clean(&mut self, database: &Arc<Database>, in_background: bool, for_good: bool) -> Result<bool> {
+    fn clean<T: TxnTarget>(&mut self, target: &Arc<T>, in_background: bool, for_good: bool) -> Result<bool> {
         let numbers = self.colder_half();
         if numbers.is_empty() {
             return Ok(false);
         }
         self.policy.cleans(numbers.len());
-        self.begin_cleaning(database, numbers, in_background, for_good)?;
+        self.begin_cleaning(target, numbers, in_background, for_good)?;
         Ok(true)
     }
 
-    fn begin_cleaning(
+    fn begin_cleaning<T: TxnTarget>(
         &mut self,
-        database: &Arc<Database>,
+        target: &Arc<T>,
         numbers: Vec<u32>,
         in_background: bool,
         for_good: bool,
     ) -> Result<()> {
-        let job = self.job(database, &numbers, for_good)?;
-        let running = Running::begin(job, database, in_background);
+        let job = self.job(&**target, &numbers, for_good)?;
+        let running = Running::begin(job, target, in_background);
         self.cleaning = Some(Cleaning { running, numbers, until: self.writes });
         Ok(())
     }
@@ -338,42 +338,42 @@ impl Held {
     }
 
     /// What is to be done to write pages away, and where they will be.
-    fn job(&mut self, database: &Database, numbers: &[u32], start_writeback: bool) -> Result<Job> {
+    fn job<T: TxnTarget>(&mut self, target: &T, numbers: &[u32], start_writeback: bool) -> Result<Job> {
         let new_slots: Vec<u32> = numbers
             .iter()
             .copied()
-            .filter(|number| !self.homes.contains(*number) && !self.is_new(database, *number))
+            .filter(|number| !self.homes.contains(*number) && !self.is_new(target, *number))
             .collect();
-        self.reserve(database, &new_slots)?;
+        self.reserve(target, &new_slots)?;
         let pages =
             numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
         let job = self.homes.job(self.page_bytes, pages, start_writeback);
-        if !job.to_file.is_empty() && !database.is_behind_end() {
-            database.atomic().before_behind_end(database, self.base_len)?;
+        if !job.to_file.is_empty() && !target.db().is_behind_end() {
+            target.before_behind_end(self.base_len)?;
         }
         Ok(job)
     }
 
     /// Whether a page is behind the end of the database, and nothing in the log would hide it there.
-    fn is_new(&self, database: &Database, number: u32) -> bool {
-        self.base_len > 0 && self.offset_of(number) >= self.base_len && !database.atomic().contains(number)
+    fn is_new<T: TxnTarget>(&self, target: &T, number: u32) -> bool {
+        self.base_len > 0 && self.offset_of(number) >= self.base_len && !target.log_contains(number)
     }
 
     /// Gives pages slots of the log.
-    fn reserve(&mut self, database: &Database, numbers: &[u32]) -> Result<()> {
+    fn reserve<T: TxnTarget>(&mut self, target: &T, numbers: &[u32]) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
         let first = self.homes.slots();
-        let slots = database.atomic().reserve_slots(database, self.page_bytes, first, numbers.len())?;
+        let slots = target.reserve_slots(self.page_bytes, first, numbers.len())?;
         self.homes.give(numbers, slots);
         Ok(())
     }
 
     /// Waits for the cleaning that is under way, if one is.
-    pub fn settle(&mut self, database: &Database) -> Result<()> {
+    pub fn settle(&mut self, db: &Db) -> Result<()> {
         let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
-        let result = cleaning.running.wait(database);
+        let result = cleaning.running.wait(db);
         self.copies = 0;
         self.homes.note(result?);
         for number in cleaning.numbers {
@@ -381,16 +381,16 @@ impl Held {
                 self.pages.remove(&number);
             }
         }
-        self.account(database);
+        self.account(db);
         Ok(())
     }
 
     /// The transaction commits: everything is in memory or written away for good. New pages, where they are many, go
     /// into the file.
-    pub fn write_new(&mut self, database: &Arc<Database>) -> Result<()> {
-        self.settle(database)?;
-        let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(database, *number)).collect();
-        let many = database.many_new_bytes();
+    pub fn write_new<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
+        self.settle(target.db())?;
+        let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(&**target, *number)).collect();
+        let many = target.db().many_new_bytes();
         if new.is_empty() || (new.len() * self.page_bytes <= many && !self.has_pages_in_file()) {
             return Ok(());
         }
@@ -399,13 +399,13 @@ impl Held {
             .into_iter()
             .filter(|number| !matches!(self.homes.get(*number), Some(Home::Slot(_))))
             .collect();
-        self.begin_cleaning(database, new, false, false)?;
-        self.settle(database)
+        self.begin_cleaning(target, new, false, false)?;
+        self.settle(target.db())
     }
 
     /// Takes the pages in slots of the log back into memory, however much there is: the log is about to be written
     /// over them.
-    pub fn leave_slots(&mut self, database: &Database) -> Result<()> {
+    pub fn leave_slots(&mut self, db: &Db) -> Result<()> {
         let Some(log) = self.homes.log() else { return Ok(()) };
         for number in self.homes.numbers() {
             let Some(Home::Slot(offset)) = self.homes.get(number) else { continue };
@@ -416,25 +416,39 @@ impl Held {
             }
         }
         self.homes.leave_slots();
-        self.account(database);
+        self.account(db);
         Ok(())
     }
 
     /// Gives everything back, once nothing is under way any more.
-    pub fn end(mut self, database: &Database) {
-        let _ = self.settle(database);
+    pub fn end(mut self, db: &Db) {
+        let _ = self.settle(db);
         self.pages.clear();
-        self.account(database);
+        self.account(db);
     }
 }
 
 /// Reads the database as it was before the transaction; what is behind its end, and was not written there,
 /// reads as zeros.
-pub fn before(database: &Database, buf: &mut [u8], offset: u64) -> Result<()> {
-    match database.read(buf, offset, &mut ()) {
+pub fn before<T: TxnTarget>(target: &T, buf: &mut [u8], offset: u64) -> Result<()> {
+    match target.read(buf, offset) {
         Err(Error::ShortRead) => Ok(()),
         result => result,
     }
+}
+
+/// Writes what is held in place.
+pub fn write_in_place<T: TxnTarget>(target: &T, held: &Held) -> Result<()> {
+    let mut page = vec![0; held.page_bytes()];
+    for number in held.page_numbers() {
+        let offset = u64::from(number - 1) * held.page_bytes() as u64;
+        held.read(&mut page, offset, &|buf, offset| before(target, buf, offset))?;
+        target.write(&page, offset)?;
+    }
+    if held.len() != target.db().file_len()? {
+        target.set_len(held.len())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@
 //! A database with a tier, with a statement log, or whose calls are only passed on, is not given up.
 
 use crate::commit::rollback_log::is_wal_mode;
+use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::memory::spill_file::MakeSpill;
-use crate::open::database::{Database, UNKNOWN};
-use crate::open::registry::Companion;
+use crate::open::OpenDatabase;
 use crate::stats::PageState;
 use crate::sync::owner_lock;
 use crate::sync::relatives;
@@ -52,109 +52,107 @@ pub(crate) struct Turns {
     spill: OnceLock<SpillSource>,
 }
 
-impl Database {
+impl OpenDatabase {
     /// Where a log that is opened again has its spill from.
     pub(crate) fn set_spill_source(&self, source: SpillSource) {
-        let _ = self.turns.spill.set(source);
-    }
-
-    /// Whether this process owns the database now.
-    #[inline]
-    pub fn is_owned(&self) -> bool {
-        self.owned.load(Ordering::SeqCst)
+        let _ = self.ownership.turns.spill.set(source);
     }
 
     /// Whether it may be given to another process while it is open.
     fn may_be_given(&self) -> bool {
-        let options = &self.options;
+        let options = self.db.options();
         self.host.is_some()
-            && (self.holds_back || !self.writable)
+            && (self.db.holds_back() || !self.db.writable())
             && options.tier.is_none()
-            && self.tier.get().is_none()
+            && self.db.tier().is_none()
             && options.nvram.is_none()
             && !options.logs_statements()
-            && self.file.raw_descriptor().is_some()
+            && self.db.file().raw_descriptor().is_some()
             // Its logs lie where another process would not find them.
-            && self.has_its_name()
+            && self.db.has_its_name()
     }
 
     /// A transaction has ended, or a connection was closed.
     #[inline]
     pub(crate) fn may_give_turn(&self) {
-        if self.turns.owed.load(Ordering::Relaxed) {
+        if self.ownership.turns.owed.load(Ordering::Relaxed) {
             relatives::look_again();
         }
     }
 
     /// Takes the lock on the file, or asks a relative for it.
     pub(crate) fn acquire(&self) -> Result<()> {
-        let place = relatives::place_of(self.file.id());
-        if self.turns.given.swap(false, Ordering::Relaxed) {
+        let place = relatives::place_of(self.db.file().id());
+        if self.ownership.turns.given.swap(false, Ordering::Relaxed) {
             let end = Instant::now() + COURTESY;
             while relatives::is_awaited(place) && Instant::now() < end {
                 std::thread::sleep(GLANCE);
             }
         }
-        if owner_lock::try_acquire(&*self.file, self.writable)? {
+        if owner_lock::try_acquire(self.db.file(), self.db.writable())? {
             return Ok(());
         }
-        let unanswered = self.turns.unanswered.load(Ordering::Relaxed);
-        let again =
-            || owner_lock::try_acquire(&*self.file, self.writable).is_ok_and(|free| free).then_some(());
+        let unanswered = self.ownership.turns.unanswered.load(Ordering::Relaxed);
+        let again = || {
+            owner_lock::try_acquire(self.db.file(), self.db.writable()).is_ok_and(|free| free).then_some(())
+        };
         match relatives::ask(place, unanswered < QUESTIONS, again) {
             Some(Answer::Given(())) => Ok(()),
             Some(Answer::Busy) => Err(Error::Busy),
             None if unanswered < QUESTIONS && relatives::has_relatives() => {
                 // A relative may be slow to hear: somebody else is told of when the application tries again.
-                self.turns.unanswered.store(unanswered + 1, Ordering::Relaxed);
+                self.ownership.turns.unanswered.store(unanswered + 1, Ordering::Relaxed);
                 Err(Error::Busy)
             }
-            None => owner_lock::acquire(&*self.file, self.writable),
+            None => owner_lock::acquire(self.db.file(), self.db.writable()),
         }
     }
 
     /// This process has become the owner, and may have connections from before.
     pub(crate) fn begin_turn(&self) -> Result<()> {
-        let Some(spill) = self.turns.spill.get().filter(|_| self.shm.is_used()) else { return Ok(()) };
-        let path = self.companion_path(Companion::Wal);
-        let redo = RedoLog::open_of(self.medium.clone(), &path, self.latch.clone(), self.data_file())?;
-        if !self.has_its_name() || !is_wal_mode(self, &redo)? {
+        let Some(spill) = self.ownership.turns.spill.get().filter(|_| self.wal_index.is_used()) else {
+            return Ok(());
+        };
+        let path = self.db.companion_path(Companion::Wal);
+        let redo =
+            RedoLog::open_of(self.db.medium().clone(), &path, self.db.latch().clone(), self.db.data_file())?;
+        if !self.db.has_its_name() || !is_wal_mode(&self.db, &redo)? {
             return Err(Error::Refused(format!(
                 "{}: another process has renamed the database, or taken it out of WAL mode; close this connection and open it \
                  again",
-                self.path.display()
+                self.db.path().display()
             )));
         }
         drop(redo);
-        self.wal_or_open(spill())?.mend(self)
+        self.wal_or_open(spill())?.mend(&self.db)
     }
 
     /// As above, once nothing can fail any more.
     pub(crate) fn note_turn(&self) {
-        self.turns.unanswered.store(0, Ordering::Relaxed);
+        self.ownership.turns.unanswered.store(0, Ordering::Relaxed);
         if self.may_be_given()
             && let Some(me) = self.me.get().and_then(Weak::upgrade)
         {
-            let place = relatives::place_of(self.file.id());
+            let place = relatives::place_of(self.db.file().id());
             // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
             let wanted = relatives::wanted(place);
             let seen = if relatives::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
-            self.turns.seen.store(seen, Ordering::Relaxed);
-            self.turns.owed.store(false, Ordering::Relaxed);
+            self.ownership.turns.seen.store(seen, Ordering::Relaxed);
+            self.ownership.turns.owed.store(false, Ordering::Relaxed);
             relatives::note_owned(&me);
         }
     }
 
     fn give_up(&self) -> bool {
-        self.background.wait();
-        let _one = self.owning.lock();
+        self.checkpointer.wait();
+        let _one = self.ownership.becoming.lock();
         if !self.is_owned() {
             return true;
         }
         let given = self.locks.while_idle(|| {
-            self.shm.while_idle(|| {
+            self.wal_index.while_idle(|| {
                 // One that began meanwhile: it needs the slots.
-                !self.background.is_running() && self.bring_home().is_ok() && self.let_file_go()
+                !self.checkpointer.is_running() && self.bring_home().is_ok() && self.let_file_go()
             })
         });
         given.flatten().unwrap_or(false)
@@ -162,12 +160,12 @@ impl Database {
 
     /// Everything is on the medium, as the next owner expects it.
     fn bring_home(&self) -> Result<()> {
-        self.latch.check(&self.path)?;
+        self.db.latch().check(self.db.path())?;
         if let Some(wal) = self.wal() {
             wal.finish();
-            wal.before_in_place(self)?;
+            wal.before_in_place(&self.db)?;
         }
-        self.atomic.retire(self)
+        self.rollback_log.retire(&self.db)
     }
 
     /// Nothing counts any more; then the file is anybody's.
@@ -177,45 +175,44 @@ impl Database {
             wal.let_go();
         }
         self.forget_wal();
-        self.forget_there();
-        self.shm.renew();
-        self.drop_pages(|| ());
-        self.len.store(UNKNOWN, Ordering::Release);
-        self.page_bytes.store(0, Ordering::Relaxed);
+        self.db.forget_there();
+        self.wal_index.renew();
+        self.cache.drop_pages(|| ());
+        self.db.shared().forget_file();
         for companion in [Companion::Wal, Companion::Journal] {
-            self.set_alone(companion, false);
+            self.db.set_alone(companion, false);
         }
-        self.owned.store(false, Ordering::SeqCst);
-        self.stats.set_state(PageState::Open);
+        self.db.shared().set_owned(false);
+        self.db.stats_page().set_state(PageState::Open);
         // Should this fail, nobody else gets the file before it is closed; this process takes it again.
-        owner_lock::release(&*self.file).is_ok()
+        owner_lock::release(self.db.file()).is_ok()
     }
 }
 
-impl Lendable for Database {
+impl Lendable for OpenDatabase {
     fn is_owned(&self) -> bool {
-        Database::is_owned(self)
+        OpenDatabase::is_owned(self)
     }
 
     fn file_id(&self) -> FileId {
-        self.file.id()
+        self.db.file().id()
     }
 
     fn is_wanted(&self, wanted: u32) -> bool {
-        self.turns.seen.load(Ordering::Relaxed) != wanted
+        self.ownership.turns.seen.load(Ordering::Relaxed) != wanted
     }
 
     fn give_turn(&self, wanted: u32) {
         if !self.may_be_given() {
-            return self.turns.seen.store(wanted, Ordering::Relaxed);
+            return self.ownership.turns.seen.store(wanted, Ordering::Relaxed);
         }
         // First of all: who ends a transaction from now on says so.
-        self.turns.owed.store(true, Ordering::SeqCst);
+        self.ownership.turns.owed.store(true, Ordering::SeqCst);
         let given = self.give_up();
         if given {
-            self.turns.given.store(true, Ordering::Relaxed);
-            self.turns.owed.store(false, Ordering::Relaxed);
-            self.turns.seen.store(wanted, Ordering::Relaxed);
+            self.ownership.turns.given.store(true, Ordering::Relaxed);
+            self.ownership.turns.owed.store(false, Ordering::Relaxed);
+            self.ownership.turns.seen.store(wanted, Ordering::Relaxed);
         }
     }
 }

@@ -1,9 +1,7 @@
 //! What tests begin with.
 
-use crate::open::database::{Database, DatabaseSetup};
+use crate::open::database::DatabaseSetup;
 use crate::options::Options;
-use crate::sync::lock_table::Level;
-use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,16 +21,5 @@ impl DatabaseSetup {
             holds_back: true,
             pooled: false,
         }
-    }
-}
-
-impl Database {
-    /// A database that holds these bytes, and that somebody reads.
-    pub(crate) fn of_test(bytes: &[u8]) -> Database {
-        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/app.db"));
-        setup.file.write_at(bytes, 0).unwrap();
-        let database = Database::new(setup);
-        database.lock(&database.sit(), Level::Shared).unwrap();
-        database
     }
 }

@@ -39,9 +39,8 @@
 //! The device is under the latch of the database: once it has failed, the database is read-only, and what lives only
 //! there cannot be read.
 
+use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
-use crate::open::database::Database;
-use crate::open::registry::Companion;
 use crate::stats::Stats;
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
@@ -89,7 +88,7 @@ pub(crate) fn redo_log_beside(device: &Path) -> PathBuf {
     beside(device, "-redo")
 }
 
-impl Database {
+impl Db {
     /// Takes over the tier, or finds that there must be one. The caller owns the file.
     pub(crate) fn open_tier(&self) -> Result<()> {
         if self.tier().is_some() {
@@ -120,7 +119,7 @@ impl Database {
     /// A file that cannot be written has no tier.
     pub(crate) fn refuse_marked(&self) -> Result<()> {
         match tier::tier_of(self.file()).map_err(refused)? {
-            Some(_) if self.host_is_there() => Err(Error::Refused(format!(
+            Some(_) if self.has_host() => Err(Error::Refused(format!(
                 "{}: parts of it live on a tier device; it cannot be read without write permission",
                 self.path().display()
             ))),

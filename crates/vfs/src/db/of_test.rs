@@ -1,0 +1,30 @@
+//! What tests of what stands on a data file begin with.
+
+use super::{Access, Db, DbSetup};
+use crate::options::Options;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Db {
+    /// A database that this process owns, and that holds these bytes.
+    pub(crate) fn of_test(bytes: &[u8]) -> Db {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let path = Path::new("/app.db");
+        let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+        file.write_at(bytes, 0).unwrap();
+        let db = Db::new(DbSetup {
+            medium,
+            file,
+            path: path.to_owned(),
+            options: Options::default(),
+            access: Access { writable: true, created: false, holds_back: true, pooled: false },
+            build: None,
+            redo_log: Arc::default(),
+        });
+        db.shared().set_owned(true);
+        db.set_committed_len(bytes.len() as u64);
+        db
+    }
+}

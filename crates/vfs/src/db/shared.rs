@@ -1,0 +1,87 @@
+//! What all users of a database have in common: plain numbers.
+//!
+//! Nothing here is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
+//! processes share.
+//!
+//! # Invariants
+//! 1. `len` is [`UNKNOWN`] while this process does not own the database: the file may be another process's.
+//! 2. Only the holder of `tail` writes behind the end of the database, or moves it.
+
+use litefoot_storage::sync::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// No length: the file may be another process's.
+pub const UNKNOWN: u64 = u64::MAX;
+
+/// What is known of a database's file and of the commits on it.
+pub struct Shared {
+    /// Whether this process is the owner.
+    owned: AtomicBool,
+    /// Bytes of a page, as the file says; 0 while that must be read.
+    pub(super) page_bytes: AtomicU32,
+    /// Length of the file, while this process owns it; [`UNKNOWN`] before.
+    pub(super) len: AtomicU64,
+    /// Whether the file was written since its last sync.
+    pub(super) written: AtomicBool,
+    /// Whether a transaction has written behind the end of the database.
+    pub(super) behind_end: AtomicBool,
+    /// Bytes of the file behind the end that hold pages which the log in memory has as well, mostly.
+    pub(super) tail: Mutex<Option<Range<u64>>>,
+    /// Bytes that the newest commit in the log in memory counts on.
+    pub(super) needed: AtomicU64,
+    /// How many commits of the log were promised to be durable.
+    promises: AtomicU64,
+}
+
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            owned: AtomicBool::new(false),
+            page_bytes: AtomicU32::new(0),
+            len: AtomicU64::new(UNKNOWN),
+            written: AtomicBool::new(false),
+            behind_end: AtomicBool::new(false),
+            tail: Mutex::default(),
+            needed: AtomicU64::new(0),
+            promises: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Shared {
+    /// Whether this process owns the database now; a look that needs no order with the locks between connections.
+    #[inline]
+    pub fn was_owned(&self) -> bool {
+        self.owned.load(Ordering::Acquire)
+    }
+
+    /// Whether this process owns the database now.
+    #[inline]
+    pub fn is_owned(&self) -> bool {
+        self.owned.load(Ordering::SeqCst)
+    }
+
+    /// This process becomes the owner, or is the owner no more.
+    pub fn set_owned(&self, owned: bool) {
+        self.owned.store(owned, Ordering::SeqCst);
+    }
+
+    /// Nothing is known of the file any more: another process may change it.
+    pub fn forget_file(&self) {
+        self.len.store(UNKNOWN, Ordering::Release);
+        self.page_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// A commit was promised to be durable, and readers must wait for that: the log says so already, and no reader sees
+    /// the commit yet.
+    pub fn note_promise(&self) {
+        self.promises.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many commits of the log were promised to be durable.
+    #[inline]
+    pub fn promises(&self) -> u64 {
+        self.promises.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,416 @@
+//! One open database of this process: what ties its rooms together.
+//!
+//! Invariants:
+//! 1. There is at most one [`OpenDatabase`] per file identity, VFS and fork generation (see `registry`).
+//! 2. A pool, a log in memory and a length count only while this process owns the file (see `ownership`).
+
+use crate::cache::{Cache, CacheHost};
+use crate::capture::SharedCapture;
+use crate::commit::rollback_log::AtomicLog;
+use crate::commit::wal::Wal;
+use crate::db::tier::Tier;
+use crate::db::{Access, Db, DbSetup};
+use crate::error::{Error, Result};
+use crate::ffi::api::Api;
+use crate::memory::spill_file::MakeSpill;
+use crate::open::checkpointer::Background;
+use crate::open::handles::Handles;
+use crate::open::ownership::Ownership;
+use crate::open::recovery::Recovery;
+use crate::options::Options;
+use crate::stats::Stats;
+use crate::sync::lock_table::LockTable;
+use crate::sync::wal_index::SharedMemory;
+use crate::sync::writer_queue::Writers;
+use crate::sync::{forks, owner_lock, relatives};
+use crate::txn::{SpillTarget, TxnTarget};
+use litefoot_storage::buffer_pool::Advisor;
+use litefoot_storage::commit_log::Writer;
+use litefoot_storage::file::{File, Medium, Operation};
+use litefoot_storage::sync::Mutex;
+use litefoot_storage::wal_file::Slots;
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What all connections of this process to one database file share.
+pub struct OpenDatabase {
+    pub(super) db: Db,
+    pub(super) cache: Cache,
+    /// The redo log of its rollback-journal transactions.
+    pub(super) rollback_log: Arc<AtomicLog>,
+    /// The write-ahead log, once a connection has used it.
+    wal: Mutex<Option<Arc<Wal>>>,
+    pub(super) locks: LockTable,
+    pub(super) wal_index: SharedMemory,
+    pub(super) writers: Writers,
+    pub(super) ownership: Ownership,
+    pub(super) handles: Handles,
+    pub(super) checkpointer: Arc<Background>,
+    pub(super) recovery: Recovery,
+    /// State that the captures of all connections share.
+    shared_capture: SharedCapture,
+    /// How SQLite is reached from below; absent where nothing needs it.
+    pub(super) host: Option<Host>,
+    /// Whether SQLite's own protocol is used after all, until the database is closed.
+    native: AtomicBool,
+    /// Itself, as it is shared.
+    pub(super) me: OnceLock<Weak<OpenDatabase>>,
+}
+
+/// How SQLite is reached from below.
+#[derive(Clone)]
+pub struct Host {
+    /// Its functions.
+    pub api: &'static Api,
+    /// The name of the VFS that serves the database.
+    pub vfs: String,
+}
+
+/// What a database is opened with.
+pub struct DatabaseSetup {
+    /// How SQLite is reached from below.
+    pub host: Option<Host>,
+    /// The medium that holds it.
+    pub medium: Arc<dyn Medium>,
+    /// Its open file.
+    pub file: Arc<dyn File>,
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its options.
+    pub options: Options,
+    /// Whether the file was opened for writing.
+    pub writable: bool,
+    /// Whether the open created the file.
+    pub created: bool,
+    /// Whether transactions are held back until they commit.
+    pub holds_back: bool,
+    /// Whether its pages are kept in memory for all connections.
+    pub pooled: bool,
+}
+
+impl OpenDatabase {
+    /// A database over an open file.
+    pub fn new(setup: DatabaseSetup) -> OpenDatabase {
+        forks::watch();
+        let rollback_log = Arc::<AtomicLog>::default();
+        let build = setup.host.as_ref().map(|host| host.api.build());
+        let db = Db::new(DbSetup {
+            medium: setup.medium,
+            file: setup.file,
+            path: setup.path,
+            options: setup.options,
+            access: Access {
+                writable: setup.writable,
+                created: setup.created,
+                holds_back: setup.holds_back,
+                pooled: setup.pooled,
+            },
+            build: build.map(|build| Writer { version: build.version, hash: build.hash }),
+            redo_log: rollback_log.live_flag(),
+        });
+        OpenDatabase {
+            db,
+            cache: Cache::default(),
+            rollback_log,
+            wal: Mutex::default(),
+            locks: LockTable::default(),
+            wal_index: SharedMemory::default(),
+            writers: Writers::default(),
+            ownership: Ownership::default(),
+            handles: Handles::default(),
+            checkpointer: Arc::default(),
+            recovery: Recovery::default(),
+            shared_capture: SharedCapture::default(),
+            host: setup.host,
+            native: AtomicBool::new(false),
+            me: OnceLock::new(),
+        }
+    }
+
+    /// Its data file, and the files beside it.
+    #[inline]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Its pages in memory.
+    #[inline]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The redo log of its rollback-journal transactions.
+    pub fn rollback_log(&self) -> &Arc<AtomicLog> {
+        &self.rollback_log
+    }
+
+    /// How SQLite is reached from below.
+    pub(crate) fn host(&self) -> Option<Host> {
+        self.host.clone()
+    }
+
+    /// The wal-index.
+    pub fn shm(&self) -> &SharedMemory {
+        &self.wal_index
+    }
+
+    /// The queue of its writers.
+    pub fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// The thread that checkpoints.
+    pub fn background(&self) -> &Arc<Background> {
+        &self.checkpointer
+    }
+
+    /// Waits until that has ended, and counts it where it was at work.
+    pub fn await_background(&self) {
+        if self.checkpointer.wait() {
+            Stats::add(&self.db.counters().checkpoint_waits, 1);
+        }
+    }
+
+    /// It is shared.
+    pub(crate) fn set_shared(self: &Arc<OpenDatabase>) {
+        let _ = self.me.set(Arc::downgrade(self));
+    }
+
+    /// Reads exactly `buf` of the database as it was committed last.
+    pub fn read(&self, buf: &mut [u8], offset: u64, advisor: &mut dyn Advisor) -> Result<()> {
+        self.cache.read(&self.db, &self.rollback_log, buf, offset, advisor)
+    }
+
+    /// Writes to the database file what readers will see, unless a sync has failed before.
+    pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.cache.write(&self.db, buf, offset)
+    }
+
+    /// Cuts the database file, or extends it, and readers see it.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.cache.set_len(&self.db, len)
+    }
+
+    /// What is wrong with the pages in memory, while no commit is under way.
+    #[doc(hidden)]
+    pub fn wrong_pages(&self) -> Vec<String> {
+        self.checkpointer.wait();
+        self.cache.wrong_pages(&self.db, &self.rollback_log)
+    }
+
+    /// The pages in memory; `None` while there can be none.
+    #[doc(hidden)]
+    pub fn pages(&self) -> Result<Option<Arc<crate::cache::pool::Pages>>> {
+        self.cache.pages(&self.db, &self.rollback_log)
+    }
+
+    /// The pages in memory, if they are used already.
+    #[doc(hidden)]
+    pub fn known_pages(&self) -> Option<Arc<crate::cache::pool::Pages>> {
+        self.cache.known_pages()
+    }
+
+    /// Figures of this database since it was opened, by name.
+    pub fn stats(&self) -> Vec<(String, i64)> {
+        let stats = self.db.stats_page();
+        let wal = self.wal();
+        Stats::set(&stats.wal_limit_bytes, self.db.wal_bytes() as u64);
+        if let Some(wal) = &wal {
+            wal.note_fill(stats);
+        }
+        self.cache.views().count(stats);
+        if let Some(pages) = self.cache.known_pages() {
+            pages.note();
+        }
+        self.db.note_tier();
+        let mut rows = stats.rows();
+        let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
+        rows.push(("log_memory_bytes".to_owned(), bytes(self.rollback_log.memory_bytes())));
+        rows
+    }
+
+    /// Forgets the log in memory; what is on the medium stays.
+    pub(crate) fn forget_wal(&self) {
+        let mut wal = self.wal.lock();
+        if wal.is_some() {
+            *wal = None;
+            self.db.companions().change_wal();
+        }
+        drop(wal);
+        self.db.note_needed(0);
+    }
+
+    /// Whether SQLite's own protocol is used after all.
+    #[inline]
+    pub fn is_native(&self) -> bool {
+        self.native.load(Ordering::Acquire)
+    }
+
+    /// From now on, until the database is closed, everything goes by SQLite's own protocol: its journals and its log are
+    /// files. A connection does not lock, or a VFS above litefoot has names of its own for them, or does not tell of
+    /// commits; then it is not known which writes are one transaction, nor whether they are all in this file.
+    pub fn go_native(&self) -> Result<()> {
+        if self.is_native() {
+            return Ok(());
+        }
+        // Who has no locks may be on a file system that has none.
+        match self.own() {
+            Err(Error::Device(error)) if error.operation == Operation::Lock => {}
+            result => result?,
+        }
+        let wal = self.wal.lock();
+        if wal.is_some() {
+            return Err(Error::Refused(format!(
+                "{}: other connections of this process have its write-ahead log in memory, and this one comes \
+                 through a VFS that does not say whose journal or log it opens; close the others first",
+                self.db.path().display()
+            )));
+        }
+        self.native.store(true, Ordering::Release);
+        drop(wal);
+        self.rollback_log.clear_for_journal(&self.db)
+    }
+
+    /// State that the captures of all connections share.
+    #[inline]
+    pub(crate) fn shared_capture(&self) -> &SharedCapture {
+        &self.shared_capture
+    }
+
+    /// Changes whenever another log, or none, has to be asked for.
+    #[inline]
+    pub fn wal_generation(&self) -> u64 {
+        self.db.companions().wal_generation()
+    }
+
+    /// Whether a connection has used the log.
+    #[inline]
+    pub fn has_wal(&self) -> bool {
+        self.db.companions().has_wal()
+    }
+
+    /// The number of the schema in the log, if a connection has used the log.
+    pub(crate) fn schema(&self) -> Option<u32> {
+        self.wal.lock().as_ref().map(|wal| wal.schema())
+    }
+
+    /// The log, if a connection has used it.
+    pub fn wal(&self) -> Option<Arc<Wal>> {
+        self.wal.lock().clone()
+    }
+
+    /// The log; `make_spill` makes the file for what does not fit into its memory.
+    pub fn wal_or_open(&self, make_spill: MakeSpill) -> Result<Arc<Wal>> {
+        let mut wal = self.wal.lock();
+        if let Some(wal) = &*wal {
+            return Ok(wal.clone());
+        }
+        if self.is_native() {
+            return Err(Error::Busy);
+        }
+        let opened = Arc::new(Wal::open(&self.db, make_spill)?);
+        *wal = Some(opened.clone());
+        self.db.companions().change_wal();
+        drop(wal);
+        // For those who look from outside: nobody inside may ever ask.
+        Stats::set(&self.db.counters().wal_limit_bytes, self.db.wal_bytes() as u64);
+        Ok(opened)
+    }
+
+    /// Another database is opened by the path of this one, which has lost its name: leaves the names of its logs to that,
+    /// as far as it can.
+    pub(crate) fn give_up_names(&self) {
+        if !self.db.is_of_this_process() || self.db.has_its_name() {
+            return;
+        }
+        // What cannot be left is in use, and the other one finds it so.
+        let _ = self.rollback_log.leave_place(&self.db);
+        if let Some(wal) = self.wal() {
+            let _ = wal.step_aside();
+        }
+    }
+}
+
+impl Drop for OpenDatabase {
+    fn drop(&mut self) {
+        // Before another process can have the file.
+        self.db.companions().close();
+        let tier = self.db.take_tier();
+        if !self.db.is_of_this_process() {
+            // Their threads are the parent's, and locks may be held that nothing gives back here.
+            self.cache.forget_pages();
+            self.db.forget_share();
+            self.wal_index.forget();
+            // Nor is what the parent has begun on the tier to be ended here.
+            std::mem::forget(tier);
+            return;
+        }
+        // Before the file is anybody else's.
+        tier.iter().for_each(Tier::close);
+        // A forked child must not drop the lock that its parent holds on the shared file description.
+        if tier.is_some() || self.db.shared().was_owned() {
+            // Closing the descriptor releases the lock as well; nothing is lost if this fails.
+            let _ = owner_lock::release(self.db.file());
+            relatives::look_again();
+        }
+    }
+}
+
+impl CacheHost for OpenDatabase {
+    type Source = AtomicLog;
+
+    #[inline]
+    fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    #[inline]
+    fn db(&self) -> &Db {
+        &self.db
+    }
+
+    #[inline]
+    fn source(&self) -> &Arc<AtomicLog> {
+        &self.rollback_log
+    }
+}
+
+impl SpillTarget for OpenDatabase {
+    fn db(&self) -> &Db {
+        &self.db
+    }
+
+    fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
+        self.db.latch().check(self.db.path())?;
+        self.rollback_log.undisturbed(|| self.db.write_behind_end(bufs, offset, start_writeback))
+    }
+}
+
+impl TxnTarget for OpenDatabase {
+    fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.cache.read(&self.db, &self.rollback_log, buf, offset, &mut ())
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.cache.write(&self.db, buf, offset)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.cache.set_len(&self.db, len)
+    }
+
+    fn before_behind_end(&self, end: u64) -> Result<()> {
+        self.rollback_log.before_behind_end(&self.db, end)
+    }
+
+    fn log_contains(&self, number: u32) -> bool {
+        self.rollback_log.contains(number)
+    }
+
+    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+        self.rollback_log.reserve_slots(&self.db, page_bytes, first, count)
+    }
+}

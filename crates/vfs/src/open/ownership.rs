@@ -1,0 +1,110 @@
+//! Owning a database: the first lock takes the file for this process, and recovers what a crash has left.
+
+use crate::error::{Error, Result};
+use crate::open::OpenDatabase;
+use crate::open::turns::Turns;
+use crate::stats::PageState;
+use crate::sync::lock_table::{Level, Seat};
+use crate::sync::owner_lock;
+use litefoot_storage::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// Whether, and by whose leave, this process owns a database.
+#[derive(Default)]
+pub(crate) struct Ownership {
+    /// Held by the one that makes this process the owner, or gives the file up.
+    pub(super) becoming: Mutex<()>,
+    /// What is known of related processes that want the database.
+    pub(super) turns: Turns,
+}
+
+impl OpenDatabase {
+    /// Whether this process owns the database now.
+    #[inline]
+    pub fn is_owned(&self) -> bool {
+        self.db.shared().is_owned()
+    }
+
+    /// Raises a handle's lock; takes ownership of the file with the first one.
+    #[inline]
+    pub fn lock(&self, seat: &Seat, wanted: Level) -> Result<()> {
+        self.db.check_process()?;
+        if wanted == Level::Exclusive {
+            self.await_background();
+        }
+        self.own()?;
+        if self.recovery.replay_waits.load(Ordering::Acquire) {
+            self.replay_once()?;
+        }
+        let before = seat.level();
+        let locked = self.locks.lock(seat, wanted);
+        if !locked || !self.is_owned() {
+            self.lock_again(seat, before, wanted, locked)?;
+        }
+        if wanted == Level::Exclusive {
+            self.cache.views().let_go();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn replay_once(&self) -> Result<()> {
+        let _one = self.recovery.replaying.lock();
+        if self.recovery.replay_waits.load(Ordering::Acquire) {
+            self.recover_statements()?;
+            self.recovery.replay_waits.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Somebody is in the way of a handle that was `before`, or the database was given to another process meanwhile.
+    #[cold]
+    fn lock_again(&self, seat: &Seat, before: Level, wanted: Level, mut locked: bool) -> Result<()> {
+        while !locked || !self.is_owned() {
+            if !locked && self.is_owned() {
+                return Err(Error::Busy);
+            }
+            self.locks.unlock(seat, before);
+            self.own()?;
+            locked = self.locks.lock(seat, wanted);
+        }
+        Ok(())
+    }
+
+    /// Makes this process the owner.
+    #[inline]
+    pub(crate) fn own(&self) -> Result<()> {
+        if self.db.shared().was_owned() { Ok(()) } else { self.become_owner() }
+    }
+
+    #[cold]
+    fn become_owner(&self) -> Result<()> {
+        let _one = self.ownership.becoming.lock();
+        if !self.db.shared().was_owned() {
+            self.acquire()?;
+            if let Err(error) = self.take_over().and_then(|()| self.begin_turn()) {
+                // A tier is used further by whoever tries again; until then nobody else may have the file.
+                if self.db.tier().is_none() {
+                    owner_lock::release(self.db.file())?;
+                }
+                return Err(error);
+            }
+            self.db.shared().set_owned(true);
+            self.db.stats_page().set_state(PageState::Owned);
+            self.note_turn();
+        }
+        Ok(())
+    }
+
+    /// Lowers a handle's lock.
+    #[inline]
+    pub fn unlock(&self, seat: &Seat, to: Level) {
+        self.locks.unlock(seat, to);
+        self.may_give_turn();
+    }
+
+    /// Whether any handle is at RESERVED or above.
+    pub fn is_reserved(&self) -> bool {
+        self.locks.is_reserved()
+    }
+}
