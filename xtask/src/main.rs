@@ -13,6 +13,7 @@ mod fuzz;
 mod licences;
 mod miri;
 mod process;
+mod publish;
 mod run;
 mod sqlite;
 mod sqlite_suite;
@@ -88,7 +89,7 @@ Usage: cargo xtask quick                  the check of two minutes: format, lint
        cargo xtask docs [--check]         writes the generated tables, or compares them
        cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]
        cargo xtask sqlite-suite [OPTION…] [FILE…]
-       cargo xtask boards | sqlite | miri
+       cargo xtask boards | sqlite | miri | publish
 
 Steps:"
     );

@@ -1,7 +1,7 @@
 //! The steps of the checks, and what else can be run: each is one thing that passes or fails.
 
 use crate::process::{self, Tally};
-use crate::{Result, boards, fuzz, licences, miri, sqlite, sqlite_suite, tables, threads};
+use crate::{Result, boards, fuzz, licences, miri, publish, sqlite, sqlite_suite, tables, threads};
 
 /// One thing that can be run.
 pub struct Step {
@@ -148,6 +148,11 @@ pub const APART: &[Step] = &[
         name: "miri",
         does: "what works in memory, interpreted, where Miri is installed",
         run: miri::check,
+    },
+    Step {
+        name: "publish",
+        does: "the library crates could be published: packed, and built from their packages",
+        run: publish::check,
     },
     Step {
         name: "boards",

@@ -1,0 +1,20 @@
+//! `cargo xtask publish`: what `cargo publish` would do with the library crates, without uploading.
+//!
+//! Cargo packs them in the order of their dependencies, and builds each from its package.
+
+use crate::Result;
+use crate::process::{self, Tally};
+
+/// The crates for a registry; all others say `publish = false`.
+const CRATES: [&str; 6] =
+    ["litefoot-storage", "litefoot-sim", "litefoot-pagestore", "litefoot-tier", "litefoot-vfs", "litefoot"];
+
+/// Runs the step.
+pub fn check() -> Result<Tally> {
+    let directory = process::target_directory().join("publish");
+    let mut command = process::cargo_command(&["publish", "--dry-run", "--locked", "--allow-dirty"]);
+    command.arg("--target-dir").arg(directory);
+    command.args(CRATES.iter().flat_map(|name| ["-p", name]));
+    process::tally(&mut command)?;
+    Ok(Tally { passed: CRATES.len() as u64, failed: 0 })
+}
