@@ -64,7 +64,7 @@ impl Cache {
             let mut command = Command::new(configure);
             command
                 .args(["--disable-shared", "--enable-all", "--enable-update-limit"])
-                .env("CFLAGS", "-O2 -g1");
+                .env("CFLAGS", "-O1 -g1");
             quietly(command.current_dir(&programs))?;
         }
         self.harness(source)?;
