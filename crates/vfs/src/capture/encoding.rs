@@ -1,4 +1,4 @@
-//! What a transaction said, as bytes of the statement log.
+//! Encoding: a captured transaction as bytes of the statement log.
 //!
 //! ```text
 //! kind 1, a text:         id | settings (1 byte) | SQL …
@@ -22,7 +22,8 @@ pub(crate) const TRANSACTION: u32 = 2;
 /// Kind of a record that announces that everything before it goes into the redo log.
 pub(crate) const FOLD: u32 = 3;
 
-/// How long the transactions of a log may have taken, so that replaying them ends soon; what goes beyond is written as pages.
+/// Longest time that the transactions of a log may have taken, so that their replay ends soon. Transactions beyond that are
+/// written as pages.
 pub(crate) const MOST_TIME: Duration = Duration::from_millis(500);
 
 const HAS_CHANGES: u8 = 1;
@@ -36,28 +37,28 @@ pub(crate) struct Settings {
     pub recursive_triggers: bool,
 }
 
-/// The text of a statement, and under which settings it ran.
+/// The text of a statement, and the settings that it ran under.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Text {
     pub sql: String,
     pub settings: Settings,
 }
 
-/// What is checked when a transaction is replayed.
+/// Results of a transaction that its replay must have, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checks {
-    /// Rows it changed, where that is known when it is logged.
+    /// Changed rows, where their number is known when the transaction is logged.
     pub changes: Option<i32>,
-    /// The rowid it inserted last, if it inserted any.
+    /// The rowid inserted last, if any was.
     pub rowid: Option<i64>,
-    /// An earlier transaction, and the rows that it changed.
+    /// An earlier transaction, and the number of rows that it changed.
     pub earlier: Option<(u64, i32)>,
 }
 
 /// A captured transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captured {
-    /// Its statements: the text, and where its values begin in `values`.
+    /// The statements: the text, and the position of its values in `values`.
     pub statements: Vec<(Arc<Text>, usize)>,
     /// The encoded values: the number of parameters, then each.
     pub values: Vec<u8>,
@@ -73,7 +74,7 @@ impl Captured {
         put_number(&mut self.values, parameters as u64);
     }
 
-    /// About how many bytes it takes in the log, texts included.
+    /// Estimate of the bytes in the log, texts included.
     pub fn bytes(&self) -> usize {
         let texts: usize = self.statements.iter().map(|(text, _)| text.sql.len() + 40).sum();
         texts + self.values.len() + 64

@@ -42,6 +42,8 @@
 mod app_settings;
 mod deferred_wait;
 pub(crate) mod encoding;
+#[cfg(test)]
+mod fake;
 mod host;
 mod instructions;
 mod large_numbers;
@@ -302,5 +304,82 @@ impl<H: Host> Capture<H> {
         let taken = self.commit(&mut recorder, number);
         self.open_shortcut(&recorder);
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::fake::{Fake, FakeHost, sql, with};
+
+    fn capture() -> Capture<FakeHost> {
+        with(|fake| *fake = Fake::default());
+        crate::capture::fake::capture()
+    }
+
+    #[test]
+    fn a_query_takes_the_shortcut_where_nothing_is_known_that_it_makes_stale() {
+        let capture = capture();
+        let query = sql(4, c"SELECT 1");
+        // The first makes the recorder known to be blank.
+        assert_eq!(query.start(&capture), (None, false));
+        assert!(!query.end(&capture));
+        query.run(&capture);
+        assert_eq!(query.start(&capture), (None, true), "nothing runs, and nothing was written");
+        assert_eq!(sql(8, c"SELECT 2").start(&capture), (None, false), "another runs");
+        sql(8, c"SELECT 2").end(&capture);
+        assert!(!query.end(&capture), "the recorder knows of it");
+        assert_eq!(query.start(&capture), (None, false), "the last end left page accesses");
+        query.end(&capture);
+        assert_eq!(sql(6, c"SELECT 1").start(&capture), (None, false), "an address that does not fit");
+    }
+
+    #[test]
+    fn a_statement_of_a_lost_transaction_takes_the_shortcut() {
+        let capture = capture();
+        capture.bar(FallbackCause::Settings);
+        sql(4, c"BEGIN").run(&capture);
+        with(|fake| (fake.autocommit, fake.transaction) = (false, 2));
+        let insert = sql(8, c"INSERT INTO t VALUES(1)");
+        insert.run(&capture);
+        assert_eq!(insert.start(&capture), (None, true));
+        assert!(insert.end(&capture));
+        assert_eq!(insert.start(&capture), (None, true));
+        assert_eq!(sql(12, c"SELECT 1").start(&capture), (None, false), "a query is noted");
+        assert!(!insert.end(&capture), "its address may have been another's since");
+        assert_eq!(sql(16, c"COMMIT").start(&capture), (None, false));
+        assert!(capture.take(1).is_err());
+    }
+
+    #[test]
+    fn the_first_bar_counts_and_the_authorizer_sets_it() {
+        let capture = capture();
+        capture.compiles(21, b"", None);
+        assert!(capture.barred.get().is_none());
+        capture.compiles(19, b"recursive_triggers", Some(b"on"));
+        assert_eq!(capture.recursive_triggers.load(Ordering::Relaxed), 1);
+        capture.compiles(19, b"ignore_check_constraints", Some(b"1"));
+        capture.bar(FallbackCause::Interleaved);
+        assert_eq!(capture.barred.get(), Some(&FallbackCause::Settings));
+    }
+
+    #[test]
+    fn a_callback_inside_a_callback_returns_at_once() {
+        let capture = capture();
+        assert!(!capture.is_busy() && capture.enter());
+        assert!(capture.is_busy());
+        let query = sql(4, c"SELECT 1");
+        query.run(&capture);
+        assert!(capture.recorder.lock().running.is_idle());
+        capture.leave();
+        assert!(!capture.is_busy());
+    }
+
+    #[test]
+    fn a_commit_while_the_recorder_is_in_use_is_untracked() {
+        let capture = capture();
+        let recorder = capture.recorder.lock();
+        assert_eq!(capture.take(1).err(), Some(FallbackCause::Untracked));
+        drop(recorder);
     }
 }

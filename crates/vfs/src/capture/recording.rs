@@ -120,3 +120,44 @@ impl<H: Host> Capture<H> {
         Ok(recorder.cache.keep(Examined { text, program, has_large }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::fake::{Fake, capture, sql, with};
+    use std::rc::Rc;
+
+    #[test]
+    fn an_authorizer_of_the_application_bars_the_connection_and_is_asked_once() {
+        for (is_ours, cause) in [(true, FallbackCause::Unavailable), (false, FallbackCause::Settings)] {
+            with(|fake| *fake = Fake { may_read: true, ..Fake::default() });
+            let (capture, prepared) = (Rc::new(capture()), Rc::new(std::cell::Cell::new(0)));
+            let (weak, count) = (Rc::downgrade(&capture), prepared.clone());
+            let on_prepare: Rc<dyn Fn()> = Rc::new(move || {
+                count.set(count.get() + 1);
+                if let Some(capture) = weak.upgrade().filter(|_| is_ours) {
+                    capture.compiles(21, b"", None);
+                }
+            });
+            with(|fake| fake.on_prepare = Some(on_prepare));
+            let insert = sql(4, c"INSERT INTO t VALUES(1)");
+            for number in 1..4 {
+                insert.start(&capture);
+                assert_eq!(capture.take(number).err(), Some(cause), "ours: {is_ours}");
+                insert.end(&capture);
+            }
+            assert!(is_ours || prepared.get() == 1, "{} times", prepared.get());
+            with(|fake| fake.on_prepare = None);
+        }
+    }
+
+    #[test]
+    fn a_savepoint_needs_the_settings_of_the_reference_connection() {
+        with(|fake| *fake = Fake::default());
+        let capture = capture();
+        let mut recorder = capture.recorder();
+        recorder.kind = StatementKind::Savepoint;
+        let examined = capture.examine(&mut recorder, "SAVEPOINT a");
+        assert_eq!(examined.err(), Some(FallbackCause::Unavailable), "there is none");
+    }
+}

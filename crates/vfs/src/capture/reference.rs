@@ -1,14 +1,14 @@
-//! The connection of ours on which statements are examined, and on which they are replayed.
+//! The reference connection: an internal connection with nothing but defaults, on which statements are examined, and on which
+//! they are replayed.
 //!
 //! # Why
-//! What a statement does is read from its program. Compiling it once more on the application's connection would tell that:
-//! `changes()` would be forgotten, an authorizer called. So it is compiled here, on a connection that has nothing but
-//! defaults. That the application's compiles it to the same is known otherwise: by what SQLite tells of the connection's
-//! settings ([`Surroundings`]), and by an authorizer of ours, which sees everything that the application compiles
-//! ([`crate::capture::Capture::compiles`]).
+//! The effects of a statement are read from its program. Compiling the statement once more on the application's connection
+//! would show: `changes()` would be forgotten, an authorizer called. So it is compiled here. Two things vouch that the
+//! application's connection compiles it to the same: the settings that SQLite tells of a connection ([`Surroundings`]), and
+//! an authorizer of ours, which sees everything that the application compiles ([`crate::capture::Capture::compiles`]).
 //!
 //! # Limits
-//! SQLite does not tell of functions and collations. A statement that needs one is not replayed, whoever has defined it;
+//! SQLite does not tell of functions and collations. A statement that needs one is not replayed, SQLite's own included;
 //! `BINARY` is taken for SQLite's own.
 
 use crate::capture::encoding::Settings;
@@ -21,14 +21,14 @@ use crate::ffi::statement::Value;
 use crate::stats::FallbackCause;
 use std::ffi::c_int;
 
-/// What changes what a statement does, of which SQLite tells without running SQL: triggers, planner stability, a writable
-/// schema, strings in double quotes, views, the order of scans.
+/// Flags that change the effects of a statement, and that SQLite tells without running SQL: triggers, planner stability, a
+/// writable schema, strings in double quotes, views, the order of scans.
 const FLAGS: [c_int; 6] = [1003, 1007, 1011, 1013, 1015, 1019];
-/// The length of a value, the depth of triggers.
+/// Limits that do: the length of a value, the depth of triggers.
 const LIMITS: [c_int; 2] = [0, 10];
 const ENABLE_FKEY: c_int = 1002;
 
-/// Functions that SQLite compiles to something else than a call: what calls them cannot be told from a program.
+/// Functions that SQLite compiles to something else than a call: a program does not show that it calls one.
 const INLINE: [&str; 7] = ["coalesce", "ifnull", "iif", "if", "likely", "unlikely", "likelihood"];
 
 /// Settings of a connection as SQLite tells them.
@@ -39,7 +39,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a connection.
+    /// The settings of a connection.
     pub fn of(db: Connection) -> Surroundings {
         Surroundings { flags: FLAGS.map(|flag| db.flag(flag)), limits: LIMITS.map(|limit| db.limit(limit)) }
     }
@@ -50,7 +50,7 @@ pub(super) fn has_foreign_keys(db: Connection) -> bool {
     db.flag(ENABLE_FKEY).unwrap_or(false)
 }
 
-/// A connection of ours that has nothing but defaults, for the schema that it was opened with.
+/// An internal connection with nothing but defaults, for the schema that it was opened with.
 pub(crate) struct ReferenceConnection {
     own: ConfinedConnection,
     surroundings: Surroundings,
@@ -63,7 +63,7 @@ pub(crate) struct ReferenceConnection {
 }
 
 impl ReferenceConnection {
-    /// Takes over a connection of ours; `None` where this SQLite cannot confine it, or it cannot be read.
+    /// Takes over an internal connection; `None` where this SQLite cannot confine it, or the schema cannot be read.
     pub fn new(connection: InternalConnection) -> Option<ReferenceConnection> {
         let surroundings = Surroundings::of(*connection);
         let own = ConfinedConnection::new(connection)?;
@@ -91,12 +91,12 @@ impl ReferenceConnection {
         })
     }
 
-    /// The connection, as far as it is confined.
+    /// The confined connection.
     pub fn own(&self) -> &ConfinedConnection {
         &self.own
     }
 
-    /// Whether a connection is set like this one, but for [`Settings`].
+    /// Whether another connection has the same settings, but for [`Settings`].
     pub fn is_like(&self, surroundings: Surroundings) -> bool {
         self.surroundings == surroundings
     }
@@ -106,7 +106,7 @@ impl ReferenceConnection {
         self.recursive_triggers
     }
 
-    /// Whether it has these settings now.
+    /// Whether the connection has these settings now.
     pub fn has(&self, settings: Settings) -> bool {
         self.settings == Some(settings)
     }
@@ -125,7 +125,8 @@ impl ReferenceConnection {
         Some(())
     }
 
-    /// What a statement does under these settings, or why that cannot be repeated; `None` where it does not compile.
+    /// The program of a statement under these settings, or the cause for which it cannot be repeated; `None` where the statement
+    /// does not compile.
     pub fn examine(&mut self, sql: &str, settings: Settings) -> Option<Result<Program, FallbackCause>> {
         self.apply(settings)?;
         if self.calls_inline {
@@ -137,14 +138,13 @@ impl ReferenceConnection {
         }))
     }
 
-    /// Whether a table has a row whose number is close to the largest. A table is named by its root page.
+    /// Whether the table with this root page has a row whose number is close to the largest.
     pub fn has_large_rowid(&self, root: i64) -> bool {
         self.own.freely(|db| largest_rowid(db, root).is_none_or(|largest| largest >= LARGE_ROWID))
     }
 }
 
-/// The largest rowid of the table with this root page, or 0 where it has no rows, or no rowids; `None` where that is not
-/// known.
+/// The largest rowid of the table with this root page; 0 where the table has no rows, or no rowids; `None` where unknown.
 fn largest_rowid(db: Connection, root: i64) -> Option<i64> {
     let mut tables = db
         .prepare(&format!("SELECT name FROM main.sqlite_schema WHERE type='table' AND rootpage={root}"))

@@ -135,3 +135,89 @@ impl<H: Host> Capture<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::fake::{Fake, FakeHost, calls, capture, sql, with};
+
+    /// A capture whose connection has read until it was subscribed to starts.
+    fn reader() -> Capture<FakeHost> {
+        with(|fake| *fake = Fake::default());
+        let capture = capture();
+        let query = sql(4, c"SELECT 1");
+        for _ in 0..1100 {
+            match query.start(&capture).0 {
+                None => query.end(&capture),
+                changed => {
+                    assert_eq!(changed, Some(Subscription::Starts));
+                    return capture;
+                }
+            };
+        }
+        panic!("never taken for a reader");
+    }
+
+    #[test]
+    fn a_reader_is_told_of_all_again_when_it_writes() {
+        let capture = reader();
+        assert_eq!(sql(4, c"SELECT 1").start(&capture), (None, true));
+        assert_eq!(
+            sql(8, c"WITH a AS (SELECT 1) SELECT * FROM a").start(&capture).0,
+            Some(Subscription::All)
+        );
+        let capture = reader();
+        calls();
+        let insert = sql(12, c"INSERT INTO t VALUES(1)");
+        assert_eq!(insert.start(&capture).0, Some(Subscription::All));
+        assert_eq!(calls(), ["join for"]);
+        assert_eq!(capture.host.shared().reader_queries(), 1000);
+        assert_eq!(capture.take(1).err(), Some(FallbackCause::Untracked));
+        assert_eq!(capture.host.shared().reader_queries(), 4000, "the next reader has to read for longer");
+    }
+
+    #[test]
+    fn a_deferred_begin_costs_a_reader_nothing() {
+        let capture = reader();
+        assert_eq!(sql(8, c"BEGIN").start(&capture).0, Some(Subscription::All));
+        with(|fake| fake.autocommit = false);
+        assert!(capture.recorder().state.is_recording());
+        sql(12, c"COMMIT").start(&capture);
+        assert_eq!(capture.take(1).err(), Some(FallbackCause::Untracked), "nothing was recorded");
+        assert_eq!(capture.host.shared().reader_queries(), 1000);
+    }
+
+    #[test]
+    fn without_a_log_starts_suffice_until_there_is_one() {
+        with(|fake| *fake = Fake { generation: 0, schema: None, ..Fake::default() });
+        let capture = capture();
+        let insert = sql(4, c"INSERT INTO t VALUES(1)");
+        let mut starts = 0;
+        while insert.start(&capture).0 != Some(Subscription::Starts) {
+            insert.end(&capture);
+            starts += 1;
+        }
+        assert_eq!(starts, FEW + 1);
+        assert_eq!(insert.start(&capture), (None, true));
+        with(|fake| fake.generation = 2);
+        assert_eq!(insert.start(&capture), (None, false), "still none");
+        assert_eq!(insert.start(&capture), (None, true));
+        with(|fake| (fake.generation, fake.schema) = (3, Some(1)));
+        assert_eq!(insert.start(&capture).0, Some(Subscription::All));
+        assert_eq!(capture.take(1).err(), Some(FallbackCause::Untracked), "the start was not tracked");
+    }
+
+    #[test]
+    fn statements_that_were_not_told_are_looked_for_until_there_are_none() {
+        with(|fake| *fake = Fake { open: vec![4, 8], ..Fake::default() });
+        let capture = capture();
+        let statement = |id| sql(id, c"SELECT 1").running(&capture);
+        assert!(!capture.may_meet_others(statement(4)), "nothing was missed");
+        capture.filter.restart(0);
+        assert!(capture.may_meet_others(statement(4)));
+        with(|fake| fake.open = vec![4]);
+        assert!(!capture.may_meet_others(statement(4)));
+        with(|fake| fake.open = vec![4, 8]);
+        assert!(!capture.may_meet_others(statement(4)), "all others were told since");
+    }
+}

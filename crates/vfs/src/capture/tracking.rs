@@ -216,3 +216,137 @@ fn note_query_text(recorder: &mut Recorder, statement: RunningStatement, sql: &[
         recorder.query = sql.to_vec();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::fake::{Fake, FakeHost, Sql, calls, capture, sql, with};
+    use FallbackCause::{
+        Disturbed, Encoding, Interleaved, Opening, Pragma, Settings, Unavailable, Untracked,
+    };
+
+    const INSERT: &std::ffi::CStr = c"INSERT INTO t VALUES(1)";
+
+    /// Begins an explicit transaction.
+    fn begin(capture: &Capture<FakeHost>) {
+        sql(100, c"BEGIN").run(capture);
+        with(|fake| fake.autocommit = false);
+    }
+
+    #[test]
+    fn a_fallback_is_counted_under_what_happened() {
+        type Story = fn(&Capture<FakeHost>) -> Sql;
+        // Each story ends before the statement that commits. What can be recorded meets a database without a reference
+        // connection.
+        let stories: [(&str, Story, FallbackCause); 9] = [
+            ("a statement that commits itself", |_| sql(4, INSERT), Unavailable),
+            (
+                "another open statement",
+                |capture| {
+                    sql(8, c"SELECT a FROM t").start(capture);
+                    sql(4, INSERT)
+                },
+                Interleaved,
+            ),
+            (
+                "an open statement that was not told",
+                |capture| {
+                    capture.filter.restart(0);
+                    with(|fake| fake.open = vec![8]);
+                    sql(4, INSERT)
+                },
+                Interleaved,
+            ),
+            (
+                "pages touched between statements",
+                |capture| {
+                    begin(capture);
+                    with(|fake| fake.accesses += 1);
+                    sql(4, INSERT)
+                },
+                Untracked,
+            ),
+            (
+                "a PRAGMA inside",
+                |capture| {
+                    begin(capture);
+                    sql(8, c"PRAGMA page_size").run(capture);
+                    sql(4, INSERT)
+                },
+                Pragma,
+            ),
+            ("a text that is not UTF-8", |_| sql(4, c"INSERT INTO t VALUES('\xff')"), Encoding),
+            ("the mark of a byte order", |_| sql(4, c"\u{feff}INSERT INTO t VALUES(1)"), Encoding),
+            (
+                "no log yet",
+                |_| {
+                    with(|fake| fake.schema = None);
+                    sql(4, INSERT)
+                },
+                Opening,
+            ),
+            (
+                "a barred connection",
+                |capture| {
+                    capture.bar(Settings);
+                    sql(4, INSERT)
+                },
+                Settings,
+            ),
+        ];
+        for (what, story, cause) in stories {
+            with(|fake| *fake = Fake::default());
+            let capture = capture();
+            story(&capture).start(&capture);
+            assert_eq!(capture.take(1).err(), Some(cause), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_commit_of_which_nothing_was_told_is_untracked() {
+        with(|fake| *fake = Fake::default());
+        let capture = capture();
+        assert_eq!(capture.take(1).err(), Some(Untracked));
+        begin(&capture);
+        sql(4, c"COMMIT").start(&capture);
+        capture.disturb();
+        assert_eq!(capture.take(2).err(), Some(Disturbed));
+    }
+
+    #[test]
+    fn a_writer_joins_the_queue_once_and_leaves_when_its_statement_ends() {
+        with(|fake| *fake = Fake::default());
+        let capture = capture();
+        let insert = sql(4, INSERT);
+        insert.start(&capture);
+        assert_eq!(calls(), ["join"]);
+        insert.end(&capture);
+        assert_eq!(calls(), ["leave"]);
+        begin(&capture);
+        assert_eq!(calls(), ["leave"], "a boundary does not join");
+        with(|fake| fake.transaction = 1);
+        insert.start(&capture);
+        assert_eq!(calls(), [""; 0], "what it sees is fixed");
+        insert.end(&capture);
+        calls();
+        with(|fake| (fake.transaction, fake.changes) = (2, 1));
+        insert.start(&capture);
+        with(|fake| fake.changes += 1);
+        insert.end(&capture);
+        assert_eq!(calls(), [""; 0], "the write lock is held");
+    }
+
+    #[test]
+    fn a_silent_statement_waits_at_its_end_if_it_commits_nothing() {
+        with(|fake| *fake = Fake::default());
+        let capture = capture();
+        let insert = sql(4, INSERT);
+        insert.start(&capture);
+        assert!(capture.defers_wait(7));
+        assert_eq!(calls(), ["join"]);
+        insert.end(&capture);
+        assert_eq!(calls(), ["wait", "leave"]);
+        sql(8, c"SELECT a FROM t").start(&capture);
+        assert!(!capture.defers_wait(8), "a query shows what it reads");
+    }
+}
