@@ -4,6 +4,7 @@
 //! The folders are the layers; arrows point down only:
 //!
 //! ```text
+//! worker       work on a background thread, and the threads that wait for it
 //! buffer_pool  pages of a file in bounded memory, pinned, changed, read ahead
 //! prefetch     which pages will be wanted next
 //! wal_file     the write-ahead log on disk, in SQLite's format
@@ -25,6 +26,7 @@ pub mod reserve;
 pub mod sync;
 pub mod thread;
 pub mod wal_file;
+pub mod worker;
 
 // The unit tests reach private items and need simulated media. Those of the crate `litefoot-sim` implement the traits of
 // the storage crate that it was built with, which is another one than the crate under test: so its sources are compiled
