@@ -1,15 +1,14 @@
 //! Bringing what has changed to the medium, all of it or nothing; the order is drawn in the module above.
 
-use super::inner::{Inner, Signal, Wanted};
+use super::inner::Inner;
 use super::{Error, PageId, Result};
 use litefoot_storage::buffer_pool::Cleaning;
 use litefoot_storage::file::{self, DeviceError};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::thread::{Handle, spawn};
 use litefoot_storage::wal_file::Transaction;
+use litefoot_storage::worker::Run;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -112,46 +111,17 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The thread that cleans in the background.
-pub(super) struct BackgroundCleaner {
-    signal: Arc<Signal>,
-    thread: Option<Handle>,
-}
-
-impl BackgroundCleaner {
-    /// Starts it; `None` where the system has no thread to give.
-    pub fn start(inner: Arc<Inner>) -> Option<BackgroundCleaner> {
-        let signal = inner.signal.clone();
-        let ours = signal.clone();
-        let work = move || {
-            loop {
-                let mut wanted = ours.wanted.lock();
-                ours.changed.wait_while(&mut wanted, |wanted| *wanted == Wanted::Nothing);
-                match std::mem::replace(&mut *wanted, Wanted::Nothing) {
-                    Wanted::Stop => return,
-                    _ => drop(wanted),
-                }
-                // A failure is met again, and told, by the checkpoint of whoever needs a frame or closes.
-                if catch_unwind(AssertUnwindSafe(|| inner.checkpoint())).is_err() {
-                    inner
-                        .files
-                        .lock()
-                        .latch
-                        .close("an internal error has interrupted a checkpoint (please report it)");
-                }
-            }
-        };
-        let thread = spawn("litefoot-cleaner", work).ok()?;
-        Some(BackgroundCleaner { signal, thread: Some(thread) })
-    }
-}
-
-impl Drop for BackgroundCleaner {
-    fn drop(&mut self) {
-        *self.signal.wanted.lock() = Wanted::Stop;
-        self.signal.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            thread.join();
+/// Starts the page cleaner: a run of the worker that makes a checkpoint at each signal.
+///
+/// Where the system has no thread to give, a unit makes the checkpoint when it finds too much dirty.
+pub(super) fn start_cleaner(inner: &Arc<Inner>) {
+    let Some(run) = inner.worker.claim() else { return };
+    let (there, latch) = (inner.clone(), inner.files.lock().latch.clone());
+    let work = move |run: &mut Run<()>| {
+        while run.next_signal() {
+            // The next checkpoint of a unit, or of a close, meets a failure again and tells it.
+            let _ = there.checkpoint();
         }
-    }
+    };
+    let _ = run.start("litefoot-cleaner", &latch, work);
 }

@@ -2,7 +2,7 @@
 
 use super::allocation::{Allocation, pages_per_group};
 use super::check::Inconsistency;
-use super::checkpoint::BackgroundCleaner;
+use super::checkpoint::start_cleaner;
 use super::files::{self, Files};
 use super::gate::Gate;
 use super::inner::{Cleaner, Counters, Inner};
@@ -69,7 +69,6 @@ pub struct Statistics {
 /// A database of pages.
 pub struct Database {
     inner: Arc<Inner>,
-    background: Option<BackgroundCleaner>,
     closed: bool,
 }
 
@@ -86,7 +85,7 @@ impl Drop for Unit<'_> {
     fn drop(&mut self) {
         self.inner.gate.leave();
         if self.inner.cleaner == Cleaner::Background && self.inner.is_too_dirty() {
-            self.inner.signal.clean();
+            self.inner.worker.signal();
         }
     }
 }
@@ -166,16 +165,15 @@ impl Database {
             gate: Gate::default(),
             busy: Monitor::new(false),
             counters: Counters::default(),
-            signal: Arc::default(),
+            worker: Arc::default(),
             // A frame at least is left for a unit that begins.
             threshold: ((frames as f64 * options.clean_threshold) as usize).min(frames - 1),
             cleaner: options.cleaner,
         });
-        let background = match options.cleaner {
-            Cleaner::Background => BackgroundCleaner::start(inner.clone()),
-            Cleaner::Caller => None,
-        };
-        Ok(Database { inner, background, closed: false })
+        if options.cleaner == Cleaner::Background {
+            start_cleaner(&inner);
+        }
+        Ok(Database { inner, closed: false })
     }
 
     /// Makes everything durable and closes the database; the redo log is gone then.
@@ -190,7 +188,8 @@ impl Database {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
         }
-        self.background = None;
+        // A panic has latched the files; the checkpoint meets that.
+        let _ = self.inner.worker.finish();
         self.inner.checkpoint()?;
         let pages = self.inner.allocation.lock().pages();
         let mut files = self.inner.files.lock();

@@ -5,7 +5,8 @@ use super::files::Files;
 use super::gate::Gate;
 use litefoot_storage::buffer_pool::Pool;
 use litefoot_storage::io::Monitor;
-use litefoot_storage::sync::{Condvar, Mutex};
+use litefoot_storage::sync::Mutex;
+use litefoot_storage::worker::Worker;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -29,7 +30,8 @@ pub(super) struct Inner {
     /// Whether a checkpoint is at work.
     pub busy: Monitor<bool>,
     pub counters: Counters,
-    pub signal: Arc<Signal>,
+    /// The page cleaner, with [`Cleaner::Background`].
+    pub worker: Arc<Worker>,
     /// Bytes that the data file has room for.
     pub room: Mutex<u64>,
     /// Dirty pages from which on it is cleaned.
@@ -43,31 +45,4 @@ pub(super) struct Counters {
     pub checkpoints: AtomicU64,
     pub pages: AtomicU64,
     pub writes: AtomicU64,
-}
-
-/// Wakes the background cleaner.
-#[derive(Default)]
-pub(super) struct Signal {
-    pub wanted: Mutex<Wanted>,
-    pub changed: Condvar,
-}
-
-/// What the background cleaner is asked for.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Wanted {
-    #[default]
-    Nothing,
-    Cleaning,
-    Stop,
-}
-
-impl Signal {
-    /// Enough is dirty.
-    pub fn clean(&self) {
-        let mut wanted = self.wanted.lock();
-        if *wanted == Wanted::Nothing {
-            *wanted = Wanted::Cleaning;
-            self.changed.notify_one();
-        }
-    }
 }
