@@ -6,6 +6,7 @@
 
 use crate::ffi::codes::*;
 use litefoot_storage::file::{DeviceError, ErrorKind, Operation};
+use litefoot_storage::worker::WorkerPanic;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -106,6 +107,12 @@ pub(crate) fn check_memory() -> Result<()> {
 #[inline]
 pub(crate) fn check_reserve() -> Result<()> {
     if litefoot_storage::reserve::is_nearly_gone() { Err(Error::NoMemory) } else { Ok(()) }
+}
+
+impl From<WorkerPanic> for Error {
+    fn from(panic: WorkerPanic) -> Error {
+        Error::Panic(format!("{}: {}", panic.name, panic.text))
+    }
 }
 
 impl From<std::collections::TryReserveError> for Error {

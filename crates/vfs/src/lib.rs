@@ -39,7 +39,6 @@ pub mod stats;
 mod sync;
 mod txn;
 mod uri_parameters;
-mod worker;
 
 pub use error::{Error, Result, clear_last_error, last_error};
 pub use files::vfs::{Vfs, VfsSetup};

@@ -32,7 +32,6 @@
 //! 2. The redo log is voided, durably, before anything is written by SQLite's own protocol.
 //! 3. A real journal is durably gone before the redo log is used again.
 
-pub(crate) mod flusher;
 pub(crate) mod group_commit;
 pub(crate) mod log_identity;
 pub(crate) mod log_place;

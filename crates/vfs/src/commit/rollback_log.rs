@@ -26,12 +26,12 @@ use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::txn::dirty_pages::Held;
 use crate::txn::{SpillTarget, TxnTarget};
-use crate::worker;
 use litefoot_storage::file::{self, DeviceError, File, Operation, runs};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::sync::{Condvar, Mutex, RwLock};
+use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::{Slots, Transaction};
+use litefoot_storage::worker::Worker;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,14 +55,8 @@ pub struct AtomicLog {
     pub(crate) live: Arc<AtomicBool>,
     /// Whether its name was found to be in use by another owner.
     pub(crate) barred: AtomicBool,
-    reset: Arc<Reset>,
-}
-
-/// Whether a thread is about to void the log.
-#[derive(Default)]
-struct Reset {
-    running: Mutex<bool>,
-    idle: Condvar,
+    /// Resets the log.
+    reset: Arc<Worker>,
 }
 
 #[derive(Default)]
@@ -72,13 +66,6 @@ pub(crate) struct State {
     page_one: Option<Vec<u8>>,
     /// Whether a commit has gone past the log since page 1 was logged.
     past_log: bool,
-}
-
-impl Reset {
-    fn done(&self) {
-        *self.running.lock() = false;
-        self.idle.notify_all();
-    }
 }
 
 impl AtomicLog {
@@ -268,16 +255,12 @@ impl AtomicLog {
         Ok(state.redo.as_mut().filter(|_| placed))
     }
 
-    /// Whether the log should be begun anew; if so, the caller lets [`AtomicLog::reset`] do it.
-    fn wants_reset(&self, limit_bytes: usize) -> bool {
-        let large = self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= limit_bytes as u64);
-        let mut running = self.reset.running.lock();
-        let wants = large && !*running;
-        *running |= wants;
-        wants
+    /// True for a log that has grown past the limit, and is to be reset.
+    fn is_large(&self, limit_bytes: usize) -> bool {
+        self.state.read().redo.as_ref().is_some_and(|redo| redo.bytes() >= limit_bytes as u64)
     }
 
-    /// Voids the log after [`AtomicLog::wants_reset`] said so. Most of the work is done while commits go on.
+    /// Resets the log. Most of the work is done while commits go on.
     fn reset(&self, db: &Db) {
         // A failure is latched where it must be, and else met again by the next who needs the log voided.
         if !matches!(self.copy_ahead(db), Ok(true)) || db.sync().is_err() {
@@ -293,16 +276,15 @@ impl AtomicLog {
     /// Begins the log anew where it has grown large, in a thread of its own, which keeps `target` open.
     pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<AtomicLog>, target: &Arc<T>) {
         let db = target.db();
-        if !self.wants_reset(db.options().log_bytes) {
+        if !self.is_large(db.options().log_bytes) {
             return;
         }
-        let (log, there, reset) = (self.clone(), target.clone(), self.reset.clone());
-        // The last handle to be closed gives the database back, before anyone who waits goes on.
-        let work = move || log.reset(there.db());
-        if !worker::start("litefoot-log", db.latch(), work, move |_| reset.done()) {
+        let Some(claim) = self.reset.claim() else { return };
+        // The last handle to be closed gives the database back, before a thread that waits goes on.
+        let (log, there) = (self.clone(), target.clone());
+        if let Err(claim) = claim.start("litefoot-log", db.latch(), move |_| log.reset(there.db())) {
             // No thread to be had: the commit waits.
-            self.reset(db);
-            self.reset.done();
+            claim.run_here("litefoot-log", || self.reset(db));
         }
     }
 
@@ -334,9 +316,9 @@ impl AtomicLog {
         Ok(true)
     }
 
+    /// Waits for the end of a reset in the background. A panic there has latched the database; the next write meets that.
     pub(crate) fn wait_until_idle(&self) {
-        let mut running = self.reset.running.lock();
-        self.reset.idle.wait_while(&mut running, |running| *running);
+        let _ = self.reset.wait();
     }
 
     /// Prepares for writes in place that are not logged: nothing in the log counts any more, durably.

@@ -50,9 +50,7 @@ use crate::txn::SpillTarget;
 use crate::txn::spill_policy::{Policy, Step};
 use crate::txn::spiller::Running;
 use crate::txn::wal_frames::Transaction;
-use crate::worker;
 
-use crate::commit::flusher::Flush;
 use crate::commit::group_commit::Commits;
 use crate::txn::wal_bytes::Store;
 use crate::txn::wal_frames::{Frames, Written};
@@ -61,6 +59,7 @@ use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::worker::{Run, Worker};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -80,7 +79,7 @@ pub struct Wal {
     /// Whether commits must not reach the medium: they are being replayed from it.
     replaying: AtomicBool,
     /// Who makes durable soon what was committed at `synchronous=NORMAL`.
-    flush: Arc<Flush>,
+    flush: Arc<Worker>,
     /// Bytes at which the log is tried to be emptied again, after readers were in the way.
     limit: AtomicUsize,
     /// Whether a cleaning was begun in the transaction that is under way.
@@ -424,17 +423,15 @@ impl Wal {
 
     /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
     fn flush_soon(self: &Arc<Self>, db: &Db, number: u64) -> Result<()> {
-        if !self.flush.begin() {
-            return Ok(());
-        }
-        let (wal, flush, window) = (self.clone(), self.flush.clone(), db.options().normal_window);
-        let work = move || {
-            wal.flush.wait(window);
+        let Some(claim) = self.flush.claim() else { return Ok(()) };
+        let (wal, window) = (self.clone(), db.options().normal_window);
+        let work = move |run: &mut Run<()>| {
+            // Commits from the end of the pause on need another run.
+            run.pause(window);
             // A failure has latched the db, and is met there.
             let _ = wal.wait_for_all();
         };
-        if !worker::start("litefoot-flush", db.latch(), work, move |_| flush.end()) {
-            self.flush.not_begun();
+        if claim.start("litefoot-flush", db.latch(), work).is_err() {
             return self.commits.wait(number);
         }
         Ok(())
@@ -442,7 +439,7 @@ impl Wal {
 
     /// The last connection goes: makes durable now what was to be so soon. Nobody uses the log afterwards.
     pub fn finish(&self) {
-        self.flush.finish();
+        let _ = self.flush.finish();
     }
 
     /// Another process may have the log on the medium from now on; everything is in there, for good.

@@ -7,9 +7,7 @@
 use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
 use crate::open::OpenDatabase;
 use crate::sync::forks::{InSqlite, outside};
-use crate::worker;
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,51 +18,14 @@ const WRITERS_PATIENCE: Duration = Duration::from_millis(500);
 /// How long readers that still use the log are waited for meanwhile.
 const READERS_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Whether the thread is at work.
-#[derive(Default)]
-pub struct Background {
-    running: Mutex<bool>,
-    idle: Condvar,
-}
-
-impl Background {
-    /// Waits until the thread has ended; whether there was one.
-    pub fn wait(&self) -> bool {
-        let mut running = self.running.lock();
-        let waits = *running;
-        self.idle.wait_while(&mut running, |running| *running);
-        waits
-    }
-
-    /// Whether there is one.
-    pub fn is_running(&self) -> bool {
-        *self.running.lock()
-    }
-
-    fn end(&self) {
-        *self.running.lock() = false;
-        self.idle.notify_all();
-    }
-}
-
-/// Starts the thread unless there is one.
+/// Starts the thread, unless one is at work. Where the system has no thread to give, SQLite's own checkpoints have to do.
 pub fn checkpoint(database: &Arc<OpenDatabase>) {
-    {
-        let mut running = database.background().running.lock();
-        if *running {
-            return;
-        }
-        *running = true;
-    }
-    let (there, background) = (database.clone(), database.background().clone());
-    let work = move || run(&there);
-    if !worker::start("litefoot-checkpoint", database.db().latch(), work, move |_| background.end()) {
-        // No thread to be had: SQLite's own checkpoints have to do.
-        database.background().end();
-    }
+    let Some(claim) = database.background().claim() else { return };
+    let there = database.clone();
+    let _ = claim.start("litefoot-checkpoint", database.db().latch(), move |_| run(&there));
 }
 
-/// A failure is met again by whoever needs the log written next.
+/// Writes the log to the database file. A failure is met again by the next commit that needs the log written.
 fn run(database: &OpenDatabase) {
     let Some(wal) = database.wal() else { return };
     let large = wal.is_large(database.db());

@@ -13,7 +13,6 @@ use crate::db::{Access, Db, DbSetup};
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
-use crate::open::checkpointer::Background;
 use crate::open::handles::Handles;
 use crate::open::ownership::Ownership;
 use crate::open::recovery::Recovery;
@@ -29,6 +28,7 @@ use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, Medium, Operation};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::Slots;
+use litefoot_storage::worker::Worker;
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ pub struct OpenDatabase {
     pub(super) writers: Writers,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
-    pub(super) checkpointer: Arc<Background>,
+    pub(super) checkpointer: Arc<Worker>,
     pub(super) recovery: Recovery,
     /// State that the captures of all connections share.
     shared_capture: SharedCapture,
@@ -162,13 +162,14 @@ impl OpenDatabase {
     }
 
     /// The thread that checkpoints.
-    pub fn background(&self) -> &Arc<Background> {
+    pub fn background(&self) -> &Arc<Worker> {
         &self.checkpointer
     }
 
     /// Waits until that has ended, and counts it where it was at work.
     pub fn await_background(&self) {
-        if self.checkpointer.wait() {
+        // A panic has latched the database, and is met there.
+        if self.checkpointer.wait() == Ok(true) {
             Stats::add(&self.db.counters().checkpoint_waits, 1);
         }
     }
@@ -196,7 +197,7 @@ impl OpenDatabase {
     /// What is wrong with the pages in memory, while no commit is under way.
     #[doc(hidden)]
     pub fn wrong_pages(&self) -> Vec<String> {
-        self.checkpointer.wait();
+        let _ = self.checkpointer.wait();
         self.cache.wrong_pages(&self.db, &self.rollback_log)
     }
 

@@ -44,7 +44,7 @@ impl OpenDatabase {
             !internal && self.handles.of_application.fetch_sub(1, Ordering::AcqRel) == 1;
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.db.is_of_this_process() {
-            self.checkpointer.wait();
+            let _ = self.checkpointer.wait();
             self.shared_capture().close_reference();
             if let Some(wal) = self.wal() {
                 wal.finish();

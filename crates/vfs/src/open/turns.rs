@@ -144,7 +144,7 @@ impl OpenDatabase {
     }
 
     fn give_up(&self) -> bool {
-        self.checkpointer.wait();
+        let _ = self.checkpointer.wait();
         let _one = self.ownership.becoming.lock();
         if !self.is_owned() {
             return true;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, remember};
 use crate::ffi::api::Api;
 use crate::ffi::codes::SQLITE_OK;
-use crate::worker::text_of;
+use litefoot_storage::worker::panic_text;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +20,7 @@ pub(crate) fn guard_code(api: &Api, call: impl FnOnce() -> Result<c_int>) -> c_i
 /// The result of a call; a panic becomes an error.
 #[inline]
 pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(text_of(&*panic))))
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(panic_text(&*panic))))
 }
 
 /// The code of a result.

@@ -8,7 +8,7 @@ use crate::ffi::Sqlite3File;
 use crate::ffi::codes::SQLITE_OK;
 use crate::files::main_db::MainFile;
 use crate::shim::file_object::{FileObject, offset_of, with};
-use crate::worker::text_of;
+use litefoot_storage::worker::panic_text;
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,7 +37,7 @@ unsafe fn on_main_file<T>(
 #[cold]
 unsafe fn panicked(file: *mut Sqlite3File, panic: Box<dyn Any + Send>) -> c_int {
     // SAFETY: by contract.
-    unsafe { with(file, |_| Err(Error::Panic(text_of(&*panic)))) }
+    unsafe { with(file, |_| Err(Error::Panic(panic_text(&*panic)))) }
 }
 
 pub(crate) unsafe extern "C" fn fetch(

@@ -7,13 +7,15 @@ use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
-use crate::worker;
 use litefoot_storage::file::{File, runs};
-use litefoot_storage::sync::{Condvar, Mutex};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, Header, PageSum};
+use litefoot_storage::worker::Worker;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// The name of the thread.
+const NAME: &str = "litefoot-clean";
 
 /// The content of a page, shared with whoever writes it.
 pub type Bytes = Arc<[u8]>;
@@ -80,52 +82,43 @@ impl Job {
     }
 }
 
-/// A job that was begun.
+/// A job that was begun: a worker with one run.
 #[derive(Default)]
-pub struct Running {
-    result: Mutex<Option<Result<Written>>>,
-    done: Condvar,
-}
+pub struct Running(Arc<Worker<Result<Written>>>);
 
 impl Running {
-    /// Begins a job, in a thread of its own if wanted and to be had.
+    /// Begins a job: on a thread of its own where `in_background` says so and the system has one, else at once.
     pub fn begin<T: SpillTarget>(job: Job, target: &Arc<T>, in_background: bool) -> Arc<Running> {
         let running = Arc::new(Running::default());
+        let Some(mut claim) = running.0.claim() else { return running };
         let job = Arc::new(job);
         if in_background {
-            let (there, mine, ended) = (target.clone(), job.clone(), running.clone());
-            // The last handle to be closed gives the database back, before anyone who waits goes on.
-            let work = move || mine.run(&*there);
-            let end = move |result: Result<Result<Written>>| ended.end(result.flatten());
-            if worker::start("litefoot-clean", target.db().latch(), work, end) {
-                return running;
+            // The last handle to be closed gives the database back, before a thread that waits goes on.
+            let (there, mine) = (target.clone(), job.clone());
+            match claim.start(NAME, target.db().latch(), move |_| mine.run(&*there)) {
+                Ok(()) => return running,
+                Err(back) => claim = back,
             }
         }
         let begun = Instant::now();
-        running.end(job.run(&**target));
+        claim.run_here(NAME, || job.run(&**target));
         note_wait(target.db(), begun);
         running
     }
 
-    fn end(&self, result: Result<Written>) {
-        *self.result.lock() = Some(result);
-        self.done.notify_all();
-    }
-
-    /// Whether it has ended.
+    /// True once the job has ended.
     pub fn has_ended(&self) -> bool {
-        self.result.lock().is_some()
+        !self.0.is_running()
     }
 
-    /// Waits for its end, and counts that.
+    /// Waits for the end of the job, and counts a wait. Takes the result.
     pub fn wait(&self, db: &Db) -> Result<Written> {
-        let mut result = self.result.lock();
-        if result.is_none() {
-            let begun = Instant::now();
-            self.done.wait_while(&mut result, |result| result.is_none());
+        let begun = self.0.is_running().then(Instant::now);
+        let result = self.0.take();
+        if let Some(begun) = begun {
             note_wait(db, begun);
         }
-        result.take().unwrap_or_else(|| Err(Error::Io("a cleaning was asked for twice".to_owned())))
+        result?.unwrap_or_else(|| Err(Error::Io("a cleaning was asked for twice".to_owned())))
     }
 }
 
