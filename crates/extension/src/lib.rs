@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::panic::catch_unwind;
 
-/// What the system refuses comes out of a reserve: a program that runs out of memory is told by SQLite, and goes on.
+/// The allocator with a reserve: a program that runs out of memory gets an error from SQLite, and goes on.
 #[global_allocator]
 static ALLOCATOR: litefoot_vfs::Allocator = litefoot_vfs::Allocator;
 
@@ -83,7 +83,7 @@ unsafe fn load(
     SQLITE_ERROR
 }
 
-/// One line for whoever reads standard error; if nobody can, that is no reason to fail.
+/// Writes one line to standard error; a failure to write is ignored.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "litefoot: {text}");
 }

@@ -69,8 +69,8 @@ fn install(library: &Library) -> Result<(), String> {
     }
 }
 
-/// Whether this library came by `LD_PRELOAD`: a loaded extension is visible to later libraries as well, and
-/// must not change their default. What counts is which library an entry of the list has loaded, not what it is called.
+/// True where `LD_PRELOAD` has loaded this library. A loaded extension is visible to later libraries as well, and must not
+/// change their default. An entry of the list counts by the library that it has loaded, not by its name.
 fn is_preloaded() -> bool {
     // SAFETY: any address is allowed; this one is ours.
     let Some(this) = (unsafe { Library::of(is_preloaded as *const c_void) }) else { return false };
@@ -108,7 +108,7 @@ impl Library {
         (!handle.is_null()).then_some(Library { handle, name: info.dli_fname })
     }
 
-    /// Whether the loader knows this library by a name or path.
+    /// True for a name or path by which the loader knows this library.
     fn is_loaded_as(&self, name: &CStr) -> bool {
         // SAFETY: the name is NUL-terminated; NOLOAD only looks it up, and what it found is given back at once.
         unsafe {

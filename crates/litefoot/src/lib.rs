@@ -31,7 +31,7 @@ pub use rusqlite;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-/// What can go wrong when opening.
+/// An error of an open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -62,7 +62,7 @@ impl Connection {
         Connection::open_with_flags(path, rusqlite::OpenFlags::default())
     }
 
-    /// Opens a database with flags of SQLite's.
+    /// Opens a database with flags of SQLite.
     ///
     /// # Errors
     /// As for [`Connection::open`].
@@ -74,7 +74,7 @@ impl Connection {
         Ok(Connection { inner })
     }
 
-    /// The connection as rusqlite's.
+    /// The connection as one of rusqlite.
     pub fn into_inner(self) -> rusqlite::Connection {
         self.inner
     }
@@ -94,7 +94,7 @@ impl DerefMut for Connection {
     }
 }
 
-/// Puts what litefoot says of a failed open in the place of SQLite's general words.
+/// Replaces SQLite's general message of a failed open by litefoot's own.
 fn with_detail(error: rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {

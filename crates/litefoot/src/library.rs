@@ -37,7 +37,7 @@ fn read_table() -> Result<&'static Api, String> {
     Ok(Box::leak(Box::new(api)))
 }
 
-/// What was found of it, once it was looked for. A child that is forked meanwhile looks for itself.
+/// The result of the first look for the table. A child that is forked during that looks for itself.
 #[derive(Default)]
 struct Table(Option<Result<&'static Api, String>>);
 

@@ -1,4 +1,4 @@
-//! More VFSes than one: over a simulated or counted medium, with other defaults.
+//! Further VFSes: over a simulated or counting medium, or with other default options.
 
 use crate::{Error, library};
 use litefoot_storage::file::{Medium, OsMedium};
@@ -66,14 +66,14 @@ impl VfsBuilder {
         self
     }
 
-    /// What databases are opened with unless their URI says otherwise.
+    /// The default options of databases, for what their URI leaves open.
     #[must_use]
     pub fn options(mut self, options: Options) -> VfsBuilder {
         self.options = options;
         self
     }
 
-    /// Leave SQLite's own protocol as it is and only pass its calls on to the medium.
+    /// Passes SQLite's calls on to the medium and changes nothing of its protocol.
     #[must_use]
     pub fn pass_through(mut self, pass_through: bool) -> VfsBuilder {
         self.pass_through = pass_through;

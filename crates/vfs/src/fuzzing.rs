@@ -1,4 +1,4 @@
-//! Doors to the private parsers, for `fuzz/` only. Each answers what came of the bytes, in one number.
+//! The private parsers, for `fuzz/` only. Each function sums up the parsed bytes in one number.
 
 use crate::capture::encoding::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
 use crate::readahead::btree_node::{Node, among};
@@ -35,7 +35,7 @@ pub fn record(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The page of another process's figures.
+/// The statistics page of another process.
 pub fn figures(bytes: &[u8]) -> u64 {
     let mut page = [0; PAGE_BYTES];
     let len = bytes.len().min(PAGE_BYTES);
@@ -46,7 +46,7 @@ pub fn figures(bytes: &[u8]) -> u64 {
     1 + reading.figures.len() as u64 * 2 + u64::from(reading.owner)
 }
 
-/// Such a page, as it begins.
+/// A statistics page, as it begins.
 pub fn figures_page() -> Vec<u8> {
     image(1)
 }

@@ -1,83 +1,83 @@
 //! Options of a database: URI parameters, `PRAGMA litefoot_*`, the CLI's `--set`, Python's keywords.
 //!
-//! One table names them all, `docs/options.md` included (`cargo xtask docs`). An unknown name is an error, so that a typo cannot silently cost durability; in a URI there
-//! are names of others, too (`parameters.rs`).
+//! One table has them all; `docs/options.md` comes from it as well (`cargo xtask docs`). An unknown name is an error: a typo
+//! must not silently cost durability. A URI may hold parameters of others, too (`uri_parameters.rs`).
 
 use litefoot_tier::Kind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a database is opened with.
+/// The options of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Give up ownership: the platform's own VFS serves this database, for ordinary multi-process use.
+    /// Leaves the database to the platform's VFS, for use by several processes.
     pub shared: bool,
     /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
-    /// memory of the process.
+    /// process's budget.
     pub wal_memory: Option<usize>,
-    /// Which single-page transactions are written in place.
+    /// The guarantee behind transactions of one page that are written in place.
     pub atomic: AtomicWrites,
-    /// Bytes of the redo log at which a rollback-journal database begins it anew.
+    /// Bytes of the redo log at which a rollback-journal database is checkpointed.
     pub log_bytes: usize,
-    /// Whether a commit of a database in WAL mode may be logged as its statements. They are watched by SQLite's trace hook.
+    /// Allows commits of a WAL database to be logged as statements, which SQLite's trace hook tells.
     pub statements: bool,
     /// Most bytes of the commit log of a database in WAL mode; 0 writes pages only.
     pub sla_size: usize,
-    /// Where the commit log lies, if not beside the database.
+    /// The path of the commit log; `None` for one beside the database.
     pub nvram: Option<PathBuf>,
-    /// The file on a fast non-volatile device that hot chunks of the database live on.
+    /// The tier: a file on a fast non-volatile device, for hot chunks of the database.
     pub tier: Option<PathBuf>,
-    /// Bytes of it.
+    /// Bytes of the tier.
     pub tier_size: usize,
-    /// Which chunks live there.
+    /// The policy that chooses the chunks on the tier.
     pub tier_policy: Kind,
-    /// How long what was committed at `synchronous=NORMAL` may take to be durable.
+    /// The longest time from a commit at `synchronous=NORMAL` until it is durable.
     pub normal_window: Duration,
-    /// How long a writer waits for its turn inside the process.
+    /// The longest wait of a writer in the writer queue, before SQLite's busy handling.
     pub busy_wait: Duration,
     /// Most bytes of pages in memory: 0 for none, `None` for what suits the machine.
     pub pool: Option<usize>,
-    /// Whether reads bypass the system's cache.
+    /// Reads past the system's cache.
     pub direct: Direct,
-    /// Who writes away what a large transaction holds back.
+    /// The thread that spills pages of a large transaction.
     pub cleaner: Cleaner,
-    /// Thousandths of the memory for changed pages at which cleaning begins.
+    /// Thousandths of a transaction's memory that dirty pages fill before they are spilled.
     pub clean_threshold: u16,
 }
 
-/// Who cleans: writes pages of a transaction away while it goes on.
+/// The page cleaner: the thread that spills pages of a transaction while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cleaner {
-    /// A thread where the pages leave for good, the transaction itself where they come back.
+    /// A background thread for pages that leave for good, the transaction's thread for pages that come back.
     #[default]
     Auto,
-    /// A thread.
+    /// A background thread.
     Background,
-    /// The transaction itself.
+    /// The transaction's own thread.
     Caller,
 }
 
-/// Whether pages are read past the system's cache, so that memory holds one copy of them.
+/// Direct I/O: reads past the system's cache, so that memory holds one copy of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Where the system could not keep the database in memory anyway.
+    /// On for a database that the system could not keep in memory anyway.
     #[default]
     Auto,
-    /// Wherever the file can be read like that.
+    /// On for every file that can be read like that.
     On,
-    /// Nowhere.
+    /// Off.
     Off,
 }
 
-/// What is taken for a write that reaches the medium whole or not at all.
+/// The writes that count as atomic: on the medium whole or not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtomicWrites {
-    /// What the device guarantees.
+    /// Those that the device guarantees.
     #[default]
     Auto,
     /// Any aligned write of 4 KiB, guaranteed or not.
     Assume4k,
-    /// Nothing.
+    /// None.
     Off,
 }
 
@@ -104,20 +104,20 @@ impl Default for Options {
     }
 }
 
-/// One option: how users set it, and what they read of it.
+/// An option: its parser, and its documentation.
 struct Known {
     name: &'static str,
-    /// What a value is, behind the word "takes" in an error.
+    /// The kind of value, as it follows the word "takes" in an error.
     takes: &'static str,
     meaning: &'static str,
-    /// When a user should leave the default.
+    /// The reason for a user to leave the default.
     change_when: &'static str,
     /// Sets a value; `None` for one that makes no sense.
     set: fn(&mut Options, &str) -> Option<()>,
     get: fn(&Options) -> String,
 }
 
-/// What the documentation says of an option (`docs/options.md`, by `cargo xtask docs`).
+/// The documentation of an option (`docs/options.md`, by `cargo xtask docs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// The name that users write.
@@ -128,7 +128,7 @@ pub struct Described {
     pub takes: &'static str,
     /// The meaning, in Markdown.
     pub meaning: &'static str,
-    /// When a user should leave the default, in Markdown.
+    /// The reason for a user to leave the default, in Markdown.
     pub change_when: &'static str,
 }
 
@@ -365,7 +365,7 @@ fn short(value: String, takes: &str) -> String {
 }
 
 impl Options {
-    /// Whether commits are logged as statements at all.
+    /// True where commits may be logged as statements.
     pub fn logs_statements(&self) -> bool {
         self.statements && self.sla_size > 0
     }
@@ -400,17 +400,17 @@ impl Options {
         Options::all().collect::<Vec<_>>().join(", ")
     }
 
-    /// Each of them.
+    /// The name of each option.
     pub(crate) fn all() -> impl Iterator<Item = &'static str> {
         KNOWN.iter().map(|known| known.name)
     }
 
-    /// Whether there is an option of this name.
+    /// True for the name of an option.
     pub(crate) fn known(name: &str) -> bool {
         Options::all().any(|known| known == name)
     }
 
-    /// What the documentation says of each option.
+    /// The documentation of each option.
     pub fn described() -> impl Iterator<Item = Described> {
         let defaults = Options::default();
         KNOWN.iter().map(move |known| Described {

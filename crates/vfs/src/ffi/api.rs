@@ -1,10 +1,9 @@
-//! How SQLite's functions are reached: the one file that knows.
+//! The table of SQLite's functions.
 //!
-//! Three ways lead to the same [`Api`]:
-//! - [`Api::from_table`]: the `sqlite3_api_routines` table that an extension's entry point is given. It
-//!   serves programs that link SQLite statically, too. The Rust front obtains the table of the SQLite it
-//!   links through an automatic extension, so it comes this way as well.
-//! - [`Api::from_symbols`]: by name, out of the shared library that the preload entry was called from.
+//! Two ways lead to the same [`Api`]:
+//! - [`Api::from_table`]: the `sqlite3_api_routines` table that SQLite gives an extension's entry point. Programs that link
+//!   SQLite statically have it as well. The Rust front obtains the table through an automatic extension.
+//! - [`Api::from_symbols`]: by name, out of the shared library that called the preload entry.
 //!
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
@@ -15,11 +14,11 @@ use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
 pub const OLDEST_SQLITE: c_int = 3_040_000;
 
-/// Functions that some builds leave out and that can be done without.
+/// Optional functions: some builds of SQLite lack them.
 const OPTIONAL: [&str; 5] =
     ["transfer_bindings", "expired", "compileoption_get", "progress_handler", "set_authorizer"];
 
-/// Why an SQLite cannot be used.
+/// The reason that an SQLite cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
     /// It is older than [`OLDEST_SQLITE`].
@@ -30,7 +29,7 @@ pub enum Unsuitable {
     Missing(&'static str),
 }
 
-/// What tells one build of SQLite from another: what a statement does may depend on it.
+/// The identity of a build of SQLite; the effect of a statement may depend on the build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Build {
     /// `sqlite3_libversion_number()`.
@@ -42,7 +41,7 @@ pub struct Build {
 /// Position of `libversion_number` in the table; it decides whether the rest may be read.
 const VERSION_POSITION: usize = 67;
 
-/// What a destructor argument can be: null (static) or -1 (copy at once).
+/// A destructor argument: null (the value is static) or -1 (SQLite copies at once).
 pub type Destructor = *const c_void;
 
 /// `SQLITE_TRANSIENT`: SQLite copies the value before the call returns.
@@ -226,7 +225,7 @@ impl Api {
         copy.cast()
     }
 
-    /// Which build this is.
+    /// The identity of this build.
     pub fn build(&self) -> Build {
         /// 64-bit FNV-1a.
         fn add(hash: &mut u64, text: *const c_char) {
@@ -249,7 +248,7 @@ impl Api {
         }
     }
 
-    /// Whether it was built with a compile option; `None` where it does not tell.
+    /// True for a build with this compile option; `None` where the build does not list its options.
     pub fn has_option(&self, name: &str) -> Option<bool> {
         let option = self.compileoption_get?;
         // SAFETY: as above.

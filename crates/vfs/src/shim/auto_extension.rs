@@ -1,8 +1,8 @@
-//! What happens to every new connection: the hook that SQLite calls as an automatic extension.
+//! The hook on new connections, an automatic extension of SQLite.
 //!
-//! It runs at the end of `sqlite3_open`, for every connection of the process, on whatever VFS. All of them get
-//! the table-valued functions. On ours it
-//! reports a refused open with its full message, which becomes the message of the failed open.
+//! SQLite calls the hook at the end of `sqlite3_open`, for every connection of the process, on any VFS. Every connection
+//! gets the table-valued functions. On litefoot's VFS the hook prepares the connection (`main_file`), or fails a refused
+//! open with the full message.
 
 use crate::ffi::Sqlite3;
 use crate::ffi::api::Api;
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn on_new_connection(
     guarded(|| unsafe { greet(&api, db, message) })
 }
 
-/// Runs the hook. A panic fails the open, and does not end a process that may have nothing to do with us.
+/// Runs the hook. A panic fails the open; the process, which may not know of litefoot, goes on.
 fn guarded(hook: impl FnOnce() -> c_int) -> c_int {
     caught(|| Ok(hook())).unwrap_or_else(|panic| {
         crate::error::remember(&panic);

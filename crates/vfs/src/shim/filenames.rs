@@ -1,11 +1,11 @@
 //! SQLite's file names: paths, with URI parameters behind them where the flags of the open say so.
 //!
-//! # Why nobody asks SQLite about them
-//! The core makes the name of a database, of its journal and of its log in one block, and
-//! `sqlite3_database_file_object` goes from each of them back to the open file. A VFS above litefoot may pass these names
-//! on, and then the file is that VFS's; or names of its own making, and then there is nothing to go back to, and the
-//! question reads memory that is not there. So [`Names`] keeps where the journal's and the log's name of each open
-//! database must lie, without looking there: a name that lies at that address, and reads so, belongs to it.
+//! # Why SQLite is not asked
+//! SQLite's core makes the names of a database, of its journal and of its log in one block of memory.
+//! `sqlite3_database_file_object` finds the open file from each of them. But a VFS above litefoot may pass these names on,
+//! and then the file is that VFS's; or it may pass names of its own, and then the function reads beyond them.
+//! So [`Names`] keeps the addresses at which the names of each open database must lie. A name at such an address, with the
+//! expected text, belongs to that database.
 
 use crate::files::session::Session;
 use litefoot_storage::sync::{AcrossFork, Global};
@@ -15,13 +15,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-/// Most URI parameters that are looked at.
+/// The limit of URI parameters; further ones are ignored.
 const PARAMETERS: usize = 64;
 
-/// What SQLite puts behind the name of a database.
+/// The suffixes that SQLite adds to the name of a database.
 const SUFFIXES: [&[u8]; 2] = [b"-journal", b"-wal"];
 
-/// Entries below which those of closed databases are left alone.
+/// The number of entries from which those of closed databases are removed.
 const FEW_ENTRIES: usize = 1024;
 
 /// The path of a NUL-terminated name; `None` for a null pointer.
@@ -68,7 +68,7 @@ pub(crate) unsafe fn parameters(name: *const c_char) -> Vec<(String, String)> {
     found
 }
 
-/// What lies behind a string's terminator.
+/// The address behind a string's terminator.
 ///
 /// # Safety
 /// `text` is a NUL-terminated string.
@@ -77,7 +77,7 @@ unsafe fn behind(text: *const c_char) -> *const c_char {
     text.wrapping_add(unsafe { CStr::from_ptr(text) }.to_bytes().len() + 1)
 }
 
-/// Whose the names of journals and logs are, for all open databases of a VFS.
+/// The owners of the names of journals and logs, for all open databases of a VFS.
 #[derive(Default)]
 pub(crate) struct Names {
     known: Global<Known>,
@@ -85,31 +85,32 @@ pub(crate) struct Names {
 
 #[derive(Default)]
 struct Known {
-    /// By the address of the name.
+    /// The names, by address.
     names: HashMap<usize, Name>,
-    /// Entries at which those of closed databases go.
+    /// The number of entries at which those of closed databases are removed next.
     most: usize,
 }
 
 struct Name {
     text: Box<[u8]>,
     owner: Weak<Session>,
-    /// Whether the database is left to the platform's VFS, which does not tell when it is closed.
+    /// True for a database of the platform's VFS, which does not tell when it closes one.
     shared: bool,
 }
 
-/// Whose a journal or a log is.
+/// The owner of a journal or a log.
 pub(crate) enum Owner {
-    /// This connection's.
+    /// A connection of litefoot's VFS.
     Session(Arc<Session>),
-    /// One that the platform's VFS has.
+    /// A connection of the platform's VFS.
     Platform,
 }
 
 impl Names {
-    /// A database was opened under a name; without a connection where it is the platform's. Where the core made the
-    /// name, the journal's and the log's follow it at once: behind the parameters, or, where there are none, behind one
-    /// more terminator.
+    /// Notes the name of an opened database; `session` is `None` for one of the platform's VFS.
+    ///
+    /// In a name of the core, the journal's and the log's name follow the parameters, or one more terminator where there
+    /// are no parameters.
     ///
     /// # Safety
     /// `name` was passed to `xOpen` for a main database; `has_parameters` says whether with `SQLITE_OPEN_URI`.
@@ -137,7 +138,7 @@ impl Names {
         }
     }
 
-    /// Whose the journal or log of this name is, where the core made it.
+    /// The owner of the journal or log of this name, for a name that SQLite's core has made.
     ///
     /// # Safety
     /// `name` is a NUL-terminated string.
@@ -168,8 +169,8 @@ impl AcrossFork for Known {
 }
 
 impl Known {
-    /// Forgets databases that are closed, once there are many entries; and those of the platform, of which that is not
-    /// known: their journals are then served here, as the files that they are.
+    /// Removes entries of closed databases, once there are many, and those of the platform's VFS, which may be open still:
+    /// litefoot then serves their journals as plain files.
     fn make_room(&mut self) {
         if self.names.len() >= self.most {
             self.names.retain(|_, name| name.owner.strong_count() > 0);

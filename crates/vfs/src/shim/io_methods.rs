@@ -143,7 +143,7 @@ unsafe extern "C" fn file_control(file: *mut Sqlite3File, operation: c_int, argu
 }
 
 unsafe extern "C" fn sector_size(_file: *mut Sqlite3File) -> c_int {
-    // What SQLite's own VFS reports: together with POWERSAFE_OVERWRITE it only spaces journal headers.
+    // As SQLite's own VFS: together with POWERSAFE_OVERWRITE this only spaces journal headers.
     4096
 }
 

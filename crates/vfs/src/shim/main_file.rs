@@ -31,7 +31,7 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     };
     let Some(session) = session.filter(|session| !session.internal) else { return Ok(()) };
     if !is_first {
-        // Whose statements made a transaction cannot be told any more.
+        // The statements of a transaction can no longer be told apart by connection.
         if let Some(capture) = session.capture() {
             capture.bar(FallbackCause::Interleaved);
         }

@@ -1,4 +1,4 @@
-//! Trampolines of `sqlite3_module`: functions that answer with rows.
+//! The callbacks of `sqlite3_module`: functions that return rows.
 //!
 //! A table-valued function is an eponymous virtual table: `f` in a FROM clause is the table `f`. It exists as long as
 //! its connection, and nothing creates or writes it. None has parameters.
@@ -26,7 +26,7 @@ pub(crate) type Row = [Cell; MOST_COLUMNS];
 /// Rows, one after the other; an error is the message of the statement that failed.
 pub(crate) type Rows = Box<dyn FnMut() -> Result<Option<Row>, String>>;
 
-/// What a column holds.
+/// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Integer(i64),

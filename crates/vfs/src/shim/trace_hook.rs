@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 struct Context {
     /// Null once the file is closed.
     capture: AtomicPtr<ConnectionCapture>,
-    /// Whether the connection is being closed.
+    /// True while the connection is being closed.
     closes: AtomicBool,
 }
 
@@ -145,7 +145,7 @@ unsafe extern "C" fn traced(
     }
 }
 
-/// The same, where SQLite should tell of statements.
+/// As [`traced`], for statements that the filter passes.
 #[inline(never)]
 unsafe extern "C" fn told(
     event: c_uint,

@@ -1,4 +1,4 @@
-//! Trampolines of `sqlite3_vfs` and its registration.
+//! The callbacks of `sqlite3_vfs`, and the registration of a VFS.
 
 use crate::db::companions;
 use crate::error::{Error, Result, check_memory, last_errno};
@@ -18,25 +18,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Longest path; that of SQLite's unix VFS.
+/// The limit of a path's length, as in SQLite's unix VFS.
 const MAX_PATHNAME: c_int = 512;
 
-/// What `pAppData` points to. Connections keep the VFS that they were opened through for as long as they live, and use it
-/// for more than their files; nobody can tell when the last of them goes. So this and SQLite's structure are never
-/// freed. Everything behind them is, once the registration and all files are gone.
+/// The target of `pAppData`.
+///
+/// A connection uses its VFS for as long as it lives, and for more than files; the end of the last connection cannot be
+/// seen. So this and SQLite's structure are never freed. Everything behind them is, once the registration and all files
+/// are gone.
 struct AppData {
     api: &'static Api,
     vfs: Weak<Vfs>,
-    /// The platform's VFS, for what is not a matter of files.
+    /// The platform's VFS, for everything but files.
     base: *mut Sqlite3Vfs,
     name: CString,
-    /// Whether SQLite knows our hook on new connections. It cannot be told while it initialises, which is
-    /// when the preload entry registers the VFS: `sqlite3_auto_extension` would wait for itself. The first
-    /// open is early enough, since the hook runs at the end of an open.
+    /// True once SQLite knows the hook on new connections. The preload entry registers the VFS while SQLite initialises,
+    /// when `sqlite3_auto_extension` would wait for itself. The first open is early enough: the hook runs at its end.
     hooked: AtomicBool,
-    /// Whose journals and logs are, by their names.
+    /// The owners of journals and logs, by name.
     names: Names,
-    /// Which registry has the databases of the VFS.
+    /// The registry that has the databases of the VFS.
     registry: u64,
 }
 
@@ -189,7 +190,7 @@ unsafe extern "C" fn open(
         }
         guard_code(app.api, || {
             check_memory()?;
-            // The standard library takes memory for this once in each thread, by a way that cannot fail.
+            // The standard library allocates this once in each thread, and aborts where it cannot: now memory is left.
             let _ = std::thread::current();
             app.hook_connections()?;
             let request = request(app, name, flags)?;
@@ -238,11 +239,10 @@ unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<Op
     }
 }
 
-/// What belongs to a database without being it.
+/// The flags of files that belong to a database: journal and log.
 const BELONGS: c_int = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL;
 
-/// The URI parameters of a main database. Only with that flag there are any; SQLite's own VFS does not look for them
-/// otherwise, either.
+/// The URI parameters of a main database; there are none without `SQLITE_OPEN_URI`.
 ///
 /// # Safety
 /// As for `xOpen`.
@@ -255,7 +255,7 @@ unsafe fn main_parameters(name: *const c_char, flags: c_int) -> Vec<(String, Str
     unsafe { filenames::parameters(name) }
 }
 
-/// Whether the database of the file is left to the platform's VFS (`shared=1`).
+/// True for a file of a database that the platform's VFS serves (`shared=1`).
 ///
 /// # Safety
 /// As for `xOpen`.
@@ -274,7 +274,7 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
         found.map(|(_, value)| value.as_str())
     };
     if value(["tier", "litefoot_tier"]).is_some() {
-        // Ours, to be refused where it is to be shared.
+        // Litefoot serves it, and refuses the tier together with `shared=1`.
         return false;
     }
     match value(["shared", "litefoot_shared"]) {
@@ -324,7 +324,7 @@ unsafe extern "C" fn access(
         *answer = 0;
         guard(app.api, || {
             let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            // Asked in each transaction: nothing is written then that another thread would miss.
+            // SQLite asks in each transaction: the answer takes no lock and writes no shared memory.
             if !companions::lacks(app.registry, path) {
                 *answer = c_int::from(app.vfs()?.access(path, flags)?);
             }
@@ -351,7 +351,7 @@ unsafe extern "C" fn full_pathname(
             }
             std::ptr::copy_nonoverlapping(full_bytes.as_ptr(), out.cast::<u8>(), full_bytes.len());
             *out.add(full_bytes.len()) = 0;
-            // SQLite refuses it where the application has asked for no links.
+            // SQLite refuses it in an open with SQLITE_OPEN_NOFOLLOW.
             Ok(if full.through_link { SQLITE_OK_SYMLINK } else { SQLITE_OK })
         })
     }

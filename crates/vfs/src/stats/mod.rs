@@ -25,7 +25,7 @@ pub use crate::stats::published::{Published, Reading};
 use litefoot_storage::file::FileKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a figure moves.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows while the database is open.
@@ -42,9 +42,9 @@ macro_rules! figures {
         #[repr(C)]
         pub(crate) struct Stats {
             $($(#[doc = $help])+ pub $field: AtomicU64,)*
-            /// What was written, by kind of file.
+            /// Writes and syncs, by kind of file.
             files: [Written; FileKind::ALL.len()],
-            /// Why commits wrote pages although statements are allowed.
+            /// Fallbacks from statements to pages, by cause.
             fallbacks: [AtomicU64; FallbackCause::ALL.len()],
         }
 
@@ -61,7 +61,7 @@ figures! {
     commits_statements: Counter,
     /// Commits that wrote pages.
     commits_pages: Counter,
-    /// Those commits of pages that were one page, written in place.
+    /// Commits of one page, written in place; they count as commits of pages, too.
     commits_in_place: Counter,
     /// Commits, or readers, that waited for a checkpoint in the background.
     checkpoint_waits: Counter,
@@ -73,33 +73,33 @@ figures! {
     statement_log_limit_bytes: Gauge,
     /// Bytes of the redo log of rollback-journal transactions.
     redo_log_bytes: Gauge,
-    /// Bytes at which that log is written to the database file; option log_bytes.
+    /// Bytes at which the redo log is written to the database file; option log_bytes.
     redo_log_limit_bytes: Gauge,
     /// Bytes of SQLite's write-ahead log.
     wal_bytes: Gauge,
-    /// Most bytes of it that are kept in memory; option wal_memory.
+    /// Most bytes of SQLite's write-ahead log in memory; option wal_memory.
     wal_limit_bytes: Gauge,
-    /// Bytes of memory that transactions hold pages in.
+    /// Bytes of dirty pages of transactions, in memory.
     held_memory_bytes: Gauge,
-    /// Cleanings: batches of a transaction's pages that were written away before its commit, or straight into the database.
+    /// Spills: batches of a transaction's pages that were written before its commit.
     cleanings: Counter,
-    /// Bytes of pages that cleanings wrote.
+    /// Bytes of pages that spills wrote.
     cleaned_bytes: Counter,
-    /// How often a transaction waited for a cleaning.
+    /// Waits of a transaction for a spill.
     cleaning_waits: Counter,
-    /// Microseconds that transactions waited for cleanings.
+    /// Microseconds that transactions waited for spills.
     cleaning_wait_us: Counter,
     /// Requests for a page that found it in the pool.
     pool_hits as "pool.hits": Counter,
     /// Pages that had to be read, and waited for.
     pool_misses as "pool.misses": Counter,
-    /// Pages that gave their memory to another.
+    /// Pages that were evicted.
     pool_evictions as "pool.evictions": Counter,
     /// Pages read ahead.
     pool_prefetched as "pool.prefetched": Counter,
-    /// Pages read ahead that were wanted then.
+    /// Pages read ahead that were requested later.
     pool_prefetched_used as "pool.prefetched_used": Counter,
-    /// Pages in memory that SQLite looks at.
+    /// Pages in memory that SQLite has pinned.
     pool_pinned as "pool.pinned": Gauge,
     /// Bytes of memory for pages.
     pool_bytes as "pool.bytes": Gauge,
@@ -107,7 +107,7 @@ figures! {
     pool_limit_bytes as "pool.limit_bytes": Gauge,
     /// Bytes of memory that all databases of the process have for pages and what shares it with them.
     pool_process_bytes as "pool.process_bytes": Gauge,
-    /// Whether pages are read past the system's cache; option direct.
+    /// 1 where pages are read past the system's cache; option direct.
     pool_direct as "pool.direct": Gauge,
     /// Slots of the tier device; option tier_size.
     tier_slots as "tier.slots": Gauge,
@@ -115,11 +115,11 @@ figures! {
     tier_away as "tier.away": Gauge,
     /// Chunks moved to the tier device.
     tier_moved_in as "tier.moved_in": Counter,
-    /// Chunks moved home from the tier device.
+    /// Chunks moved from the tier device to the database file.
     tier_moved_home as "tier.moved_home": Counter,
     /// Chunks that changed slots to spread wear.
     tier_changed_slot as "tier.changed_slot": Counter,
-    /// Times that everything was brought home.
+    /// Times that all chunks were moved to the database file.
     tier_drains as "tier.drains": Counter,
     /// Writes of the slot that was written least, since the device was made.
     tier_least_slot_writes as "tier.slot_writes_min": Gauge,
@@ -129,7 +129,7 @@ figures! {
     tier_most_slot_writes as "tier.slot_writes_max": Gauge,
 }
 
-/// What was written to files of one kind.
+/// Writes and syncs of files of one kind.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Written {
@@ -139,7 +139,7 @@ struct Written {
     syncs: AtomicU64,
 }
 
-/// What the fields of [`Written`] are called behind the kind of file, and mean.
+/// The names of the fields of [`Written`], behind the kind of file, and their meanings.
 const WRITTEN: [(&str, &str); 4] = [
     ("writes", "Writes to files of this kind."),
     ("written_bytes", "Bytes written to files of this kind."),
@@ -152,7 +152,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 const FALLBACK: &str = "Commits that wrote pages although statements are allowed, for this cause.";
 
-/// How many figures there are.
+/// The number of figures.
 const COUNT: usize = size_of::<Stats>() / size_of::<AtomicU64>();
 const _: () = assert!(COUNT == OWN.len() + FileKind::ALL.len() * WRITTEN.len() + FallbackCause::ALL.len());
 
@@ -172,7 +172,7 @@ pub fn figures() -> impl Iterator<Item = (String, Kind, &'static str)> {
 pub struct Described {
     /// The name in `litefoot_stats`.
     pub name: String,
-    /// How the figure moves.
+    /// The kind: counter or gauge.
     pub kind: Kind,
     /// The meaning, a sentence.
     pub meaning: &'static str,

@@ -1,9 +1,8 @@
-//! The memory that the figures of a database lie in. Other processes of the same user, and root, can read it.
+//! The statistics page: the memory of a database's figures, which other processes of the same user, and root, can read.
 //!
 //! # Why
-//! Whoever wants to know what a running program does to a database must not need that program's help: it may be
-//! a shell, a web server or somebody else's binary. So the counters *are* the memory that others read: counting
-//! costs a relaxed add as ever, nothing is published from time to time, and there is no thread.
+//! A running program may be a shell, a web server or a stranger's binary, and cannot help to watch its databases. So the
+//! counters *are* the memory that others read. Counting costs one relaxed add; there is no thread and no publishing.
 //!
 //! # How
 //! The memory is a sealed memory file (`memfd_create`) that the process keeps open and mapped. It has no name in
@@ -13,16 +12,16 @@
 //! /memfd:litefoot-stats:DEVICE:INODE (deleted)          of the database, hexadecimal
 //! ```
 //!
-//! and [`Published`](crate::stats::Published) looks for that. A file in `/dev/shm` would be found faster, but has to be
-//! told from one that a killed process has left, needs a directory that is there and writable, and ends its
-//! owner with SIGBUS when somebody cuts it. This one goes with its process, whichever way that ends; it cannot
-//! be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written by anybody else (mode 0400, and
-//! `F_SEAL_FUTURE_WRITE` from Linux 5.1 on); and the system lets those look who may trace the process anyway.
+//! and [`Published`](crate::stats::Published) looks for that. A file in `/dev/shm` would be found faster. But a killed
+//! process leaves the file behind, the directory may be missing or read-only, and a cut of the file ends its owner with
+//! SIGBUS. A memory file ends with its process. It cannot be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written by
+//! another process (mode 0400, and `F_SEAL_FUTURE_WRITE` from Linux 5.1 on). The system shows it to those who may trace
+//! the process.
 //!
 //! # What it promises
-//! 1. Opening a database never fails or waits because of it. Where it cannot be made, which includes every medium
-//!    that is not the operating system's files, the figures lie in plain memory and nobody else sees them.
-//! 2. It is never read by whoever counts: what other processes see decides nothing here.
+//! 1. Opening a database never fails or waits because of the page. Where the page cannot be shared, the figures lie in
+//!    private memory: so on every medium but the operating system's files.
+//! 2. The counting process never reads the page: nothing that another process does there has an effect.
 //!
 //! # Layout
 //! Numbers of 64 bits in the byte order of the machine, which the page never leaves:
@@ -40,7 +39,7 @@
 //!  64+8n      m   their names, a line each: "c " for a counter or "g " for a gauge, and the name
 //! ```
 //!
-//! It says of itself what it holds, so that programs and libraries of different versions understand each other.
+//! The page names its own figures, so that programs and libraries of different versions understand each other.
 //!
 //! # Invariants
 //! 1. The mapping is as long as the file, whose length is sealed, and its page exists: it was written before it was
@@ -70,7 +69,7 @@ pub(super) const OPENED: usize = 3;
 pub(super) const FIGURES: usize = 4;
 pub(super) const NAMES_BYTES: usize = 5;
 
-/// What a database is to the process that has it open.
+/// The state of a database in the process that has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {
@@ -79,7 +78,7 @@ pub(crate) enum State {
     Owned = 2,
 }
 
-/// The beginning of the page: what is changed in it later.
+/// The beginning of the page: the head and the figures, which change.
 #[repr(C)]
 #[derive(Default)]
 struct Whole {
@@ -92,9 +91,9 @@ const _: () = assert!(size_of::<Whole>() == 8 * (HEAD_WORDS + COUNT) && size_of:
 /// The figures of one database; derefs to them.
 pub(crate) struct Page {
     whole: NonNull<Whole>,
-    /// What is mapped; absent where the figures are in plain memory.
+    /// The mapped memory file; `None` for figures in private memory.
     shared: Option<File>,
-    /// Who made it: a forked child has a copy of this value, but the page is not its own.
+    /// The process that made the page: a forked child has a copy of this value, and leaves the page alone.
     process: u32,
 }
 
@@ -124,7 +123,7 @@ impl Page {
         }
     }
 
-    /// Says what the database is to this process.
+    /// Stores the state of the database, in the process that made the page.
     pub fn set_state(&self, state: State) {
         if self.process == std::process::id() {
             self.whole().head[STATE].store(state as u64, Ordering::Relaxed);
@@ -158,7 +157,7 @@ impl Drop for Page {
     }
 }
 
-/// What the memory file of a database is called.
+/// The name of the memory file of a database.
 pub(super) fn name_of(database: FileId) -> String {
     format!("litefoot-stats:{:x}:{:x}", database.device, database.inode)
 }

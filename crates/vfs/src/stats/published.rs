@@ -1,6 +1,6 @@
-//! Reading the figures of a database that another process has open. `page` has the layout.
+//! Reading the statistics page of a database that another process has open. `page` has the layout.
 //!
-//! What is read was written by somebody else: nothing in it is trusted, and everything is read, never mapped.
+//! Another process has written the page: nothing in it is trusted, and everything is read, never mapped.
 //! The system copies aligned words whole on machines of 64 bits; on smaller ones a figure beyond 4 GiB may be read
 //! while it is carried over, and be wrong until the next reading.
 
@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the system lists processes.
+/// The directory in which the system lists processes.
 const PROCESSES: &str = "/proc";
 
 /// The figures of a database in the memory of the process that has it open.
@@ -22,7 +22,7 @@ const PROCESSES: &str = "/proc";
 pub struct Published {
     /// The process, as this one sees it.
     pub process: u32,
-    /// Where the system lists the memory, and what it calls it.
+    /// The system's link to the memory file, and the link's expected target.
     link: PathBuf,
     name: PathBuf,
     file: File,
@@ -31,11 +31,11 @@ pub struct Published {
 /// The figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Whether the process owns the database; else it has it open, and may be waiting for the owner.
+    /// True where the process owns the database; else the process has it open, and may be waiting for the owner.
     pub owner: bool,
     /// When it was opened.
     pub opened: SystemTime,
-    /// The figures in their order: name, how it moves, value.
+    /// The figures in their order: name, kind, value.
     pub figures: Vec<(String, Kind, u64)>,
     /// The process, as it calls itself.
     process: u64,
@@ -60,7 +60,7 @@ impl Published {
 
     /// The figures now; `None` when the process is gone or has closed the database.
     pub fn read(&self) -> Option<Reading> {
-        // What is open here outlives its process.
+        // The memory file that is open here outlives its process.
         if fs::read_link(&self.link).ok()? != self.name {
             return None;
         }

@@ -29,7 +29,7 @@ impl TableFunction for Stats {
     }
 }
 
-/// The same, named as SQLite names PRAGMAs that are read as tables.
+/// [`Stats`] under the name that SQLite gives to a PRAGMA read as a table.
 #[derive(Default)]
 pub(crate) struct PragmaStats(Stats);
 
