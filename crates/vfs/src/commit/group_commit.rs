@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::stats::FallbackCause;
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frames, Transaction};
-use crate::txn::wal_spill::Leaving;
+use crate::txn::wal_spill_state::Leaving;
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::SyncLatch;

@@ -25,10 +25,9 @@ use crate::capture::encoding::{Captured, Text};
 use crate::db::Companion;
 use crate::db::Db;
 use crate::error::Result;
-use crate::txn::new_pages::New;
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frames, Transaction};
-use crate::txn::wal_spill::Leaving;
+use crate::txn::wal_spill_state::Leaving;
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::commit_log::{Base, Record, Writer};
 use litefoot_storage::log_file::Durability;
@@ -222,7 +221,7 @@ impl Media {
         if !is_many(newest.len()) || !newest.contains_key(&1) {
             return Ok(Vec::new());
         }
-        let new = New::find(frames, transaction.first, db.file_len()?);
+        let new = frames.new_pages(transaction.first, db.file_len()?);
         let pages = newest.range(..=frames.database_pages()).filter(|(number, frame)| {
             new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
         });

@@ -54,7 +54,7 @@ use crate::txn::wal_frames::Transaction;
 use crate::commit::group_commit::Commits;
 use crate::txn::wal_bytes::Store;
 use crate::txn::wal_frames::{Frames, Written};
-use crate::txn::wal_spill::{Cleaning, Leaving};
+use crate::txn::wal_spill_state::{Cleaning, Leaving};
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;

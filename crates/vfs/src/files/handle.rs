@@ -4,12 +4,10 @@
 //! calls into these methods and errors into result codes.
 
 use crate::error::{Error, Result};
-use crate::files::main_db::MainFile;
 use crate::files::session::Session;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
-use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -136,53 +134,6 @@ pub trait Handle: Send {
     /// Stops using the wal-index.
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
         Ok(())
-    }
-}
-
-/// Any of them. One on a main database file is known for what it is: SQLite asks it for pages all the time.
-pub(crate) enum AnyHandle {
-    /// On a main database file.
-    Main(Box<MainFile>),
-    /// On anything else.
-    Other(Box<dyn Handle>),
-}
-
-impl AnyHandle {
-    /// Closes the file.
-    pub fn close(self) -> Result<()> {
-        match self {
-            AnyHandle::Main(main) => main.close(),
-            AnyHandle::Other(other) => other.close(),
-        }
-    }
-
-    /// The handle on a main database file, where it is one.
-    #[inline]
-    pub fn main(&mut self) -> Option<&mut MainFile> {
-        match self {
-            AnyHandle::Main(main) => Some(main),
-            AnyHandle::Other(_) => None,
-        }
-    }
-}
-
-impl Deref for AnyHandle {
-    type Target = dyn Handle;
-
-    fn deref(&self) -> &(dyn Handle + 'static) {
-        match self {
-            AnyHandle::Main(main) => &**main,
-            AnyHandle::Other(other) => &**other,
-        }
-    }
-}
-
-impl DerefMut for AnyHandle {
-    fn deref_mut(&mut self) -> &mut (dyn Handle + 'static) {
-        match self {
-            AnyHandle::Main(main) => &mut **main,
-            AnyHandle::Other(other) => &mut **other,
-        }
     }
 }
 

@@ -3,93 +3,15 @@
 use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::files::handle::{Handle, read_exactly};
+use crate::files::journal_content::Journal;
 use crate::files::session::Session;
 use crate::memory::memory_file::{MemoryFile, position};
 use crate::open::OpenDatabase;
-use litefoot_storage::file::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
 
-/// Bytes copied at a time when the journal becomes a real file.
-const COPY_BYTES: usize = 64 << 10;
-
 /// What a journal begins with, and ends with where it names a super-journal (file format, section 3).
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
-
-/// The content of a journal.
-pub struct Journal {
-    memory: MemoryFile,
-    real: Option<Arc<dyn File>>,
-    /// Whether the real file was changed since its last sync.
-    unsynced: bool,
-    /// Whether it has a header, so that a transaction is in it. A connection that keeps the file open can go on
-    /// without a journal.
-    has_header: bool,
-    /// How many transactions were in it.
-    transactions: u64,
-}
-
-impl Journal {
-    /// An empty journal in memory.
-    pub fn new(memory: MemoryFile) -> Journal {
-        Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
-    }
-
-    /// Whether it has become a real file, and a transaction is in it.
-    pub fn is_in_use(&self) -> bool {
-        self.real.is_some() && self.has_header
-    }
-
-    /// The number of the transaction that is in it, where one is.
-    pub fn transaction(&self) -> Option<u64> {
-        self.has_header.then_some(self.transactions)
-    }
-
-    /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
-    /// next, and must not be rolled back over.
-    fn settle(&mut self, database: &OpenDatabase) -> Result<()> {
-        match &self.real {
-            Some(real) if self.unsynced => {
-                database.db().latch().check(real.path())?;
-                database.db().latch().watch(real.sync())?;
-                self.unsynced = false;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
-    /// journal with a header and without its records would roll back to garbage.
-    pub fn make_real(&mut self, database: &OpenDatabase) -> Result<()> {
-        if self.real.is_some() {
-            return Ok(());
-        }
-        let path = database.db().companion_path(Companion::Journal);
-        let latch = database.db().latch();
-        latch.check(&path)?;
-        database.db().set_alone(Companion::Journal, false);
-        let file = database.db().medium().open(&path, FileKind::Journal, OpenMode::Create)?;
-        file.set_len(0)?;
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut at = SECTOR_BYTES;
-        while at < self.memory.len() {
-            let read = self.memory.read(&mut buffer, at)?;
-            file.write_at(&buffer[..read], at as u64)?;
-            at += read;
-        }
-        latch.watch(file.sync())?;
-        let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
-        file.write_at(&buffer[..read], 0)?;
-        latch.watch(file.sync())?;
-        latch.watch(database.db().medium().sync_directory(parent_directory(&path)))?;
-        self.memory.set_len(0)?;
-        self.real = Some(file);
-        self.has_header = true;
-        self.unsynced = false;
-        Ok(())
-    }
-}
 
 /// A connection's handle on its journal.
 pub struct JournalFile {
@@ -171,7 +93,7 @@ impl Handle for JournalFile {
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.journal.lock().settle(&self.session.database)
+        self.journal.lock().settle(self.session.database.db())
     }
 
     fn size(&mut self) -> Result<u64> {
@@ -184,7 +106,7 @@ impl Handle for JournalFile {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.session.journal.lock().take();
-        self.journal.lock().settle(&self.session.database)
+        self.journal.lock().settle(self.session.database.db())
     }
 }
 
@@ -193,5 +115,5 @@ impl Handle for JournalFile {
 pub(crate) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
     let database = &session.database;
     database.rollback_log().clear_for_journal(database.db())?;
-    journal.lock().make_real(database)
+    journal.lock().make_real(database.db())
 }

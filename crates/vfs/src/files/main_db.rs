@@ -8,7 +8,6 @@ use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::Batcher;
 use crate::files::session::Session;
-use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::open::checkpointer;
 use crate::sync::forks::outside;
@@ -21,27 +20,27 @@ use std::sync::{Arc, Weak};
 
 /// One connection's handle on a database.
 pub struct MainFile {
-    database: Arc<OpenDatabase>,
-    session: Arc<Session>,
-    id: HandleId,
-    read_only: bool,
-    batcher: Batcher,
-    slots: HeldSlots,
-    uses_shm: bool,
-    persist_wal: bool,
-    powersafe_overwrite: bool,
+    pub(super) database: Arc<OpenDatabase>,
+    pub(super) session: Arc<Session>,
+    pub(super) id: HandleId,
+    pub(super) read_only: bool,
+    pub(super) batcher: Batcher,
+    pub(super) slots: HeldSlots,
+    pub(super) uses_shm: bool,
+    pub(super) persist_wal: bool,
+    pub(super) powersafe_overwrite: bool,
     /// How much of the file is to be mapped, by what the application says.
-    mmap_size: i64,
+    pub(super) mmap_size: i64,
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
-    unlogged: bool,
+    pub(super) unlogged: bool,
     checkpoint: Checkpoint,
-    view: View,
+    pub(super) view: View,
     /// How many commits had been promised to be durable when the last look found all of them so.
-    settled: u64,
+    pub(super) settled: u64,
     /// Whether it was looked what a crash has left, by one that takes no locks.
-    looked: bool,
+    pub(super) looked: bool,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
-    wal: (u64, Weak<Wal>),
+    pub(super) wal: (u64, Weak<Wal>),
 }
 
 /// How far a checkpoint of this connection is.
@@ -102,34 +101,6 @@ impl MainFile {
         }
     }
 
-    /// In a forked child: a handle of this process's own in place of this inherited one, whose connection is in no
-    /// transaction. SQLite goes on as if another process had written meanwhile.
-    pub fn in_this_process(&self, vfs: &Vfs) -> Result<MainFile> {
-        if !self.is_idle() {
-            return Err(Error::Forked { path: self.database.db().path().to_owned() });
-        }
-        let database = vfs.open_again(&self.database)?;
-        if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
-            return Err(Error::Forked { path: self.database.db().path().to_owned() });
-        }
-        let unlocked = self.session.unlocked;
-        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
-        let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
-        new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
-        new.persist_wal = self.persist_wal;
-        new.session.inherit(&self.session);
-        if self.uses_shm {
-            new.database.shm().join_again();
-            new.uses_shm = true;
-            if let Err(error) = new.read_by_slots(vfs) {
-                Box::new(new).close()?;
-                return Err(error);
-            }
-        }
-        let _ = self.session.successor.set(new.session.clone());
-        Ok(new)
-    }
-
     /// Whether its connection is in no transaction, and SQLite has no page.
     pub fn is_idle(&self) -> bool {
         !self.session.internal
@@ -137,14 +108,6 @@ impl MainFile {
             && !self.view.is_mapped()
             && self.session.seat.is_idle()
             && self.slots.is_empty()
-    }
-
-    /// Has what a connection in WAL mode has between its transactions.
-    fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
-        let spill = vfs.provide_spill(&self.database);
-        self.database.lock(&self.session.seat, Level::Shared)?;
-        self.session.seat.set_by_slots(true);
-        self.database.wal_or_open(spill).map(drop)
     }
 
     /// The log, if a connection has used it.

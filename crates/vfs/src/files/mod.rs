@@ -1,7 +1,10 @@
 //! What SQLite's file handles do.
 
+pub(crate) mod any_handle;
+mod forked_child;
 pub(crate) mod handle;
 pub(crate) mod journal;
+pub(crate) mod journal_content;
 pub(crate) mod main_db;
 mod passthrough;
 pub(crate) mod pragma;

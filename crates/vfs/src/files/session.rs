@@ -2,7 +2,7 @@
 //!
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
-use crate::files::journal::Journal;
+use crate::files::journal_content::Journal;
 use crate::memory::reservation::CacheSize;
 use crate::open::OpenDatabase;
 use crate::open::capture_host::ConnectionCapture;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::SQLITE_OK;
 use crate::ffi::{IoMethods, Sqlite3File};
-use crate::files::handle::AnyHandle;
+use crate::files::any_handle::AnyHandle;
 use crate::files::session::Session;
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;

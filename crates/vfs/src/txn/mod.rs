@@ -7,7 +7,7 @@
 //! | `spill_policy` | when pages of a large transaction leave memory, and on which thread |
 //! | `spill_map` | where the pages lie that have left memory |
 //! | `spiller` | writing them, in sorted batches |
-//! | `wal_spill`, `new_pages` | spilling of a transaction in WAL mode; its new pages, written early into the file |
+//! | `wal_spill`, `wal_spill_state`, `new_pages` | spilling of a transaction in WAL mode; its new pages, written early into the file |
 //!
 //! A transaction reaches the database that it changes through a [`TxnTarget`], and its pages leave memory through a
 //! [`SpillTarget`], so that everything here is tested without one.
@@ -22,6 +22,7 @@ pub(crate) mod spiller;
 pub(crate) mod wal_bytes;
 pub(crate) mod wal_frames;
 pub(crate) mod wal_spill;
+pub(crate) mod wal_spill_state;
 
 use crate::db::Db;
 use crate::error::Result;

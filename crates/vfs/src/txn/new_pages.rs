@@ -20,7 +20,6 @@
 //!
 //! While a transaction is under way nobody else commits, so what is [`New`] once stays so until it ends.
 
-use crate::txn::wal_frames::Frames;
 use std::collections::BTreeSet;
 
 /// The pages that are behind the end of the database, and that nothing in a log would hide there.
@@ -30,16 +29,14 @@ pub struct New {
 }
 
 impl New {
-    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`.
-    pub fn find(frames: &Frames, first: usize, file_bytes: u64) -> New {
-        let page_bytes = frames.page_bytes() as u64;
-        if file_bytes == 0 || page_bytes == 0 {
-            return New { first: u32::MAX, taken: BTreeSet::new() };
-        }
-        let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
-        let mut taken = frames.page_numbers(0..first).split_off(&first_page);
-        taken.extend(frames.given_up.range(first_page..));
-        New { first: first_page, taken }
+    /// Pages from number `first` on, but for those that are `taken`.
+    pub fn new(first: u32, taken: BTreeSet<u32>) -> New {
+        New { first, taken }
+    }
+
+    /// No page is.
+    pub fn none() -> New {
+        New { first: u32::MAX, taken: BTreeSet::new() }
     }
 
     /// Whether a page is one of them.

@@ -296,7 +296,7 @@ impl Store {
 
     fn write_head(&mut self, buf: &[u8], at: usize) {
         self.head[at..at + buf.len()].copy_from_slice(buf);
-        let page_bytes = crate::txn::wal_frames::page_bytes_of(&self.head);
+        let page_bytes = page_bytes_of(&self.head);
         if page_bytes != self.page_bytes {
             self.cut(0);
             self.page_bytes = page_bytes;
@@ -466,6 +466,16 @@ impl Store {
             }
         }
     }
+}
+
+/// Bytes of a page, as the header of a log says; 0 where it does not, or says what none can have.
+pub fn page_bytes_of(header: &[u8]) -> usize {
+    let bytes = if header.len() < HEADER_BYTES {
+        0
+    } else {
+        u32::from_be_bytes([header[8], header[9], header[10], header[11]])
+    };
+    if bytes.is_power_of_two() && (512..=65536).contains(&bytes) { bytes as usize } else { 0 }
 }
 
 #[cfg(test)]

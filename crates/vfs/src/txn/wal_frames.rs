@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::memory::reservation::{CacheSize, SpillingCache};
 use crate::txn::spill_policy::Policy;
 use crate::txn::wal_bytes::{Away, Store};
-use crate::txn::wal_spill::Large;
+use crate::txn::wal_spill_state::Large;
 use litefoot_storage::file::{self, File};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
@@ -313,12 +313,6 @@ impl Frames {
 
 fn frame_of(header: &[u8]) -> Frame {
     Frame { page_number: be32(header, 0), database_pages: be32(header, 4), changed: 0 }
-}
-
-/// Bytes of a page, as the header of a log says; 0 where it does not, or says what none can have.
-pub fn page_bytes_of(header: &[u8]) -> usize {
-    let bytes = if header.len() < HEADER_BYTES { 0 } else { be32(header, 8) };
-    if bytes.is_power_of_two() && (512..=65536).contains(&bytes) { bytes as usize } else { 0 }
 }
 
 fn be32(bytes: &[u8], at: usize) -> u32 {

@@ -1,6 +1,6 @@
 //! The transaction under way in SQLite's log, where it does not fit into memory.
 //!
-//! Its pages leave in batches ([`Policy`]): new ones for the database file (see `ahead`), old ones for slots of the redo
+//! Its pages leave in batches ([`Policy`](crate::txn::spill_policy::Policy)): new ones for the database file (see `ahead`), old ones for slots of the redo
 //! log, where they will stay: the commit only adds their headers. From then on SQLite's log reads them there.
 //!
 //! # Invariants
@@ -15,61 +15,13 @@
 use crate::error::{Error, Result};
 use crate::txn::new_pages::New;
 use crate::txn::spill_map::{Home, Homes};
-use crate::txn::spill_policy::{Policy, Step};
-use crate::txn::spiller::{Bytes, Job, Running, Written, colder_half};
+use crate::txn::spill_policy::Step;
+use crate::txn::spiller::{Bytes, Job, Written, colder_half};
 use crate::txn::wal_bytes::Away;
 use crate::txn::wal_frames::{Frame, Frames, Transaction};
+use crate::txn::wal_spill_state::{Cleaning, Leaving};
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::format::PageSum;
-use std::sync::Arc;
-
-/// What is known of it.
-pub struct Large {
-    pub policy: Policy,
-    /// What may be written ahead, once that was asked for.
-    new: Option<New>,
-    homes: Homes,
-    cleaning: Option<Cleaning>,
-    failed: bool,
-    /// Whether it is complete, and its slots are not in the redo log yet.
-    closing: bool,
-    /// Writes before which there is no use in looking for pages that could leave.
-    not_before: u64,
-}
-
-/// A cleaning that is under way.
-pub struct Cleaning {
-    pub running: Arc<Running>,
-    pub leaving: Vec<Leaving>,
-    /// The last write before it began.
-    pub until: u64,
-}
-
-/// A page that leaves memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaving {
-    pub page_number: u32,
-    pub frame: usize,
-}
-
-impl Large {
-    /// Nothing yet.
-    pub fn new(policy: Policy) -> Large {
-        Large {
-            policy,
-            new: None,
-            homes: Homes::default(),
-            cleaning: None,
-            failed: false,
-            closing: false,
-            not_before: 0,
-        }
-    }
-
-    pub(crate) fn is_new(&self, page_number: u32) -> bool {
-        self.new.as_ref().is_some_and(|new| new.contains(page_number))
-    }
-}
 
 impl Frames {
     /// Whether SQLite is about to write a page of it, and whether that one ends it.
@@ -109,7 +61,19 @@ impl Frames {
 
     /// Finds out what may be written ahead into a database file of so many bytes.
     pub fn find_new(&mut self, file_bytes: u64) {
-        self.large.new = Some(New::find(self, self.committed, file_bytes));
+        self.large.new = Some(self.new_pages(self.committed, file_bytes));
+    }
+
+    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`.
+    pub fn new_pages(&self, first: usize, file_bytes: u64) -> New {
+        let page_bytes = self.page_bytes() as u64;
+        if file_bytes == 0 || page_bytes == 0 {
+            return New::none();
+        }
+        let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
+        let mut taken = self.page_numbers(0..first).split_off(&first_page);
+        taken.extend(self.given_up.range(first_page..));
+        New::new(first_page, taken)
     }
 
     /// The colder half of its pages in memory, by number; `None` where they are few.

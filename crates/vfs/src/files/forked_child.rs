@@ -1,0 +1,46 @@
+//! A main database handle in a forked child: one of the child's own takes the place of the inherited one.
+
+use crate::error::{Error, Result};
+use crate::files::handle::Handle;
+use crate::files::main_db::MainFile;
+use crate::files::vfs::Vfs;
+use crate::sync::lock_table::Level;
+use std::sync::atomic::Ordering;
+
+impl MainFile {
+    /// In a forked child: a handle of this process's own in place of this inherited one, whose connection is in no
+    /// transaction. SQLite goes on as if another process had written meanwhile.
+    pub fn in_this_process(&self, vfs: &Vfs) -> Result<MainFile> {
+        if !self.is_idle() {
+            return Err(Error::Forked { path: self.database.db().path().to_owned() });
+        }
+        let database = vfs.open_again(&self.database)?;
+        if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
+            return Err(Error::Forked { path: self.database.db().path().to_owned() });
+        }
+        let unlocked = self.session.unlocked;
+        let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
+        let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
+        new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
+        new.persist_wal = self.persist_wal;
+        new.session.inherit(&self.session);
+        if self.uses_shm {
+            new.database.shm().join_again();
+            new.uses_shm = true;
+            if let Err(error) = new.read_by_slots(vfs) {
+                Box::new(new).close()?;
+                return Err(error);
+            }
+        }
+        let _ = self.session.successor.set(new.session.clone());
+        Ok(new)
+    }
+
+    /// Has what a connection in WAL mode has between its transactions.
+    fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
+        let spill = vfs.provide_spill(&self.database);
+        self.database.lock(&self.session.seat, Level::Shared)?;
+        self.session.seat.set_by_slots(true);
+        self.database.wal_or_open(spill).map(drop)
+    }
+}

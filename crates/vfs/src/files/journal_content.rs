@@ -1,0 +1,85 @@
+//! The content of the rollback journal that SQLite sees: memory, until a transaction needs a real file.
+
+use crate::db::{Companion, Db};
+use crate::error::Result;
+use crate::memory::memory_file::MemoryFile;
+use litefoot_storage::file::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
+use std::sync::Arc;
+
+/// Bytes copied at a time when the journal becomes a real file.
+const COPY_BYTES: usize = 64 << 10;
+
+/// The content of a journal.
+pub struct Journal {
+    pub(super) memory: MemoryFile,
+    pub(super) real: Option<Arc<dyn File>>,
+    /// Whether the real file was changed since its last sync.
+    pub(super) unsynced: bool,
+    /// Whether it has a header, so that a transaction is in it. A connection that keeps the file open can go on
+    /// without a journal.
+    pub(super) has_header: bool,
+    /// How many transactions were in it.
+    pub(super) transactions: u64,
+}
+
+impl Journal {
+    /// An empty journal in memory.
+    pub fn new(memory: MemoryFile) -> Journal {
+        Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
+    }
+
+    /// Whether it has become a real file, and a transaction is in it.
+    pub fn is_in_use(&self) -> bool {
+        self.real.is_some() && self.has_header
+    }
+
+    /// The number of the transaction that is in it, where one is.
+    pub fn transaction(&self) -> Option<u64> {
+        self.has_header.then_some(self.transactions)
+    }
+
+    /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
+    /// next, and must not be rolled back over.
+    pub(super) fn settle(&mut self, db: &Db) -> Result<()> {
+        match &self.real {
+            Some(real) if self.unsynced => {
+                db.latch().check(real.path())?;
+                db.latch().watch(real.sync())?;
+                self.unsynced = false;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the journal a real, durable file. The sector with its header comes last, after a sync: a
+    /// journal with a header and without its records would roll back to garbage.
+    pub fn make_real(&mut self, db: &Db) -> Result<()> {
+        if self.real.is_some() {
+            return Ok(());
+        }
+        let path = db.companion_path(Companion::Journal);
+        let latch = db.latch();
+        latch.check(&path)?;
+        db.set_alone(Companion::Journal, false);
+        let file = db.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
+        file.set_len(0)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = SECTOR_BYTES;
+        while at < self.memory.len() {
+            let read = self.memory.read(&mut buffer, at)?;
+            file.write_at(&buffer[..read], at as u64)?;
+            at += read;
+        }
+        latch.watch(file.sync())?;
+        let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
+        file.write_at(&buffer[..read], 0)?;
+        latch.watch(file.sync())?;
+        latch.watch(db.medium().sync_directory(parent_directory(&path)))?;
+        self.memory.set_len(0)?;
+        self.real = Some(file);
+        self.has_header = true;
+        self.unsynced = false;
+        Ok(())
+    }
+}
