@@ -5,6 +5,7 @@
 
 mod support;
 
+use litefoot_testkit::process::is_root;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -119,10 +120,6 @@ fn truncate_database(directory: &Path, bytes: u64) {
 
 fn permit(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// The program, without root's rights: a copy, since the build directory may not be open to others.

@@ -7,18 +7,15 @@
 
 mod support;
 
+use litefoot_testkit::process::is_root;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{PROGRAM, output_of};
 
 const NOBODY: u32 = 65534;
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
-}
 
 fn library() -> PathBuf {
     let place = Path::new(PROGRAM).parent().unwrap();

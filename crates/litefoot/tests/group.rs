@@ -9,6 +9,7 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
+use litefoot_testkit::sqlite::metric_or_zero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -20,12 +21,6 @@ const SCHEMA: &str =
 /// Commits are logged as statements.
 fn logging() -> Options {
     Options { statements: true, ..Options::default() }
-}
-
-fn stat(db: &Connection, name: &str) -> i64 {
-    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
-    text.lines().find_map(value).unwrap_or(0)
 }
 
 /// Four writers, two readers and small budgets: every row is there, in order, and no reader sees a gap.
@@ -80,7 +75,7 @@ fn threads_write_read_and_checkpoint() {
     let count =
         |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count(&db), 4 * ROWS);
-    assert!(stat(&db, "commits_statements") > 0 && stat(&db, "fallback.function") > 0);
+    assert!(metric_or_zero(&db, "commits_statements") > 0 && metric_or_zero(&db, "fallback.function") > 0);
     drop(db);
     let left: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -183,7 +178,7 @@ fn normal_commits_are_durable_soon() {
         }
     }
     let rows: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
-    assert!(stat(&db, "commits_statements") >= 2);
+    assert!(metric_or_zero(&db, "commits_statements") >= 2);
     let image = sim.cut(&mut Random::new(3));
     let vfs = Vfs::builder("group-normal-2").medium(Arc::new(image)).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -210,9 +205,9 @@ fn at_normal_pages_are_durable_soon() {
         })
     };
     for n in 1..4 {
-        let before = stat(&db, "commits_pages");
+        let before = metric_or_zero(&db, "commits_pages");
         db.execute("INSERT INTO t VALUES(?1, random())", [n]).unwrap();
-        assert_eq!(stat(&db, "commits_pages") - before, 1);
+        assert_eq!(metric_or_zero(&db, "commits_pages") - before, 1);
         // Nothing but time passes.
         while !survives(n + 1) {
             assert!(begun.elapsed() < Duration::from_secs(60), "transaction {n} is not durable");
@@ -272,7 +267,7 @@ fn figures_are_in_nobodys_way() {
             let db = vfs.open("/app.db").unwrap();
             while !done.load(Ordering::Acquire) {
                 let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-                stat(&db, "wal_memory_bytes");
+                metric_or_zero(&db, "wal_memory_bytes");
             }
         });
     }

@@ -4,24 +4,11 @@
 
 use litefoot::rusqlite::ffi;
 use litefoot::rusqlite::{Connection, OpenFlags};
+use litefoot_testkit::sqlite::{maps_files, number, stock};
 use std::ffi::{CString, c_int, c_void};
-use std::path::Path;
-
-fn number(db: &Connection, sql: &str) -> i64 {
-    db.query_row(sql, [], |row| row.get(0)).unwrap()
-}
 
 fn open(name: &str) -> litefoot::Connection {
     litefoot::Connection::open(name).unwrap()
-}
-
-fn stock(path: &Path) -> Connection {
-    Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix").unwrap()
-}
-
-/// What SQLite does by itself must be looked at, as some builds map no files.
-fn maps(db: &Connection) -> bool {
-    number(db, "SELECT NOT sqlite_compileoption_used('MAX_MMAP_SIZE=0')") == 1
 }
 
 #[test]
@@ -58,7 +45,7 @@ fn settings_answer_what_the_application_has_set() {
                 for db in [&db, &stock] {
                     db.execute_batch(sql).unwrap();
                 }
-                if maps(&stock) || !sql.contains("mmap_size") {
+                if maps_files(&stock) || !sql.contains("mmap_size") {
                     same(sql);
                 }
             }
@@ -90,7 +77,7 @@ fn a_connection_to_a_shared_cache_opens_while_another_changes_the_schema() {
         drop(open(&name));
     }
     let second = open(&name);
-    if maps(&first) {
+    if maps_files(&first) {
         assert_eq!(number(&first, "PRAGMA mmap_size"), 5_000_000);
     }
     first.execute_batch("INSERT INTO u VALUES(1); COMMIT").unwrap();

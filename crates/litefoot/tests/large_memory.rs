@@ -3,17 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
+use litefoot_testkit::sqlite::metric;
 
 const MEMORY_BYTES: i64 = 4 << 20;
 /// What the process has besides: two connections with 400 KB of clean pages each, their indexes of the log, threads, and what
 /// the allocator does not give back. The transactions have 24 MB each.
 const UNCOUNTED_BYTES: i64 = 3 << 20;
-
-fn figure(db: &Connection, name: &str) -> i64 {
-    db.query_row("SELECT value FROM litefoot_stats WHERE name = ?1", [name], |row| row.get(0)).unwrap()
-}
 
 /// Memory of its own that the process has.
 fn own_bytes() -> i64 {
@@ -49,7 +45,7 @@ fn large_transactions_stay_within_the_memory_of_the_process_and_give_it_back() {
                     .unwrap();
             }
             if id % 200 == 0 {
-                most = most.max(figure(&connections[0], "pool.process_bytes"));
+                most = most.max(metric(&connections[0], "pool.process_bytes"));
                 peak = peak.max(own_bytes() - before);
             }
         }
@@ -57,7 +53,7 @@ fn large_transactions_stay_within_the_memory_of_the_process_and_give_it_back() {
         assert!(peak < MEMORY_BYTES + UNCOUNTED_BYTES, "{mode}: the process has {peak} bytes more");
         for db in connections {
             db.execute_batch("COMMIT").unwrap();
-            assert_eq!(figure(&db, "held_memory_bytes"), 0);
+            assert_eq!(metric(&db, "held_memory_bytes"), 0);
             let count: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
             assert_eq!(count, 24_001);
         }

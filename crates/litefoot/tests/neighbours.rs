@@ -4,7 +4,8 @@
 
 use litefoot::Connection;
 use litefoot_storage::wal_file::format::Header;
-use rusqlite::OpenFlags;
+use litefoot_testkit::process::is_root;
+use litefoot_testkit::sqlite::stock;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -14,11 +15,6 @@ const MODES: [&str; 3] = ["delete", "persist", "wal"];
 /// Everything that either SQLite or litefoot has beside a database.
 const SUFFIXES: [&str; 3] = ["-wal", "-sla", "-journal"];
 const PRECIOUS: &str = "what somebody else needs\n";
-
-fn stock(path: &Path) -> rusqlite::Connection {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    rusqlite::Connection::open_with_flags_and_vfs(path, flags, "unix").unwrap()
-}
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -44,11 +40,6 @@ fn rights(directory: &Path) -> Vec<(String, u32, u32, u32)> {
         .collect();
     rights.sort();
     rights
-}
-
-fn is_root() -> bool {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() == 0 }
 }
 
 #[test]

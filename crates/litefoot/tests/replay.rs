@@ -12,6 +12,7 @@ use litefoot_storage::commit_log::Record;
 use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::file::{FileKind, Medium, OpenMode, SyncLatch};
 use litefoot_storage::log_file::Durability;
+use litefoot_testkit::sqlite::metric_or_zero;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -22,12 +23,6 @@ const LOG: &str = "/app.db-sla";
 fn vfs(name: &str, medium: &SimMedium) -> Vfs {
     let options = Options { statements: true, ..Options::default() };
     Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap()
-}
-
-fn stat(db: &Connection, name: &str) -> i64 {
-    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
-    text.lines().find_map(value).unwrap_or(0)
 }
 
 /// Everything in the tables `t` and `u`.
@@ -50,7 +45,7 @@ fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
     .unwrap();
     // What is in the log builds upon these rows.
     db.execute_batch("PRAGMA wal_checkpoint; UPDATE t SET v = 5 WHERE id = 1").unwrap();
-    assert!(stat(&db, "commits_statements") > 0);
+    assert!(metric_or_zero(&db, "commits_statements") > 0);
     (medium, vfs, db)
 }
 
@@ -254,7 +249,7 @@ fn what_changes_late_goes_as_pages() {
         }
         change(&mut db);
         // Nothing can be asked where nothing may be long.
-        let before = (*name != "length").then(|| stat(&db, "commits_statements"));
+        let before = (*name != "length").then(|| metric_or_zero(&db, "commits_statements"));
         for _ in 0..2 {
             let _ = db.execute(sql, []);
             db.execute_batch("BEGIN; INSERT INTO main.u VALUES(70)").unwrap();
@@ -262,7 +257,7 @@ fn what_changes_late_goes_as_pages() {
             db.execute_batch("COMMIT").unwrap();
         }
         if let Some(before) = before {
-            assert_eq!(stat(&db, "commits_statements"), before, "{name}");
+            assert_eq!(metric_or_zero(&db, "commits_statements"), before, "{name}");
         }
         let expected = {
             let _ = db.authorizer(None::<fn(litefoot::rusqlite::hooks::AuthContext<'_>) -> Authorization>);
@@ -278,7 +273,7 @@ fn what_changes_late_goes_as_pages() {
 #[test]
 fn what_changed_nothing_is_not_replayed() {
     let (medium, _vfs, db) = prepared("replay-nothing");
-    let before = stat(&db, "commits_statements");
+    let before = metric_or_zero(&db, "commits_statements");
     db.execute_batch("BEGIN; INSERT INTO u VALUES(2)").unwrap();
     // Each is a statement of its own: one that starts again might have been prepared anew.
     let mut taken = db.prepare("INSERT INTO t(id, v) VALUES(1, 'taken')").unwrap();
@@ -287,7 +282,7 @@ fn what_changed_nothing_is_not_replayed() {
     taken.execute([]).unwrap_err();
     assert_eq!((none.execute([1]), one.execute([11])), (Ok(0), Ok(1)));
     db.execute_batch("COMMIT").unwrap();
-    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    assert_eq!(metric_or_zero(&db, "commits_statements"), before + 1);
     let recovered = vfs("replay-nothing-cut", &medium.cut(&mut Random::new(1)));
     assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
 }
@@ -296,13 +291,13 @@ fn what_changed_nothing_is_not_replayed() {
 #[test]
 fn a_savepoint_that_was_not_there_is_not_there_again() {
     let (medium, _vfs, db) = prepared("replay-savepoint");
-    let before = stat(&db, "commits_statements");
+    let before = metric_or_zero(&db, "commits_statements");
     db.execute_batch("BEGIN; INSERT INTO u VALUES(2); SAVEPOINT a; INSERT INTO u VALUES(3)").unwrap();
     for missing in ["RELEASE b", "ROLLBACK TO b"] {
         db.execute_batch(missing).unwrap_err();
     }
     db.execute_batch("ROLLBACK TO a; INSERT INTO u VALUES(4); COMMIT").unwrap();
-    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    assert_eq!(metric_or_zero(&db, "commits_statements"), before + 1);
     let recovered = vfs("replay-savepoint-cut", &medium.cut(&mut Random::new(1)));
     assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
 }
@@ -405,9 +400,9 @@ fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
 fn a_recovery_of_copied_files_may_be_cut_anywhere() {
     let (medium, _vfs, db) = prepared("replay-copied");
     db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); INSERT INTO u VALUES(2)").unwrap();
-    let before = stat(&db, "commits_statements");
+    let before = metric_or_zero(&db, "commits_statements");
     db.execute_batch("INSERT INTO u VALUES(3)").unwrap();
-    assert_eq!(stat(&db, "commits_statements"), before + 1);
+    assert_eq!(metric_or_zero(&db, "commits_statements"), before + 1);
     let expected = content(&db);
     let (left, copy) = (medium.cut(&mut Random::new(1)), SimMedium::new());
     // Files have numbers in the order in which they are made.

@@ -7,6 +7,7 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 use litefoot_storage::file::{FileKind, Medium, Operation};
+use litefoot_testkit::sqlite::metric_or_zero;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,13 +18,6 @@ fn logging() -> Options {
 
 fn vfs(name: &str, medium: &SimMedium) -> Vfs {
     Vfs::builder(name).medium(Arc::new(medium.clone())).options(logging()).register().unwrap()
-}
-
-/// A figure of `PRAGMA litefoot_stats`; 0 where it is not shown.
-fn stat(db: &Connection, name: &str) -> i64 {
-    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
-    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
-    text.lines().find_map(value).unwrap_or(0)
 }
 
 fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
@@ -73,7 +67,10 @@ fn values_are_logged_and_replayed_bit_for_bit() {
     )
     .unwrap();
     db.execute_batch("ROLLBACK TO a; RELEASE a; DELETE FROM t WHERE id > 38; COMMIT").unwrap();
-    assert_eq!((stat(&db, "commits_statements"), stat(&db, "fallback.untracked")), (41, 0));
+    assert_eq!(
+        (metric_or_zero(&db, "commits_statements"), metric_or_zero(&db, "fallback.untracked")),
+        (41, 0)
+    );
     let sql = "SELECT value FROM litefoot_stats WHERE name = 'commits_statements'";
     assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0)), Ok(41));
     assert_eq!(after_cut("sla-values-2", &medium), rows(&db));
@@ -129,10 +126,10 @@ fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
     for (name, sql, cause) in cases {
         let (medium, _vfs, db) = prepared(&format!("sla-{name}"));
         db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
-        let before = stat(&db, cause);
+        let before = metric_or_zero(&db, cause);
         db.execute_batch(sql).unwrap();
 
-        assert!(stat(&db, cause) > before, "{sql}");
+        assert!(metric_or_zero(&db, cause) > before, "{sql}");
         db.execute_batch("INSERT INTO t(v) VALUES(3)").unwrap();
         assert_eq!(after_cut(&format!("sla-{name}-2"), &medium), rows(&db), "{sql}");
     }
@@ -145,12 +142,12 @@ fn a_row_that_is_given_its_number_is_logged_as_a_statement() {
     let sql = "INSERT OR REPLACE INTO t(id, v, w) VALUES(?1, ?2, ?3)";
     let add = "INSERT INTO t(id, v) VALUES(?1, ?2) ON CONFLICT(id) DO UPDATE SET v = v + excluded.v";
     db.execute_batch("INSERT INTO t(v) VALUES(1)").unwrap();
-    let before = stat(&db, "commits_statements");
+    let before = metric_or_zero(&db, "commits_statements");
     for number in 0..5 {
         db.execute(sql, params![number % 2, number, "text"]).unwrap();
         db.execute(add, [number % 2, number]).unwrap();
     }
-    assert_eq!(stat(&db, "commits_statements"), before + 10);
+    assert_eq!(metric_or_zero(&db, "commits_statements"), before + 10);
 }
 
 /// Writes into the column `w` of row 1, past SQL.
@@ -181,14 +178,14 @@ fn a_blob_handle_and_an_open_cursor_are_noticed() {
     db.execute_batch("BEGIN; INSERT INTO t(v) VALUES(3)").unwrap();
     write_blob(&db, b"hello");
     db.execute_batch("COMMIT").unwrap();
-    assert_eq!(stat(&db, "fallback.untracked"), 1);
+    assert_eq!(metric_or_zero(&db, "fallback.untracked"), 1);
     {
         let mut cursor = db.prepare("SELECT id FROM t").unwrap();
         let mut cursor = cursor.query([]).unwrap();
         cursor.next().unwrap();
         db.execute("INSERT INTO t(v) VALUES(4)", []).unwrap();
     }
-    assert_eq!(stat(&db, "fallback.interleaved"), 1);
+    assert_eq!(metric_or_zero(&db, "fallback.interleaved"), 1);
     assert_eq!(after_cut("sla-blob-2", &medium), rows(&db));
 }
 
@@ -229,7 +226,7 @@ fn an_application_that_takes_the_trace_hook_closes_its_connection() {
     unsafe { ffi::sqlite3_trace_v2(db.handle(), 0, None, std::ptr::null_mut()) };
     db.execute_batch("COMMIT").unwrap();
     db.execute("INSERT INTO t(v) VALUES(?1)", [2]).unwrap();
-    assert_eq!(stat(&db, "fallback.untracked"), 2);
+    assert_eq!(metric_or_zero(&db, "fallback.untracked"), 2);
     assert_eq!(after_cut("sla-hook-2", &medium), rows(&db));
     db.close().unwrap();
     assert!(vfs.open_databases().is_empty());
@@ -297,7 +294,7 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
         db.execute_batch("COMMIT").unwrap();
     }
     let expected = rows(&db);
-    assert_eq!(stat(&db, "commits_statements"), 20);
+    assert_eq!(metric_or_zero(&db, "commits_statements"), 20);
     medium.set_faults(Faults::failing(Operation::Sync, FileKind::RedoLog, 0));
     let failed = db.query_row("PRAGMA wal_checkpoint", [], |row| row.get::<_, i64>(0));
     assert!(failed.is_err() || failed.is_ok_and(|busy| busy != 0), "the planted fault was not met");
@@ -361,8 +358,11 @@ fn a_log_elsewhere_belongs_to_one_database() {
             db.execute("INSERT INTO t(v) VALUES(?1)", [number]).unwrap();
         }
     }
-    assert_eq!(stat(&dbs[0], "commits_statements"), 20);
-    assert_eq!((stat(&dbs[1], "commits_statements"), stat(&dbs[1], "fallback.unavailable")), (0, 20));
+    assert_eq!(metric_or_zero(&dbs[0], "commits_statements"), 20);
+    assert_eq!(
+        (metric_or_zero(&dbs[1], "commits_statements"), metric_or_zero(&dbs[1], "fallback.unavailable")),
+        (0, 20)
+    );
     let refused = running.open("/three.db").unwrap();
     let error = refused.execute_batch("CREATE TABLE t(v)").unwrap_err().to_string();
     assert!(!error.is_empty());
@@ -383,10 +383,10 @@ fn what_shapes_the_plan_goes_as_pages() {
     for number in 0..50 {
         db.execute("INSERT INTO names VALUES (?1)", [format!("name {number}")]).unwrap();
     }
-    let before = stat(&db, "fallback.function");
+    let before = metric_or_zero(&db, "fallback.function");
     assert_eq!(db.execute("DELETE FROM names WHERE name LIKE ?1", ["name 1%"]).unwrap(), 11);
     assert_eq!(db.execute("UPDATE names SET name = 'x' WHERE name GLOB ?1", ["name 2*"]).unwrap(), 11);
-    assert_eq!(stat(&db, "fallback.function"), before + 2);
+    assert_eq!(metric_or_zero(&db, "fallback.function"), before + 2);
     // Values shape plans, too, once there are samples of the data.
     for number in 0..500 {
         db.execute("INSERT INTO t(v, w) VALUES (?1, 1)", [number % 7]).unwrap();
@@ -421,7 +421,7 @@ fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
     drop(open);
     db.execute_batch("COMMIT").unwrap();
     assert_eq!(after_cut("sla-before-2", &medium), rows(&db));
-    assert_eq!(stat(&db, "fallback.untracked"), 1);
+    assert_eq!(metric_or_zero(&db, "fallback.untracked"), 1);
 }
 
 /// Other connections change the journal mode; whoever has rested notices, and every commit survives a power cut.
@@ -432,7 +432,8 @@ fn a_log_that_comes_and_goes_is_noticed() {
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE INDEX i ON t(v);").unwrap();
     let mode = |db: &Connection, sql| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
-    let commits = |db: &Connection| (stat(db, "commits_statements"), stat(db, "commits_pages"));
+    let commits =
+        |db: &Connection| (metric_or_zero(db, "commits_statements"), metric_or_zero(db, "commits_pages"));
     let insert = |round: i64| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (round, "w")).unwrap();
     let read =
         || db.query_row("SELECT count(*) FROM t WHERE id > 0", [], |row| row.get::<_, i64>(0)).unwrap();
@@ -473,7 +474,7 @@ fn a_log_that_comes_and_goes_is_noticed() {
 #[test]
 fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
     let (medium, vfs, db) = prepared("sla-long");
-    let commits = || (stat(&db, "commits_statements"), stat(&db, "commits_pages"));
+    let commits = || (metric_or_zero(&db, "commits_statements"), metric_or_zero(&db, "commits_pages"));
     let insert =
         |bytes: usize| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (1, vec![7; bytes])).unwrap();
     let long = |bytes: usize| {
@@ -559,7 +560,7 @@ fn who_writes_after_reading_for_long_hides_nothing() {
     let (medium, vfs, db) = prepared("sla-reads");
     // Figures are asked for elsewhere: that is no query.
     let other = vfs.open("/app.db").unwrap();
-    let commits = || (stat(&other, "commits_statements"), stat(&other, "commits_pages"));
+    let commits = || (metric_or_zero(&other, "commits_statements"), metric_or_zero(&other, "commits_pages"));
     let read = |times: i64| {
         let mut query = db.prepare_cached("SELECT count(*) FROM t WHERE id > ?1").unwrap();
         for round in 0..times {
@@ -647,7 +648,7 @@ fn what_was_open_while_a_connection_rested_is_noticed() {
     )
     .unwrap();
     let other = vfs.open("/app.db").unwrap();
-    let commits = || (stat(&other, "commits_statements"), stat(&other, "commits_pages"));
+    let commits = || (metric_or_zero(&other, "commits_statements"), metric_or_zero(&other, "commits_pages"));
     let insert = || db.execute("INSERT INTO t(v) VALUES(?1)", [1]).unwrap();
     let check = |step: &str| {
         assert_eq!(after_cut(&format!("sla-open-{step}"), &medium), rows(&db), "{step}");

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`process`] | programs that a test starts: output, and an end to those that hang |
 //! | [`files`] | the files of a directory |
+//! | [`sqlite`] | questions to a connection, and stock SQLite |
 
 #![allow(clippy::unwrap_used)]
 
 pub mod files;
 pub mod process;
+pub mod sqlite;

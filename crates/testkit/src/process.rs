@@ -3,6 +3,7 @@
 //! # Invariant
 //! A test that waits for a program ends: a program that hangs is killed.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -40,6 +41,11 @@ pub fn stdout_of(output: Output, what: &str) -> String {
 /// Standard error as text.
 pub fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether this process may do everything.
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// Kills a program that hangs, so that a test that waits for it fails.

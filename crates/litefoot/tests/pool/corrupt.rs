@@ -1,10 +1,11 @@
 //! Files that are damaged: SQLite says so, whoever reads them.
 
 use crate::model::fill;
-use crate::support::{stock, vfs};
+use crate::support::vfs;
 use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, Result};
 use litefoot_sim::Random;
+use litefoot_testkit::sqlite::stock;
 use std::path::Path;
 
 /// What is asked of each file.

@@ -2,8 +2,9 @@
 
 use crate::model::{FORWARD, Rows, body, check_all, fill, put, put_total};
 use crate::stress::{Run, run};
-use crate::support::{databases_agree, figure, maps, vfs};
+use crate::support::{databases_agree, vfs};
 use crate::writer::open;
+use litefoot_testkit::sqlite::{maps_files, metric};
 
 /// Statements that have begun look at one page for each level of their b-trees.
 #[test]
@@ -32,12 +33,12 @@ fn more_statements_than_frames_all_get_their_rows() {
             }
         }
         let pool = vfs.databases()[0].known_pages().unwrap();
-        assert!(!maps(&db) || pool.pool().holds() >= 16, "{}", pool.pool().holds());
+        assert!(!maps_files(&db) || pool.pool().holds() >= 16, "{}", pool.pool().holds());
         check_all(&other, &rows);
         drop(cursors);
         drop(statements);
         let held = pool.pool().holds() - pool.kept_pages();
-        assert_eq!((held, figure(&db, "pool.pinned")), (0, 0), "all are let go of");
+        assert_eq!((held, metric(&db, "pool.pinned")), (0, 0), "all are let go of");
         databases_agree(&vfs);
         check_all(&db, &rows);
     }
@@ -89,7 +90,7 @@ fn what_is_kept_is_what_the_database_has() {
         let mut rows = all.clone();
         for round in 2..6 {
             read(&rows);
-            assert!(!maps(&db) || kept() > 0);
+            assert!(!maps_files(&db) || kept() > 0);
             db.execute_batch("BEGIN IMMEDIATE").unwrap();
             if round % 2 == 0 {
                 db.execute("DELETE FROM t WHERE id > 300", []).unwrap();

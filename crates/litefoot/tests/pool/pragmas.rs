@@ -1,12 +1,9 @@
 //! What an application says counts.
 
 use crate::model::{check_all, fill};
-use crate::support::{figure, maps, vfs};
+use crate::support::vfs;
 use litefoot::rusqlite::Connection;
-
-fn number(db: &Connection, sql: &str) -> i64 {
-    db.query_row(sql, [], |row| row.get(0)).unwrap()
-}
+use litefoot_testkit::sqlite::{maps_files, metric, number};
 
 #[test]
 fn an_applications_own_settings_win() {
@@ -30,13 +27,13 @@ fn an_applications_own_settings_win() {
             pages.pool().holds() - pages.kept_pages()
         };
         let untouched = open();
-        assert_eq!(holds_while_reading(&untouched) > 0, maps(&untouched));
+        assert_eq!(holds_while_reading(&untouched) > 0, maps_files(&untouched));
         let db = open();
         db.execute_batch("PRAGMA mmap_size=0").unwrap();
         assert_eq!(holds_while_reading(&db), 0, "nothing is mapped");
-        assert!(figure(&db, "pool.hits") > 0, "and the pool is used nevertheless");
+        assert!(metric(&db, "pool.hits") > 0, "and the pool is used nevertheless");
         db.execute_batch("PRAGMA mmap_size=1000000").unwrap();
-        assert_eq!(holds_while_reading(&db) > 0, maps(&db));
+        assert_eq!(holds_while_reading(&db) > 0, maps_files(&db));
 
         let db = open();
         db.execute_batch("PRAGMA cache_size=77; PRAGMA cache_spill=55").unwrap();
@@ -63,6 +60,6 @@ fn without_a_pool_sqlite_is_left_alone() {
     check_all(&db, &rows);
     assert!(vfs.databases()[0].known_pages().is_none());
     for name in ["pool.bytes", "pool.hits", "pool.misses", "pool.limit_bytes"] {
-        assert_eq!(figure(&db, name), 0, "{name}");
+        assert_eq!(metric(&db, name), 0, "{name}");
     }
 }

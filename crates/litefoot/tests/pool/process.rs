@@ -1,9 +1,10 @@
 //! What a process has of memory: each test in a process of its own, which has no other databases.
 
 use crate::model::{check_all, check_snapshot, fill};
-use crate::support::{databases_agree, figure, stock, vfs};
+use crate::support::{databases_agree, vfs};
 use crate::writer::open;
 use litefoot::rusqlite::Connection;
+use litefoot_testkit::sqlite::{metric, stock};
 use std::process::Command;
 
 const MARK: &str = "LITEFOOT_TEST_OWN_PROCESS";
@@ -34,7 +35,7 @@ fn two_databases_share_one_budget_and_give_it_back() {
         let vfs = vfs("budget", "pool=4M");
         let (first, second) = (open(&vfs, &one), open(&vfs, &two));
         let rows = [fill(&first, 9000), fill(&second, 9000)];
-        let bytes = |db: &_| figure(db, "pool.bytes");
+        let bytes = |db: &_| metric(db, "pool.bytes");
         check_snapshot(&first).unwrap();
         assert!(bytes(&first) > 3 * MEGABYTE, "{}", bytes(&first));
         for _ in 0..3 {
@@ -199,7 +200,7 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
             db.execute_batch("BEGIN").unwrap();
             put(ROWS..2 * ROWS, 2);
             put(0..ROWS, 2);
-            assert!(figure(&db, "cleanings") > 2, "{mode}: nothing was written ahead");
+            assert!(metric(&db, "cleanings") > 2, "{mode}: nothing was written ahead");
             // SAFETY: the child goes on in this thread alone and ends itself; nobody else holds a lock that it needs.
             let child = unsafe { libc::fork() };
             if child == 0 {

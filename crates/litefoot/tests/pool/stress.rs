@@ -1,10 +1,11 @@
 //! Readers, a writer and checkpoints on several threads, over a pool that is too small for the database.
 
 use crate::model::{check_all, check_snapshot, check_some, fill, unless_busy};
-use crate::support::{databases_agree, stock, vfs};
+use crate::support::{databases_agree, vfs};
 use crate::writer::{Writer, open};
 use litefoot::Vfs;
 use litefoot_sim::Random;
+use litefoot_testkit::sqlite::stock;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -14,6 +14,7 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 use litefoot_storage::file::{FileKind, Medium, Operation};
+use litefoot_testkit::sqlite::metric;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,10 +56,6 @@ fn count(db: &Connection) -> i64 {
     let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(integrity, "ok");
     db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
-}
-
-fn stat(db: &Connection, name: &str) -> i64 {
-    db.query_row("SELECT value FROM litefoot_stats WHERE name=?1", [name], |row| row.get(0)).unwrap()
 }
 
 fn there(medium: &SimMedium, path: &str) -> bool {
@@ -116,7 +113,7 @@ fn chunks_and_logs_live_on_the_device_until_the_last_connection_closes() {
         let medium = SimMedium::new();
         let (vfs, db) = filled(&medium, TIERED, mode, 50);
         assert!(is_marked(&medium), "{mode}");
-        assert!(stat(&db, "tier.away") > 0);
+        assert!(metric(&db, "tier.away") > 0);
         assert!(there(&medium, "/fast/app.tier-redo"));
         assert_eq!(there(&medium, "/fast/app.tier-sla"), mode == "wal");
         for beside in ["/db/app.db-wal", "/db/app.db-sla", "/db/app.db-journal"] {
@@ -260,7 +257,7 @@ fn a_transaction_over_two_databases_brings_both_home_first() {
     db.execute_batch("CREATE TABLE two.u(a); INSERT INTO two.u VALUES(zeroblob(5000))").unwrap();
     assert!(is_marked(&medium));
     db.execute_batch("BEGIN; INSERT INTO t(v) VALUES(1); INSERT INTO two.u VALUES(1); COMMIT").unwrap();
-    assert!(!is_marked(&medium) && stat(&db, "tier.drains") == 1);
+    assert!(!is_marked(&medium) && metric(&db, "tier.drains") == 1);
     insert(&db, 9);
     assert!(is_marked(&medium));
     assert_eq!(count(&db), 60);
@@ -311,7 +308,7 @@ fn a_device_that_fails_makes_the_database_read_only_and_is_named() {
             db.execute("UPDATE t SET v=zeroblob(?1)", [length]).unwrap();
             db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         }
-        assert!(mode != "wal" || stat(&db, "tier.away") > 5, "{}", stat(&db, "tier.away"));
+        assert!(mode != "wal" || metric(&db, "tier.away") > 5, "{}", metric(&db, "tier.away"));
         let image = killed(&medium);
         drop((db, vfs));
         let vfs = self::vfs(&image);

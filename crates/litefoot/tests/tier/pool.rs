@@ -1,9 +1,10 @@
 //! Pages in memory over chunks in two places, on files of the operating system: what is read past its cache, or ahead,
 //! comes from where it is.
 
-use crate::{MODES, stat, stock_at};
+use crate::{MODES, stock_at};
 use litefoot::Vfs;
 use litefoot::rusqlite::Connection;
+use litefoot_testkit::sqlite::metric;
 use std::path::Path;
 
 const ROWS: i64 = 2000;
@@ -72,8 +73,8 @@ fn reads_past_the_systems_cache_and_ahead_find_chunks_where_they_are() {
                 check(&db, &versions, "");
                 check(&db, &versions, "DESC");
             }
-            assert!(stat(&db, "tier.away") > 100, "{mode}: {} chunks are away", stat(&db, "tier.away"));
-            assert!(stat(&db, "pool.prefetched") > 100, "{mode}: {}", stat(&db, "pool.prefetched"));
+            assert!(metric(&db, "tier.away") > 100, "{mode}: {} chunks are away", metric(&db, "tier.away"));
+            assert!(metric(&db, "pool.prefetched") > 100, "{mode}: {}", metric(&db, "pool.prefetched"));
             assert!(vfs.databases()[0].wrong_pages().is_empty());
             drop(db);
             let plain = stock_at(path("app.db")).unwrap();

@@ -1,0 +1,31 @@
+//! Questions to a connection, and connections of stock SQLite.
+
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+
+/// A connection of SQLite's own VFS.
+pub fn stock(path: &Path) -> Connection {
+    Connection::open_with_flags_and_vfs(path, OpenFlags::default(), "unix").unwrap()
+}
+
+/// The one number that a statement answers.
+pub fn number(db: &Connection, sql: &str) -> i64 {
+    db.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// A metric of the connection's database, which must be shown.
+pub fn metric(db: &Connection, name: &str) -> i64 {
+    db.query_row("SELECT value FROM litefoot_stats WHERE name = ?1", [name], |row| row.get(0)).unwrap()
+}
+
+/// A metric of the connection's database; 0 where `PRAGMA litefoot_stats` does not show it.
+pub fn metric_or_zero(db: &Connection, name: &str) -> i64 {
+    let text: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix('|')?.parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
+}
+
+/// Whether this build of SQLite asks for pages by address; one that does not reads them.
+pub fn maps_files(db: &Connection) -> bool {
+    number(db, "SELECT NOT sqlite_compileoption_used('MAX_MMAP_SIZE=0')") == 1
+}
