@@ -27,7 +27,7 @@ fn nothing_acknowledged_is_lost_in_either_journal_family() {
 #[test]
 fn every_sync_left_out_is_noticed() {
     let cases = [
-        (Journal::Wal, SyncSite::File(FileKind::StatementLog)),
+        (Journal::Wal, SyncSite::File(FileKind::CommitLog)),
         (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
         (Journal::Wal, SyncSite::File(FileKind::Database)),
         (Journal::Wal, SyncSite::Directory),
@@ -83,7 +83,7 @@ fn nothing_is_lost_with_a_tier_in_either_journal_family() {
 #[test]
 fn every_sync_left_out_is_noticed_with_a_tier() {
     let cases = [
-        (Journal::Wal, SyncSite::File(FileKind::StatementLog)),
+        (Journal::Wal, SyncSite::File(FileKind::CommitLog)),
         (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
         (Journal::Wal, SyncSite::File(FileKind::Database)),
         (Journal::Wal, SyncSite::File(FileKind::Tier)),

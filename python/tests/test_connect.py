@@ -68,9 +68,9 @@ class Connect(InFolder):
         self.assertIn(f"litefoot knows {', '.join(litefoot.OPTIONS)};", str(refused.exception))
 
     def test_options_of_litefoot_arrive(self):
-        nvram = self.path("n?v#r%41 m&=+.sla")
+        log_path = self.path("n?v#r%41 m&=+.commits")
         db = litefoot.connect(
-            self.path(), statements=True, wal_memory="8M", sla_size=65536, shared=False, busy_wait=7, nvram=Path(nvram), atomic="off"
+            self.path(), statements=True, write_buffer_size="8M", commit_log_size=65536, passthrough=False, writer_timeout_ms=7, commit_log_path=Path(log_path), atomic="off"
         )
         self.assertEqual(db.execute("PRAGMA journal_mode = WAL").fetchone(), ("wal",))
         with db:
@@ -78,10 +78,10 @@ class Connect(InFolder):
         with db:
             db.execute("INSERT INTO t VALUES (1)")
         self.assertEqual(litefoot.stats(db)["commits_statements"], 1)
-        self.assertIn(os.path.basename(nvram), os.listdir(self.folder))
+        self.assertIn(os.path.basename(log_path), os.listdir(self.folder))
         db.close()
 
-        db = litefoot.connect(self.path("shared.db"), shared=True)
+        db = litefoot.connect(self.path("shared.db"), passthrough=True)
         db.execute("CREATE TABLE t(x)")
         self.assertEqual(litefoot.stats(db), {})
         stock = sqlite3.connect(self.path("shared.db"))
@@ -110,14 +110,14 @@ class Connect(InFolder):
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_wrong_option_is_an_error(self):
-        with self.assertRaisesRegex(TypeError, "unknown option 'sla_sizes'; litefoot knows .*sla_size.*timeout"):
-            litefoot.connect(self.path(), sla_sizes=1)
-        with self.assertRaisesRegex(TypeError, "sla_size=1.5: takes a str"):
-            litefoot.connect(self.path(), sla_size=1.5)
-        with self.assertRaisesRegex(TypeError, "nvram=None"):
-            litefoot.connect(self.path(), nvram=None)
-        with self.assertRaisesRegex(sqlite3.OperationalError, "sla_size takes a number of bytes"):
-            litefoot.connect(self.path(), sla_size="lots")
+        with self.assertRaisesRegex(TypeError, "unknown option 'commit_log_sizes'; litefoot knows .*commit_log_size.*timeout"):
+            litefoot.connect(self.path(), commit_log_sizes=1)
+        with self.assertRaisesRegex(TypeError, "commit_log_size=1.5: takes a str"):
+            litefoot.connect(self.path(), commit_log_size=1.5)
+        with self.assertRaisesRegex(TypeError, "commit_log_path=None"):
+            litefoot.connect(self.path(), commit_log_path=None)
+        with self.assertRaisesRegex(sqlite3.OperationalError, "commit_log_size takes a number of bytes"):
+            litefoot.connect(self.path(), commit_log_size="lots")
         with self.assertRaises(TypeError):
             litefoot.connect(3)
         self.assertEqual(os.listdir(self.folder), [])
@@ -159,9 +159,9 @@ class Connect(InFolder):
 
     def test_uris(self):
         uri = f"file:{self.path('u%20ri.db')}"
-        fill(litefoot.connect(uri, uri=True, sla_size="1M"))
+        fill(litefoot.connect(uri, uri=True, commit_log_size="1M"))
         self.assertIn("u ri.db", os.listdir(self.folder))
-        db = litefoot.connect(f"{uri}?mode=ro&vfs=unix#fragment", uri=True, busy_wait=1)
+        db = litefoot.connect(f"{uri}?mode=ro&vfs=unix#fragment", uri=True, writer_timeout_ms=1)
         self.assertIn("database_syncs", litefoot.stats(db))
         with self.assertRaisesRegex(sqlite3.OperationalError, "readonly"):
             db.execute("INSERT INTO t VALUES (2)")

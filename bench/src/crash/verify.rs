@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Where the header of a statement log says that it is in use (1).
+/// Where the header of a commit log says that it is in use (1).
 const STATE: Range<usize> = 12..16;
 
 /// Who opens the files.
@@ -97,10 +97,10 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
     })
 }
 
-/// Whether a statement log waits to be replayed; until then plain SQLite reads the last checkpoint.
+/// Whether a commit log waits to be replayed; until then plain SQLite reads the last checkpoint.
 fn has_statements(image: &SimMedium) -> bool {
     image.files().iter().any(|(_, kind, bytes)| {
-        *kind == FileKind::StatementLog
+        *kind == FileKind::CommitLog
             && bytes.get(..STATE.end).is_some_and(|header| header[STATE] == 1u32.to_le_bytes())
     })
 }

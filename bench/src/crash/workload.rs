@@ -4,7 +4,7 @@ use super::large;
 use super::model::{Change, DATABASE, Rows, SCHEMA};
 use super::unusual;
 use crate::harness::vfs_name;
-use litefoot::Cleaner;
+use litefoot::PageCleaner;
 use litefoot_sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -130,14 +130,14 @@ impl RunSetup {
         let mut options =
             litefoot::Options { statements: self.logs_statements(), ..litefoot::Options::default() };
         if self.has_small_log() {
-            options.log_bytes = SMALL_LOG_BYTES;
-            options.sla_size = SMALL_LOG_BYTES;
+            options.max_wal_size = SMALL_LOG_BYTES;
+            options.commit_log_size = SMALL_LOG_BYTES;
         }
         if self.has_small_memory() {
-            options.wal_memory = Some([0, 64 << 10][self.seed as usize / 24 % 2]);
-            options.cleaner =
-                [Cleaner::Auto, Cleaner::Caller, Cleaner::Background][self.seed as usize / 8 % 3];
-            options.sla_size = SMALL_LOG_BYTES / 4;
+            options.write_buffer_size = Some([0, 64 << 10][self.seed as usize / 24 % 2]);
+            options.page_cleaner = [PageCleaner::Auto, PageCleaner::Foreground, PageCleaner::Background]
+                [self.seed as usize / 8 % 3];
+            options.commit_log_size = SMALL_LOG_BYTES / 4;
         }
         options
     }

@@ -19,7 +19,7 @@
 //! | `page_writes.TRACE.SIDE` | blocks of 4 KiB handed to the device for a transaction, checkpoints included |
 //! | `checkpoints.TRACE.SIDE` | syncs of the database files in the whole trace |
 //! | `capture_ns` | processor time that watching a statement with three values costs, in a transaction of many; median |
-//! | `recovery_s.full_log`, `.P_percent` | seconds to open a database beside a statement log of 4 MiB, or a part of it |
+//! | `recovery_s.full_log`, `.P_percent` | seconds to open a database beside a commit log of 4 MiB, or a part of it |
 //!
 //! The paper reports 2 to 6 times WAL on its board.
 
@@ -127,9 +127,9 @@ const CAPTURE_ROUNDS: usize = 7;
 const CAPTURE_TRANSACTIONS: usize = 40;
 const CAPTURE_STATEMENTS: usize = 1000;
 
-/// A full statement log, and the options under which it gets full without being folded before.
+/// A full commit log, and the options under which it gets full without being folded before.
 const FULL_LOG: u64 = 4 << 20;
-const RECOVERY_OPTIONS: &str = "statements=on&sla_size=8M&wal_memory=1G";
+const RECOVERY_OPTIONS: &str = "statements=on&commit_log_size=8M&write_buffer_size=1G";
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
@@ -328,7 +328,7 @@ fn count(trace: &Trace, plan: &Plan, side: &Side, directory: &Path, figures: &mu
     Ok(())
 }
 
-/// What watching a statement costs: transactions that are rolled back, with and without a statement log.
+/// What watching a statement costs: transactions that are rolled back, with and without a commit log.
 fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
     let sides = [("statements=off", 0), ("statements=on", 1)];
@@ -366,7 +366,7 @@ fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     Ok(median(times[1].iter().zip(&times[0]).map(|(with, without)| with - without)))
 }
 
-/// How long opening takes after a crash, by how full the statement log is.
+/// How long opening takes after a crash, by how full the commit log is.
 fn recovery(
     directory: &Path,
     options: &Options,
@@ -383,7 +383,7 @@ fn recovery(
     Ok(())
 }
 
-/// Fills a statement log, takes the files away from under it as a crash would, and opens them.
+/// Fills a commit log, takes the files away from under it as a crash would, and opens them.
 fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
     let wrong = |what: String| Error::Wrong(what);
@@ -397,14 +397,14 @@ fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
     let trace = &TRACES[0];
     let mut random = Random::new(seed);
     let mut rows = 0u64;
-    let log = PathBuf::from(format!("{}-sla", path.display()));
-    let in_use = "SELECT value FROM litefoot_stats WHERE name = 'statement_log_bytes'";
+    let log = PathBuf::from(format!("{}-commits", path.display()));
+    let in_use = "SELECT value FROM litefoot_stats WHERE name = 'commit_log_bytes'";
     while db.query_row(in_use, [], |row| row.get::<_, i64>(0)).map_err(explain)? < bytes as i64 {
         Statement::new(trace, trace.bytes, &mut random).run(trace, &db).map_err(explain)?;
         rows += 1;
     }
     let io = |error: std::io::Error| Error::Wrong(format!("{}: {error}", log.display()));
-    for suffix in ["", "-wal", "-sla"] {
+    for suffix in ["", "-wal", "-commits"] {
         std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display()))
             .map_err(io)?;
     }

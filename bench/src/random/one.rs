@@ -68,12 +68,12 @@ fn options(seed: u64, statements: bool) -> Result<Options, String> {
     let mut random = fastrand::Rng::with_seed(seed ^ 0x6f70_7469_6f6e);
     let mut options = Options::default();
     let mut set = |name: &str, value: &str| options.set(name, value);
-    set("busy_wait", "0")?;
+    set("writer_timeout_ms", "0")?;
     set("statements", if statements { "on" } else { "off" })?;
-    set("pool", ["auto", "auto", "0"][random.usize(..3)])?;
-    set("wal_memory", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
-    set("log_bytes", ["4M", "32K"][random.usize(..2)])?;
-    set("sla_size", ["4M", "64K", "16K"][random.usize(..3)])?;
+    set("buffer_pool_size", ["auto", "auto", "0"][random.usize(..3)])?;
+    set("write_buffer_size", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
+    set("max_wal_size", ["4M", "32K"][random.usize(..2)])?;
+    set("commit_log_size", ["4M", "64K", "16K"][random.usize(..3)])?;
     Ok(options)
 }
 

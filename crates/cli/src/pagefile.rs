@@ -2,7 +2,7 @@
 //! and made.
 
 use litefoot_pagestore::ops::{self, Extents, Pages};
-use litefoot_pagestore::pagefile::{Builder, Error, Held, Options, PAGE_SIZES, PageFile};
+use litefoot_pagestore::pagefile::{Builder, Error, Options, PAGE_SIZES, PageFile, Pinned};
 use litefoot_pagestore::store::{self, Database};
 use litefoot_pagestore::task::{Config, Workers};
 use litefoot_storage::buffer_pool::{FEWEST_FRAMES, Statistics};
@@ -97,7 +97,7 @@ pub enum Opened {
 }
 
 impl Pages for Opened {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = Pinned<'a>;
 
     fn page_bytes(&self) -> usize {
         match self {
@@ -106,7 +106,7 @@ impl Pages for Opened {
         }
     }
 
-    fn page(&self, page: u64) -> ops::Result<Held<'_>> {
+    fn page(&self, page: u64) -> ops::Result<Pinned<'_>> {
         match self {
             Opened::File(file) => file.page(page),
             Opened::Database(database) => database.page(page),

@@ -327,7 +327,7 @@ fn fill_disk_in_wal_mode(directory: &Path, statements: &str, then: &str) -> Opti
         message.split("line ").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap();
     // The first row was there before the first line.
     assert!(output.contains("in order") && output.contains(&format!("rows:{failed}\n")), "{message}{output}");
-    assert_eq!(output.contains("a.db-sla"), statements == "on", "{output}");
+    assert_eq!(output.contains("a.db-commits"), statements == "on", "{output}");
     Some((output, failed))
 }
 

@@ -122,7 +122,7 @@ fn default_options_reach_the_program() {
     let ask = "import sqlite3; db = sqlite3.connect('a.db'); db.execute('CREATE TABLE IF NOT EXISTS t(a)'); \
                print(db.execute('PRAGMA litefoot_version').fetchone())";
     // A shared database is left to SQLite's own VFS, which knows no litefoot PRAGMA.
-    let shared = succeed(directory.path(), &["run", "--set", "shared=1", "--", "python3", "-c", ask]);
+    let shared = succeed(directory.path(), &["run", "--set", "passthrough=1", "--", "python3", "-c", ask]);
     assert_eq!(shared, "None\n");
     let output = output_of(litefoot(directory.path(), &["run", "--set", "shard=1", "--", "true"]));
     assert_eq!(output.status.code(), Some(2));
@@ -395,7 +395,7 @@ fn a_forked_child_has_a_pool_of_its_own() {
                       db = sqlite3.connect(name)\n    \
                       print(db.execute('SELECT count(*), sum(length(v)) FROM t').fetchone(), flush=True)\n    \
                       rows = dict(line.split('|') for line in\n        \
-                                  db.execute('PRAGMA litefoot_pool').fetchone()[0].splitlines())\n    \
+                                  db.execute('PRAGMA litefoot_buffer_pool_size').fetchone()[0].splitlines())\n    \
                       print(int(rows['prefetched_used']) > 0, flush=True)\n    \
                       return db\n\
                   db = scan('a.db')\n\

@@ -36,7 +36,8 @@ fn a_small_program_has_hardly_more_memory_on_litefoot() {
     let directory = tempfile::tempdir().unwrap();
     for mode in ["delete", "wal"] {
         let stock = resident_kb(directory.path(), mode, &[], "stock");
-        let ours = resident_kb(directory.path(), mode, &["run", "--set", "pool=1M", "--"], "litefoot");
+        let ours =
+            resident_kb(directory.path(), mode, &["run", "--set", "buffer_pool_size=1M", "--"], "litefoot");
         println!("{mode}: {stock} KB without litefoot, {ours} KB with it");
         assert!(ours < stock + MOST_KB, "{mode}: {stock} KB without litefoot, {ours} KB with it");
     }

@@ -195,7 +195,7 @@ fn parameters_of_others_are_ignored_by_a_program_that_knows_nothing_of_litefoot(
         sqlite3(Some(&library), &name, &["SELECT 'opened'"], base.path())
     };
     for parameters in
-        ["another=x", "readonly_shm=0", "shard=1", "_txlock=immediate&psow=0", "litefoot_pool=4M"]
+        ["another=x", "readonly_shm=0", "shard=1", "_txlock=immediate&psow=0", "litefoot_buffer_pool_size=4M"]
     {
         assert_eq!(said(parameters), "opened", "{parameters}");
     }

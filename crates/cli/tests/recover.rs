@@ -1,4 +1,4 @@
-//! `litefoot recover`, and what opening does with a statement log.
+//! `litefoot recover`, and what opening does with a commit log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn crashed(directory: &Path) {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(directory.join("a.db-sla").exists());
+    assert!(directory.join("a.db-commits").exists());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_waits_is_shown_exported_and_replayed() {
     assert!(stderr_of(&again).contains("out.sql"));
     let rows = succeed(directory, &["sql", "a.db", "SELECT count(*) || '|' || max(v) AS found FROM t"]);
     assert!(rows.contains("2|it's the second"), "{rows}");
-    assert!(!directory.join("a.db-sla").exists());
+    assert!(!directory.join("a.db-commits").exists());
     assert!(succeed(directory, &["recover", "a.db"]).contains("nothing waits"));
 }
 
@@ -71,49 +71,49 @@ fn a_log_that_another_program_has_overtaken_lets_nobody_write_until_it_is_moved_
     let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
     stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
     drop(stock);
-    let before = fs::read(directory.join("a.db-sla")).unwrap();
+    let before = fs::read(directory.join("a.db-commits")).unwrap();
     let refused = run(directory, &["sql", "a.db", "SELECT v FROM t; INSERT INTO t(v) VALUES(7)"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stdout).contains("other"), "it can be read");
     let message = stderr_of(&refused);
-    assert!(message.contains("a.db-sla") && message.contains("litefoot recover"), "{message}");
-    assert_eq!(fs::read(directory.join("a.db-sla")).unwrap(), before);
+    assert!(message.contains("a.db-commits") && message.contains("litefoot recover"), "{message}");
+    assert_eq!(fs::read(directory.join("a.db-commits")).unwrap(), before);
     assert!(succeed(directory, &["recover", "a.db"]).contains("was changed by another program"));
     let unsure = run(directory, &["recover", "a.db", "--discard"]);
     assert_eq!(unsure.status.code(), Some(2));
     succeed(directory, &["recover", "a.db", "--discard", "--yes"]);
-    assert_eq!(fs::read(directory.join("a.db-sla.1")).unwrap(), before);
+    assert_eq!(fs::read(directory.join("a.db-commits.1")).unwrap(), before);
     let rows = succeed(directory, &["sql", "a.db", "SELECT v FROM t"]);
     assert!(rows.contains("other"), "{rows}");
 }
 
 #[test]
-fn a_file_that_is_no_statement_log_is_never_touched() {
+fn a_file_that_is_no_commit_log_is_never_touched() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed(directory);
-    let log = fs::read(directory.join("a.db-sla")).unwrap();
+    let log = fs::read(directory.join("a.db-commits")).unwrap();
     // One of a later version, with transactions in it, and a file of somebody's.
     let mut later = log.clone();
     later[8] += 1;
-    for (name, content) in [("later.sla", later), ("thesis.txt", b"chapter one".to_vec())] {
+    for (name, content) in [("later.commits", later), ("thesis.txt", b"chapter one".to_vec())] {
         fs::write(directory.join(name), &content).unwrap();
-        let uri = format!("file:a.db?nvram={}", directory.join(name).display());
+        let uri = format!("file:a.db?commit_log_path={}", directory.join(name).display());
         let refused = run(directory, &["sql", &uri, "DELETE FROM t"]);
         assert_eq!(refused.status.code(), Some(1));
         assert!(stderr_of(&refused).contains(name), "{}", stderr_of(&refused));
         let kept = run(directory, &["recover", "a.db", "--log", name, "--discard", "--yes"]);
         assert_eq!(kept.status.code(), Some(1));
-        assert!(stderr_of(&kept).contains("not a statement log"), "{}", stderr_of(&kept));
+        assert!(stderr_of(&kept).contains("not a commit log"), "{}", stderr_of(&kept));
         assert_eq!(fs::read(directory.join(name)).unwrap(), content);
         // Beside the database it can be moved away.
-        fs::write(directory.join("a.db-sla"), &content).unwrap();
-        assert!(succeed(directory, &["recover", "a.db"]).contains("no statement log that"));
+        fs::write(directory.join("a.db-commits"), &content).unwrap();
+        assert!(succeed(directory, &["recover", "a.db"]).contains("no commit log that"));
         assert_eq!(run(directory, &["sql", "a.db", "DELETE FROM t"]).status.code(), Some(1));
         succeed(directory, &["recover", "a.db", "--discard", "--yes"]);
     }
-    assert_eq!(fs::read(directory.join("a.db-sla.2")).unwrap(), b"chapter one");
-    fs::write(directory.join("a.db-sla"), log).unwrap();
+    assert_eq!(fs::read(directory.join("a.db-commits.2")).unwrap(), b"chapter one");
+    fs::write(directory.join("a.db-commits"), log).unwrap();
     succeed(directory, &["sql", "a.db", "SELECT * FROM t"]);
 }
 
@@ -134,7 +134,7 @@ fn nothing_is_moved_while_the_database_is_open() {
     let refused = run(directory, &["recover", "a.db", "--discard", "--yes"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr_of(&refused).contains("open"), "{}", stderr_of(&refused));
-    assert!(directory.join("a.db-sla").exists() && !directory.join("a.db-sla.1").exists());
+    assert!(directory.join("a.db-commits").exists() && !directory.join("a.db-commits.1").exists());
     drop(input);
     assert!(child.wait().unwrap().success());
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`Connection`] derefs to [`rusqlite::Connection`], so everything that works there works here.
-//! Options of the storage are URI parameters: `Connection::open("file:app.db?shared=1")`.
+//! Options of the storage are URI parameters: `Connection::open("file:app.db?passthrough=1")`.
 
 pub mod graph;
 mod library;
@@ -22,7 +22,7 @@ pub use litefoot_pagestore::task;
 pub use litefoot_vfs::db::tier;
 pub use litefoot_vfs::open::log_inspect;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
-pub use litefoot_vfs::options::Cleaner;
+pub use litefoot_vfs::options::PageCleaner;
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};
 pub use registered::{Vfs, VfsBuilder};

@@ -38,7 +38,7 @@ fn a_large_vacuum_to_another_page_size_keeps_every_page() {
     for (before, after) in [(4096, 512), (4096, 1024), (1024, 4096), (512, 8192)] {
         let medium = SimMedium::new();
         let name = format!("ahead-{before}-{after}");
-        let litefoot = vfs(&name, &medium, "wal_memory=0");
+        let litefoot = vfs(&name, &medium, "write_buffer_size=0");
         let db = litefoot.open("/app.db").unwrap();
         db.execute_batch(&format!("PRAGMA page_size={before}")).unwrap();
         fill(&db, "t");
@@ -77,7 +77,7 @@ fn a_vacuum_to_smaller_pages_keeps_the_last_of_them() {
 #[test]
 fn a_careless_bulk_load_costs_nobody_else_anything() {
     let medium = SimMedium::new();
-    let litefoot = vfs("ahead-careless", &medium, "wal_memory=0");
+    let litefoot = vfs("ahead-careless", &medium, "write_buffer_size=0");
     let db = litefoot.open("/app.db").unwrap();
     db.execute_batch("CREATE TABLE promised(v)").unwrap();
     fill(&db, "t");

@@ -30,7 +30,7 @@ fn rows(db: &Connection) -> Vec<(i64, Value)> {
 /// What waits beside a database, of which a copy is taken while it is open.
 fn left(path: &Path) -> Vec<Transaction> {
     let copy = path.with_extension("copy");
-    for suffix in ["", "-wal", "-sla"] {
+    for suffix in ["", "-wal", "-commits"] {
         let file = |of: &Path| format!("{}{suffix}", of.display());
         std::fs::copy(file(path), file(&copy)).unwrap();
     }

@@ -105,8 +105,8 @@ fn a_fault_costs_no_commit_that_was_acknowledged_and_leaves_none_that_failed() {
     };
     for synchronous in [("FULL", true), ("FULL", false), ("NORMAL", true), ("NORMAL", false)] {
         for operation in [Operation::Write, Operation::Sync, Operation::SetLength] {
-            for kind in [FileKind::StatementLog, FileKind::RedoLog, FileKind::Database] {
-                if kind == FileKind::StatementLog && !synchronous.1 {
+            for kind in [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database] {
+                if kind == FileKind::CommitLog && !synchronous.1 {
                     continue;
                 }
                 let most = if synchronous.1 { 30 } else { 15 };
@@ -132,7 +132,7 @@ fn a_commit_fails_whose_write_another_has_failed() {
     let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
     let arm = armed.clone();
     let hook = move |kind: FileKind, durable: bool| {
-        if kind == FileKind::StatementLog && durable && arm.swap(false, Ordering::AcqRel) {
+        if kind == FileKind::CommitLog && durable && arm.swap(false, Ordering::AcqRel) {
             reached.send(()).unwrap();
             gate.lock().unwrap().recv().unwrap();
         }
@@ -160,7 +160,7 @@ fn a_commit_fails_whose_write_another_has_failed() {
         // Long enough for both to queue up; were it not, each would fail for itself.
         std::thread::sleep(Duration::from_millis(200));
         // The write that is under way succeeds.
-        sim.set_faults(Faults::failing(Operation::Write, FileKind::StatementLog, 1));
+        sim.set_faults(Faults::failing(Operation::Write, FileKind::CommitLog, 1));
         go.send(()).unwrap();
         promised.join().unwrap().unwrap();
         for other in others {
@@ -174,7 +174,7 @@ fn a_commit_fails_whose_write_another_has_failed() {
 fn a_log_that_stays_is_free_when_the_last_connection_is_closed() {
     let medium = SimMedium::new();
     let mut options = Options::default();
-    options.set("normal_window", "1000").unwrap();
+    options.set("flush_interval_ms", "1000").unwrap();
     let vfs =
         Vfs::builder("faults-free").medium(Arc::new(medium.clone())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();

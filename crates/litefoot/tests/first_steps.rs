@@ -94,8 +94,11 @@ fn refused_opens_say_which_file_and_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().display();
     let cases = [
-        (format!("file:{base}/a.db?litefoot_shard=1"), vec!["a.db", "unknown option \"shard\"", "shared"]),
-        (format!("file:{base}/a.db?shared=maybe"), vec!["a.db", "shared takes 0 or 1"]),
+        (
+            format!("file:{base}/a.db?litefoot_shard=1"),
+            vec!["a.db", "unknown option \"shard\"", "passthrough"],
+        ),
+        (format!("file:{base}/a.db?passthrough=maybe"), vec!["a.db", "passthrough takes 0 or 1"]),
         (format!("{base}/missing/a.db"), vec!["missing/a.db", "the directory must exist"]),
         (format!("{base}"), vec!["directory: name a file in it"]),
     ];
@@ -112,7 +115,7 @@ fn refused_opens_say_which_file_and_what_to_do() {
 fn shared_databases_are_left_to_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let db = Connection::open(format!("file:{}?shared=1", path.display())).unwrap();
+    let db = Connection::open(format!("file:{}?passthrough=1", path.display())).unwrap();
     fill(&db, "wal");
     verify(&stock(&path).unwrap());
 }
@@ -122,7 +125,7 @@ fn options_and_figures_are_pragmas() {
     let directory = tempfile::tempdir().unwrap();
     let db = Connection::open(directory.path().join("app.db")).unwrap();
     fill(&db, "delete");
-    let shared: String = db.query_row("PRAGMA litefoot_shared", [], |row| row.get(0)).unwrap();
+    let shared: String = db.query_row("PRAGMA litefoot_passthrough", [], |row| row.get(0)).unwrap();
     assert_eq!(shared, "0");
     let stats: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
     assert!(stats.lines().all(|line| line.contains('|')), "{stats}");

@@ -30,7 +30,7 @@ fn threads_write_read_and_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let mut options = Options::default();
-    options.set_list("wal_memory=128K&statements=on&sla_size=32K").unwrap();
+    options.set_list("write_buffer_size=128K&statements=on&commit_log_size=32K").unwrap();
     let vfs = Vfs::builder("group-threads").options(options).register().unwrap();
     let db = vfs.open(&path).unwrap();
     db.execute_batch(SCHEMA).unwrap();
@@ -95,7 +95,7 @@ fn commits_that_wait_together_share_a_sync() {
         (std::sync::Mutex::new(gate), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (count, arm) = (syncs.clone(), armed.clone());
     let hook = move |kind: FileKind, durable: bool| {
-        if kind == FileKind::StatementLog && durable {
+        if kind == FileKind::CommitLog && durable {
             count.fetch_add(1, Ordering::Relaxed);
             if arm.swap(false, Ordering::AcqRel) {
                 reached.send(()).unwrap();
@@ -159,7 +159,7 @@ fn normal_commits_are_durable_soon() {
     let (synced, durable) = mpsc::channel::<()>();
     let synced = std::sync::Mutex::new(synced);
     let hook = move |kind: FileKind, durable: bool| {
-        if kind == FileKind::StatementLog && durable {
+        if kind == FileKind::CommitLog && durable {
             let _ = synced.lock().unwrap().send(());
         }
     };
@@ -221,7 +221,7 @@ fn at_normal_pages_are_durable_soon() {
 #[test]
 fn emptying_the_log_does_not_disturb_a_transaction() {
     let mut options = Options::default();
-    options.set_list("wal_memory=0&statements=on&sla_size=8K").unwrap();
+    options.set_list("write_buffer_size=0&statements=on&commit_log_size=8K").unwrap();
     let vfs =
         Vfs::builder("group-empty").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -241,7 +241,7 @@ fn emptying_the_log_does_not_disturb_a_transaction() {
 #[test]
 fn figures_are_in_nobodys_way() {
     let mut options = Options::default();
-    options.set_list("wal_memory=0&statements=on&sla_size=2K").unwrap();
+    options.set_list("write_buffer_size=0&statements=on&commit_log_size=2K").unwrap();
     let vfs =
         Vfs::builder("group-figures").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let vfs = Arc::new(vfs);

@@ -22,7 +22,7 @@ fn own_bytes() -> i64 {
 fn large_transactions_stay_within_the_memory_of_the_process_and_give_it_back() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::default();
-    options.set("pool", "4M").unwrap();
+    options.set("buffer_pool_size", "4M").unwrap();
     let vfs = Vfs::builder("large-memory").options(options).register().unwrap();
     let before = own_bytes();
     for mode in ["delete", "wal"] {
@@ -53,7 +53,7 @@ fn large_transactions_stay_within_the_memory_of_the_process_and_give_it_back() {
         assert!(peak < MEMORY_BYTES + UNCOUNTED_BYTES, "{mode}: the process has {peak} bytes more");
         for db in connections {
             db.execute_batch("COMMIT").unwrap();
-            assert_eq!(metric(&db, "held_memory_bytes"), 0);
+            assert_eq!(metric(&db, "txn_dirty_bytes"), 0);
             let count: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
             assert_eq!(count, 24_001);
         }

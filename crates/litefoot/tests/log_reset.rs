@@ -40,10 +40,10 @@ impl File for SlowFile {
 }
 
 /// Fills a log beyond its limit, lets `meanwhile` happen while it is begun anew, and reopens the database.
-fn while_the_log_is_begun_anew(name: &str, meanwhile: &str) -> (i64, i64, String) {
+fn while_the_log_restarts(name: &str, meanwhile: &str) -> (i64, i64, String) {
     let medium = SimMedium::new();
     let mut options = Options::default();
-    options.set("log_bytes", "64K").unwrap();
+    options.set("max_wal_size", "64K").unwrap();
     let vfs =
         Vfs::builder(name).medium(Arc::new(SlowMedium(medium.clone()))).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -69,27 +69,25 @@ fn while_the_log_is_begun_anew(name: &str, meanwhile: &str) -> (i64, i64, String
 
 #[test]
 fn commits_go_on() {
-    let result = while_the_log_is_begun_anew(
-        "reset-commits",
-        "DELETE FROM t WHERE id <= 100; UPDATE t SET v=zeroblob(5)",
-    );
+    let result =
+        while_the_log_restarts("reset-commits", "DELETE FROM t WHERE id <= 100; UPDATE t SET v=zeroblob(5)");
     assert_eq!(result, (1401, 5000, "ok".to_owned()));
 }
 
 #[test]
 fn a_vacuum_cuts_the_file() {
-    let result = while_the_log_is_begun_anew("reset-vacuum", "DELETE FROM t WHERE id > 100; VACUUM");
+    let result = while_the_log_restarts("reset-vacuum", "DELETE FROM t WHERE id > 100; VACUUM");
     assert_eq!(result, (101, 5000, "ok".to_owned()));
 }
 
 #[test]
 fn a_vacuum_changes_the_page_size() {
-    let result = while_the_log_is_begun_anew("reset-page-size", "PRAGMA page_size=4096; VACUUM");
+    let result = while_the_log_restarts("reset-page-size", "PRAGMA page_size=4096; VACUUM");
     assert_eq!(result, (1501, 5000, "ok".to_owned()));
 }
 
 #[test]
 fn the_journal_mode_becomes_wal_and_back() {
     let meanwhile = "PRAGMA journal_mode=wal; INSERT INTO t VALUES(4000, NULL); PRAGMA journal_mode=delete";
-    assert_eq!(while_the_log_is_begun_anew("reset-mode", meanwhile), (1502, 5000, "ok".to_owned()));
+    assert_eq!(while_the_log_restarts("reset-mode", meanwhile), (1502, 5000, "ok".to_owned()));
 }

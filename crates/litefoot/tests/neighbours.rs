@@ -13,7 +13,7 @@ use std::process::Command;
 
 const MODES: [&str; 3] = ["delete", "persist", "wal"];
 /// Everything that either SQLite or litefoot has beside a database.
-const SUFFIXES: [&str; 3] = ["-wal", "-sla", "-journal"];
+const SUFFIXES: [&str; 3] = ["-wal", "-commits", "-journal"];
 const PRECIOUS: &str = "what somebody else needs\n";
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -50,7 +50,7 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
         let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
         let arm = armed.clone();
         let hook = move |kind: FileKind, durable: bool| {
-            if kind == FileKind::StatementLog && durable && arm.swap(false, Ordering::AcqRel) {
+            if kind == FileKind::CommitLog && durable && arm.swap(false, Ordering::AcqRel) {
                 reached.send(()).unwrap();
                 gate.lock().unwrap().recv().unwrap();
                 panic!("on purpose");
@@ -116,9 +116,15 @@ fn commit_until_failure(db: &Connection, value: &str) -> Option<i64> {
 fn a_panic_of_any_thread_of_ours_is_met_by_the_next_commit_and_by_no_endless_wait() {
     let cases = [
         ("litefoot-flush", "wal", "NORMAL", "1", ""),
-        ("litefoot-checkpoint", "wal", "FULL", "randomblob(200000)", "wal_memory=1M"),
-        ("litefoot-log", "delete", "FULL", "randomblob(200000)", "log_bytes=1M"),
-        ("litefoot-clean", "delete", "FULL", "randomblob(9000000)", "pool=4M&cleaner=background"),
+        ("litefoot-checkpoint", "wal", "FULL", "randomblob(200000)", "write_buffer_size=1M"),
+        ("litefoot-log", "delete", "FULL", "randomblob(200000)", "max_wal_size=1M"),
+        (
+            "litefoot-spill",
+            "delete",
+            "FULL",
+            "randomblob(9000000)",
+            "buffer_pool_size=4M&page_cleaner=background",
+        ),
     ];
     for (name, journal, synchronous, value, options) in cases {
         within_patience(move || {

@@ -1,4 +1,4 @@
-//! Replaying a statement log: what capture would not vouch for does not run, whoever has written it.
+//! Replaying a commit log: what capture would not vouch for does not run, whoever has written it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +8,8 @@ use litefoot::rusqlite::{Connection, ffi};
 use litefoot::{Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::Record;
-use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::file::{FileKind, Medium, OpenMode, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_testkit::sqlite::metric_or_zero;
@@ -18,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 
-const LOG: &str = "/app.db-sla";
+const LOG: &str = "/app.db-commits";
 
 fn vfs(name: &str, medium: &SimMedium) -> Vfs {
     let options = Options { statements: true, ..Options::default() };
@@ -33,7 +33,7 @@ fn content(db: &Connection) -> Vec<String> {
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// A database with one transaction in its statement log.
+/// A database with one transaction in its commit log.
 fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
     let medium = SimMedium::new();
     let vfs = vfs(name, &medium);
@@ -64,7 +64,7 @@ fn forged(medium: &SimMedium, texts: &[&str]) -> SimMedium {
     let image = medium.cut(&mut Random::new(1));
     let latch = Arc::new(SyncLatch::default());
     let shared: Arc<dyn Medium> = Arc::new(image.clone());
-    let mut log = StatementLog::open(shared, Path::new(LOG), latch).unwrap();
+    let mut log = CommitLog::open(shared, Path::new(LOG), latch).unwrap();
     let base = log.base().unwrap();
     log.retire();
     log.sync().unwrap();
@@ -129,7 +129,7 @@ fn a_log_that_says_it_is_long_takes_no_memory() {
     let (medium, _vfs, _db) = prepared("replay-long");
     let image = medium.cut(&mut Random::new(1));
     {
-        let file = image.open(Path::new(LOG), FileKind::StatementLog, OpenMode::ReadWrite).unwrap();
+        let file = image.open(Path::new(LOG), FileKind::CommitLog, OpenMode::ReadWrite).unwrap();
         // A record behind the others that claims four gigabytes.
         let end = file.len().unwrap();
         file.write_at(&u32::MAX.to_le_bytes(), end).unwrap();
@@ -368,7 +368,7 @@ fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
     let count =
         |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
     db.execute_batch("PRAGMA wal_checkpoint; INSERT INTO t VALUES(2)").unwrap();
-    let [path, log] = ["app.db", "app.db-sla"].map(|name| copy.join(name));
+    let [path, log] = ["app.db", "app.db-commits"].map(|name| copy.join(name));
     let mode = fs::metadata(home.join("app.db")).unwrap().mode() & 0o755;
     let change = |owner, mode| {
         // Only root can give a file away.
@@ -377,7 +377,7 @@ fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
     };
     let own = fs::metadata(&home).unwrap().uid();
     for (owner, bits) in [(12345, mode), (own, mode | 0o022)] {
-        for name in ["app.db", "app.db-wal", "app.db-sla"] {
+        for name in ["app.db", "app.db-wal", "app.db-commits"] {
             fs::copy(home.join(name), copy.join(name)).unwrap();
         }
         if own != 0 && owner != own {

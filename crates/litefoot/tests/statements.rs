@@ -48,14 +48,14 @@ fn after_cut(name: &str, medium: &SimMedium) -> Vec<String> {
     assert_eq!(integrity, "ok");
     // Once more: what was replayed is there without replaying.
     drop(db);
-    assert!(image.info(Path::new("/app.db-sla")).unwrap().is_none());
+    assert!(image.info(Path::new("/app.db-commits")).unwrap().is_none());
     assert_eq!(rows(&vfs.open("/app.db").unwrap()), found);
     found
 }
 
 #[test]
 fn values_are_logged_and_replayed_bit_for_bit() {
-    let (medium, _vfs, db) = prepared("sla-values");
+    let (medium, _vfs, db) = prepared("commits-values");
     for index in 0..20i64 {
         let real = f64::from_bits(0x3ff0_0000_0000_0001 + index as u64 * 77_777);
         db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", params![real, vec![index as u8; 40]]).unwrap();
@@ -73,7 +73,7 @@ fn values_are_logged_and_replayed_bit_for_bit() {
     );
     let sql = "SELECT value FROM litefoot_stats WHERE name = 'commits_statements'";
     assert_eq!(db.query_row(sql, [], |row| row.get::<_, i64>(0)), Ok(41));
-    assert_eq!(after_cut("sla-values-2", &medium), rows(&db));
+    assert_eq!(after_cut("commits-values-2", &medium), rows(&db));
 }
 
 #[test]
@@ -124,21 +124,21 @@ fn what_cannot_be_replayed_is_written_as_pages_and_counted() {
         ),
     ];
     for (name, sql, cause) in cases {
-        let (medium, _vfs, db) = prepared(&format!("sla-{name}"));
+        let (medium, _vfs, db) = prepared(&format!("commits-{name}"));
         db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
         let before = metric_or_zero(&db, cause);
         db.execute_batch(sql).unwrap();
 
         assert!(metric_or_zero(&db, cause) > before, "{sql}");
         db.execute_batch("INSERT INTO t(v) VALUES(3)").unwrap();
-        assert_eq!(after_cut(&format!("sla-{name}-2"), &medium), rows(&db), "{sql}");
+        assert_eq!(after_cut(&format!("commits-{name}-2"), &medium), rows(&db), "{sql}");
     }
 }
 
 /// A number that the statement gives is known; what else it reads does not become one.
 #[test]
 fn a_row_that_is_given_its_number_is_logged_as_a_statement() {
-    let (_medium, _vfs, db) = prepared("sla-numbered");
+    let (_medium, _vfs, db) = prepared("commits-numbered");
     let sql = "INSERT OR REPLACE INTO t(id, v, w) VALUES(?1, ?2, ?3)";
     let add = "INSERT INTO t(id, v) VALUES(?1, ?2) ON CONFLICT(id) DO UPDATE SET v = v + excluded.v";
     db.execute_batch("INSERT INTO t(v) VALUES(1)").unwrap();
@@ -173,7 +173,7 @@ fn write_blob(db: &Connection, bytes: &[u8]) {
 
 #[test]
 fn a_blob_handle_and_an_open_cursor_are_noticed() {
-    let (medium, _vfs, db) = prepared("sla-blob");
+    let (medium, _vfs, db) = prepared("commits-blob");
     db.execute_batch("INSERT INTO t(v, w) VALUES(1, zeroblob(100)); INSERT INTO t(v) VALUES(2)").unwrap();
     db.execute_batch("BEGIN; INSERT INTO t(v) VALUES(3)").unwrap();
     write_blob(&db, b"hello");
@@ -186,16 +186,16 @@ fn a_blob_handle_and_an_open_cursor_are_noticed() {
         db.execute("INSERT INTO t(v) VALUES(4)", []).unwrap();
     }
     assert_eq!(metric_or_zero(&db, "fallback.interleaved"), 1);
-    assert_eq!(after_cut("sla-blob-2", &medium), rows(&db));
+    assert_eq!(after_cut("commits-blob-2", &medium), rows(&db));
 }
 
 #[test]
 fn a_log_beside_a_database_that_somebody_else_changed_is_kept_and_the_database_can_be_read() {
-    let (medium, vfs, db) = prepared("sla-foreign");
+    let (medium, vfs, db) = prepared("commits-foreign");
     db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
     let image = medium.cut(&mut Random::new(1));
     drop((db, vfs));
-    let stock = Vfs::builder("sla-foreign-stock")
+    let stock = Vfs::builder("commits-foreign-stock")
         .medium(Arc::new(image.clone()))
         .pass_through(true)
         .register()
@@ -204,13 +204,13 @@ fn a_log_beside_a_database_that_somebody_else_changed_is_kept_and_the_database_c
     assert!(rows(&db).len() < 2, "stock SQLite reads the state before");
     db.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
     drop((db, stock));
-    let vfs = self::vfs("sla-foreign-2", &image);
+    let vfs = self::vfs("commits-foreign-2", &image);
     let before = image.files();
     let db = vfs.open("/app.db").unwrap();
     assert_eq!(rows(&db).last().unwrap(), "1|'other'|NULL");
     let error = db.execute("INSERT INTO t(v) VALUES(3)", []).unwrap_err();
     let reason = litefoot::last_error().unwrap();
-    assert!(reason.contains("/app.db-sla holds 2 committed transactions"), "{error}: {reason}");
+    assert!(reason.contains("/app.db-commits holds 2 committed transactions"), "{error}: {reason}");
     assert_eq!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly));
     db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     drop(db);
@@ -219,7 +219,7 @@ fn a_log_beside_a_database_that_somebody_else_changed_is_kept_and_the_database_c
 
 #[test]
 fn an_application_that_takes_the_trace_hook_closes_its_connection() {
-    let (medium, vfs, db) = prepared("sla-hook");
+    let (medium, vfs, db) = prepared("commits-hook");
     db.execute_batch("BEGIN").unwrap();
     db.execute("INSERT INTO t(v) VALUES(?1)", [1]).unwrap();
     // SAFETY: the connection is alive; no callback is set.
@@ -227,7 +227,7 @@ fn an_application_that_takes_the_trace_hook_closes_its_connection() {
     db.execute_batch("COMMIT").unwrap();
     db.execute("INSERT INTO t(v) VALUES(?1)", [2]).unwrap();
     assert_eq!(metric_or_zero(&db, "fallback.untracked"), 2);
-    assert_eq!(after_cut("sla-hook-2", &medium), rows(&db));
+    assert_eq!(after_cut("commits-hook-2", &medium), rows(&db));
     db.close().unwrap();
     assert!(vfs.open_databases().is_empty());
     assert_eq!(medium.files().len(), 1, "only the database is left");
@@ -236,9 +236,9 @@ fn an_application_that_takes_the_trace_hook_closes_its_connection() {
 /// A connection that needs no durability checkpoints what others were promised: a power cut at any point of that
 /// must not cost them anything.
 #[test]
-fn a_checkpoint_without_syncs_keeps_what_others_were_promised() {
+fn a_checkpoint_without_syncs_keeps_what_others_have_committed() {
     for mode in ["PASSIVE", "TRUNCATE"] {
-        let (medium, vfs, db) = prepared(&format!("sla-off-{mode}"));
+        let (medium, vfs, db) = prepared(&format!("commits-off-{mode}"));
         for number in 0..40 {
             db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (number, [0; 300])).unwrap();
         }
@@ -262,7 +262,7 @@ fn a_checkpoint_without_syncs_keeps_what_others_were_promised() {
             replay.advance(cut);
             for _ in 0..6 {
                 let image = replay.cut(&mut random);
-                let vfs = self::vfs(&format!("sla-off-cut-{mode}"), &image);
+                let vfs = self::vfs(&format!("commits-off-cut-{mode}"), &image);
                 let db = vfs.open("/app.db").unwrap();
                 assert_eq!(rows(&db), expected, "{mode}, cut at {cut} of {}", replay.len());
                 let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -279,9 +279,12 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
     // More pages than one write takes, and nothing folds them before.
     let medium = SimMedium::new();
     let mut options = logging();
-    options.set("wal_memory", "256M").unwrap();
-    let vfs =
-        Vfs::builder("sla-unsynced").medium(Arc::new(medium.clone())).options(options).register().unwrap();
+    options.set("write_buffer_size", "256M").unwrap();
+    let vfs = Vfs::builder("commits-unsynced")
+        .medium(Arc::new(medium.clone()))
+        .options(options)
+        .register()
+        .unwrap();
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
     db.execute_batch("CREATE INDEX i ON t(v)").unwrap();
@@ -301,7 +304,7 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
     drop((db, vfs));
     medium.set_faults(Faults::default());
     let dead = medium.operations();
-    let vfs = self::vfs("sla-unsynced-2", &medium);
+    let vfs = self::vfs("commits-unsynced-2", &medium);
     assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected);
     let mut replay = medium.replay();
     let mut random = Random::new(4);
@@ -309,31 +312,31 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
         replay.advance(cut);
         for _ in 0..6 {
             let image = replay.cut(&mut random);
-            let vfs = self::vfs("sla-unsynced-cut", &image);
+            let vfs = self::vfs("commits-unsynced-cut", &image);
             assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected, "cut at {cut} of {}", replay.len());
         }
     }
 }
 
-/// The statement log may lie on another device, and is found there after a crash.
+/// The commit log may lie on another device, and is found there after a crash.
 #[test]
 fn the_log_may_lie_elsewhere() {
     let medium = SimMedium::new();
     let mut options = logging();
-    options.set("nvram", "/fast/app.log").unwrap();
+    options.set("commit_log_path", "/fast/app.log").unwrap();
     let open = |name: &str, medium: &SimMedium| {
         let vfs =
             Vfs::builder(name).medium(Arc::new(medium.clone())).options(options.clone()).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
         (vfs, db)
     };
-    let (_vfs, db) = open("sla-nvram", &medium);
+    let (_vfs, db) = open("commits-elsewhere", &medium);
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
     db.execute_batch("INSERT INTO t(v) VALUES(1); INSERT INTO t(v) VALUES(2)").unwrap();
     let there = |medium: &SimMedium, path: &str| medium.info(Path::new(path)).unwrap().is_some();
-    assert!(there(&medium, "/fast/app.log") && !there(&medium, "/app.db-sla"));
+    assert!(there(&medium, "/fast/app.log") && !there(&medium, "/app.db-commits"));
     let image = medium.cut(&mut Random::new(1));
-    let (_vfs, recovered) = open("sla-nvram-2", &image);
+    let (_vfs, recovered) = open("commits-elsewhere-2", &image);
     assert_eq!(rows(&recovered), rows(&db));
     drop(recovered);
     assert!(!there(&image, "/fast/app.log"));
@@ -344,11 +347,11 @@ fn the_log_may_lie_elsewhere() {
 fn a_log_elsewhere_belongs_to_one_database() {
     let medium = SimMedium::new();
     let mut options = logging();
-    options.set("nvram", "/fast/app.log").unwrap();
+    options.set("commit_log_path", "/fast/app.log").unwrap();
     let vfs = |name: &str, medium: &SimMedium| {
         Vfs::builder(name).medium(Arc::new(medium.clone())).options(options.clone()).register().unwrap()
     };
-    let running = vfs("sla-shared", &medium);
+    let running = vfs("commits-shared", &medium);
     let dbs = ["/one.db", "/two.db"].map(|path| running.open(path).unwrap());
     for db in &dbs {
         db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)").unwrap();
@@ -367,7 +370,7 @@ fn a_log_elsewhere_belongs_to_one_database() {
     let error = refused.execute_batch("CREATE TABLE t(v)").unwrap_err().to_string();
     assert!(!error.is_empty());
     let image = medium.cut(&mut Random::new(1));
-    let recovering = vfs("sla-shared-2", &image);
+    let recovering = vfs("commits-shared-2", &image);
     let recovered = recovering.open("/one.db").unwrap();
     assert_eq!(rows(&recovered), rows(&dbs[0]));
     drop(recovered);
@@ -378,7 +381,7 @@ fn a_log_elsewhere_belongs_to_one_database() {
 /// connection likes.
 #[test]
 fn what_shapes_the_plan_goes_as_pages() {
-    let (medium, vfs, db) = prepared("sla-plan");
+    let (medium, vfs, db) = prepared("commits-plan");
     db.execute_batch("CREATE TABLE names(name TEXT); CREATE INDEX n ON names(name COLLATE NOCASE);").unwrap();
     for number in 0..50 {
         db.execute("INSERT INTO names VALUES (?1)", [format!("name {number}")]).unwrap();
@@ -400,13 +403,13 @@ fn what_shapes_the_plan_goes_as_pages() {
     }
     let found = rows(&db);
     drop(other);
-    assert_eq!(after_cut("sla-plan-cut", &medium), found);
+    assert_eq!(after_cut("commits-plan-cut", &medium), found);
 }
 
 /// A statement that is open while another connection turns to WAL mode was not captured. Its end hides nothing.
 #[test]
 fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
-    let (medium, vfs, db) = prepared("sla-before");
+    let (medium, vfs, db) = prepared("commits-before");
     db.execute_batch("INSERT INTO t VALUES(1, 1, zeroblob(4)); PRAGMA journal_mode=delete").unwrap();
     drop(db);
     let db = vfs.open("/app.db").unwrap();
@@ -420,7 +423,7 @@ fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
     write_blob(&db, b"blob");
     drop(open);
     db.execute_batch("COMMIT").unwrap();
-    assert_eq!(after_cut("sla-before-2", &medium), rows(&db));
+    assert_eq!(after_cut("commits-before-2", &medium), rows(&db));
     assert_eq!(metric_or_zero(&db, "fallback.untracked"), 1);
 }
 
@@ -428,7 +431,7 @@ fn the_end_of_a_statement_from_before_the_log_hides_nothing() {
 #[test]
 fn a_log_that_comes_and_goes_is_noticed() {
     let medium = SimMedium::new();
-    let vfs = vfs("sla-modes", &medium);
+    let vfs = vfs("commits-modes", &medium);
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w); CREATE INDEX i ON t(v);").unwrap();
     let mode = |db: &Connection, sql| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
@@ -446,7 +449,7 @@ fn a_log_that_comes_and_goes_is_noticed() {
         let before = commits(&db);
         insert(round);
         assert_eq!(commits(&db).0, before.0, "no log, nothing to be captured");
-        assert_eq!(after_cut(&format!("sla-modes-delete-{round}"), &medium), rows(&db));
+        assert_eq!(after_cut(&format!("commits-modes-delete-{round}"), &medium), rows(&db));
 
         let other = vfs.open("/app.db").unwrap();
         assert_eq!(mode(&other, "PRAGMA journal_mode=wal"), "wal");
@@ -458,13 +461,13 @@ fn a_log_that_comes_and_goes_is_noticed() {
             read();
         }
         assert_eq!(commits(&db), (before.0 + 5, before.1));
-        assert_eq!(after_cut(&format!("sla-modes-wal-{round}"), &medium), rows(&db));
+        assert_eq!(after_cut(&format!("commits-modes-wal-{round}"), &medium), rows(&db));
 
         // SQLite leaves the mode only when nobody else is there.
         drop(other);
         assert_eq!(mode(&db, "PRAGMA journal_mode=delete"), "delete");
         insert(round);
-        assert_eq!(after_cut(&format!("sla-modes-left-{round}"), &medium), rows(&db));
+        assert_eq!(after_cut(&format!("commits-modes-left-{round}"), &medium), rows(&db));
     }
     assert_eq!(read(), 3 * 48);
 }
@@ -473,7 +476,7 @@ fn a_log_that_comes_and_goes_is_noticed() {
 /// happens in it, and what it leaves open, is no secret to the next.
 #[test]
 fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
-    let (medium, vfs, db) = prepared("sla-long");
+    let (medium, vfs, db) = prepared("commits-long");
     let commits = || (metric_or_zero(&db, "commits_statements"), metric_or_zero(&db, "commits_pages"));
     let insert =
         |bytes: usize| db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (1, vec![7; bytes])).unwrap();
@@ -499,7 +502,7 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
         insert(10);
         db.execute_batch("COMMIT").unwrap();
         assert_eq!(commits(), (before.0, before.1 + 1), "{round}");
-        assert_eq!(after_cut(&format!("sla-long-{round}"), &medium), rows(&db));
+        assert_eq!(after_cut(&format!("commits-long-{round}"), &medium), rows(&db));
         // Statements do not pay right after it, and then they do.
         for _ in 0..300 {
             insert(10);
@@ -507,7 +510,7 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
         let before = commits();
         insert(10);
         assert_eq!(commits(), (before.0 + 1, before.1), "{round}");
-        assert_eq!(after_cut(&format!("sla-long-next-{round}"), &medium), rows(&db));
+        assert_eq!(after_cut(&format!("commits-long-next-{round}"), &medium), rows(&db));
     }
     // Less is enough now to be too long; one that is not says so of all.
     let before = commits();
@@ -539,7 +542,7 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
     let before = commits();
     insert(10);
     assert_eq!(commits(), (before.0 + 1, before.1));
-    assert_eq!(after_cut("sla-long-last", &medium), rows(&db));
+    assert_eq!(after_cut("commits-long-last", &medium), rows(&db));
     // Nothing of ours keeps a connection from being closed.
     for end in ["INSERT OR ROLLBACK INTO t(id) VALUES(1)", "ROLLBACK", "COMMIT"] {
         let other = vfs.open("/app.db").unwrap();
@@ -557,7 +560,7 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
 #[test]
 fn who_writes_after_reading_for_long_hides_nothing() {
     const LONG: i64 = 1100;
-    let (medium, vfs, db) = prepared("sla-reads");
+    let (medium, vfs, db) = prepared("commits-reads");
     // Figures are asked for elsewhere: that is no query.
     let other = vfs.open("/app.db").unwrap();
     let commits = || (metric_or_zero(&other, "commits_statements"), metric_or_zero(&other, "commits_pages"));
@@ -569,7 +572,7 @@ fn who_writes_after_reading_for_long_hides_nothing() {
     };
     let insert = || db.execute("INSERT INTO t(v, w) VALUES(?1, ?2)", (1, [0; 8])).unwrap();
     let check = |step: &str| {
-        assert_eq!(after_cut(&format!("sla-reads-{step}"), &medium), rows(&db), "{step}");
+        assert_eq!(after_cut(&format!("commits-reads-{step}"), &medium), rows(&db), "{step}");
     };
     insert();
     // So often that from then on it takes four times as many.
@@ -640,7 +643,7 @@ unsafe extern "C" fn change(
 /// What was left open, and what ran inside of something else, while ends were not told.
 #[test]
 fn what_was_open_while_a_connection_rested_is_noticed() {
-    let (medium, vfs, db) = prepared("sla-open");
+    let (medium, vfs, db) = prepared("commits-open");
     db.execute_batch(
         "CREATE TABLE u(id INTEGER PRIMARY KEY, a); INSERT INTO u VALUES(1, 0);
          INSERT INTO t(v) VALUES(1), (2), (3);
@@ -651,7 +654,7 @@ fn what_was_open_while_a_connection_rested_is_noticed() {
     let commits = || (metric_or_zero(&other, "commits_statements"), metric_or_zero(&other, "commits_pages"));
     let insert = || db.execute("INSERT INTO t(v) VALUES(?1)", [1]).unwrap();
     let check = |step: &str| {
-        assert_eq!(after_cut(&format!("sla-open-{step}"), &medium), rows(&db), "{step}");
+        assert_eq!(after_cut(&format!("commits-open-{step}"), &medium), rows(&db), "{step}");
     };
     for _ in 0..2 {
         insert();
@@ -732,7 +735,7 @@ fn settings_are_noticed_however_they_are_changed() {
         ("explain", "EXPLAIN PRAGMA recursive_triggers=ON", false),
     ];
     for (name, sql, rests) in cases {
-        let (medium, _vfs, db) = prepared(&format!("sla-settings-{name}"));
+        let (medium, _vfs, db) = prepared(&format!("commits-settings-{name}"));
         db.execute_batch(
             "CREATE TRIGGER r AFTER INSERT ON t WHEN new.id < 5 BEGIN INSERT INTO t(id) VALUES(new.id + 1); END;",
         )
@@ -753,7 +756,7 @@ fn settings_are_noticed_however_they_are_changed() {
         insert();
         db.execute_batch("COMMIT").unwrap();
         assert_eq!(rows(&db).len(), 5, "{name}");
-        assert_eq!(after_cut(&format!("sla-settings-{name}-2"), &medium), rows(&db), "{name}");
+        assert_eq!(after_cut(&format!("commits-settings-{name}-2"), &medium), rows(&db), "{name}");
     }
 }
 
@@ -761,7 +764,7 @@ fn settings_are_noticed_however_they_are_changed() {
 #[test]
 fn a_statement_that_is_prepared_anew_and_left_open_is_part_of_the_transaction() {
     for (name, begin) in [("deferred", "BEGIN"), ("immediate", "BEGIN IMMEDIATE")] {
-        let (medium, vfs, db) = prepared(&format!("sla-anew-{name}"));
+        let (medium, vfs, db) = prepared(&format!("commits-anew-{name}"));
         db.execute("INSERT INTO t(id, v) VALUES(1, 0), (2, 0), (3, 0)", []).unwrap();
         let mut update = db.prepare("UPDATE t SET v = v + 1 RETURNING id").unwrap();
         vfs.open("/app.db").unwrap().execute_batch("CREATE TABLE u(a)").unwrap();
@@ -771,14 +774,14 @@ fn a_statement_that_is_prepared_anew_and_left_open_is_part_of_the_transaction() 
         drop(open);
         db.execute("INSERT INTO t(id, v) VALUES(100, 1)", []).unwrap();
         db.execute_batch("COMMIT").unwrap();
-        assert_eq!(after_cut(&format!("sla-anew-{name}-2"), &medium), rows(&db), "{name}");
+        assert_eq!(after_cut(&format!("commits-anew-{name}-2"), &medium), rows(&db), "{name}");
     }
 }
 
 /// `sqlite3_deserialize` closes the main file of a connection that lives on, and so does its trace hook.
 #[test]
 fn a_connection_whose_main_database_is_replaced_lives_on() {
-    let (medium, vfs, db) = prepared("sla-replaced");
+    let (medium, vfs, db) = prepared("commits-replaced");
     db.execute("INSERT INTO t(id, v) VALUES(1, 0)", []).unwrap();
     {
         let _busy = db.prepare("SELECT 1").unwrap();
@@ -802,7 +805,7 @@ fn a_connection_whose_main_database_is_replaced_lives_on() {
     assert_eq!(rows(&db).len(), 1999);
     assert!(vfs.databases().is_empty(), "nobody has it open");
     db.close().unwrap();
-    assert_eq!(after_cut("sla-replaced-2", &medium).len(), 1);
+    assert_eq!(after_cut("commits-replaced-2", &medium).len(), 1);
 }
 
 /// Such a statement needs no lock on SQLite alone, and what is done to log it must not take one: the change of the journal

@@ -75,10 +75,10 @@ fn bytes_at(medium: &SimMedium, path: &str) -> Vec<u8> {
 #[test]
 fn no_cut_in_a_checkpoint_makes_a_log_another_databases() {
     for (number, (mode, page_bytes, atomic_bytes, options)) in [
-        ("delete", 4096, 0, "log_bytes=40K"),
-        ("truncate", 512, 0, "log_bytes=20K"),
-        ("persist", 4096, 4096, "log_bytes=60K"),
-        ("wal", 4096, 0, "sla_size=0&wal_memory=64K"),
+        ("delete", 4096, 0, "max_wal_size=40K"),
+        ("truncate", 512, 0, "max_wal_size=20K"),
+        ("persist", 4096, 4096, "max_wal_size=60K"),
+        ("wal", 4096, 0, "commit_log_size=0&write_buffer_size=64K"),
     ]
     .into_iter()
     .enumerate()
@@ -362,7 +362,7 @@ fn a_log_that_was_cut_while_open_shows_no_older_pages() {
     let directory = tempfile::tempdir().unwrap();
     let (path, log) = (directory.path().join("app.db"), directory.path().join("app.db-wal"));
     let mut options = Options::default();
-    options.set("pool", "0").unwrap();
+    options.set("buffer_pool_size", "0").unwrap();
     let vfs = Vfs::builder("whose-cut").options(options).register().unwrap();
     let db = vfs.open(&path).unwrap();
     set_up(&db, "delete", "t");

@@ -3,7 +3,7 @@
 use super::error::Result;
 use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
-use super::state::State;
+use super::state::TierState;
 use super::statistics::Statistics;
 use litefoot_storage::file::{self, File, Medium, RangeLock, SyncLatch};
 use litefoot_storage::pass_on;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct TieredFile {
     flash: Arc<dyn File>,
     tier_path: PathBuf,
-    state: RwLock<State>,
+    state: RwLock<TierState>,
 }
 
 impl TieredFile {

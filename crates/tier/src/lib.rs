@@ -26,7 +26,7 @@
 //! use std::sync::Arc;
 //!
 //! # let directory = tempfile::tempdir()?;
-//! # let (database, device) = (directory.path().join("app.db"), directory.path().join("nvram"));
+//! # let (database, device) = (directory.path().join("app.db"), directory.path().join("commit_log_path"));
 //! let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
 //! let flash = medium.open(&database, FileKind::Database, OpenMode::Create)?;
 //! let file = TieredFile::open(flash, &medium, &device, &Config { bytes: 1 << 20, ..Config::default() })?;

@@ -2,10 +2,10 @@
 
 use super::devices::{Barrier, offset_of};
 use super::format::{CHUNK_BYTES, ENTRY_BYTES, Entry, Header, HeaderState, Mark, entry_at};
-use super::state::{Away, State};
+use super::state::{Away, TierState};
 use litefoot_storage::file::Result;
 
-impl State {
+impl TierState {
     /// Takes a chunk to the tier, if there can be room. The caller writes it next: where that is the whole of it,
     /// nothing is read from flash.
     pub fn take_in(&mut self, chunk: u32, whole: bool) -> Result<bool> {

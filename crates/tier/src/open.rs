@@ -24,7 +24,7 @@ use super::format::{
 };
 use super::policy::{Kind, Latencies, Period, Policy};
 use super::slots::Slots;
-use super::state::{Away, State};
+use super::state::{Away, TierState};
 use super::statistics::Statistics;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock, SyncLatch};
 use std::collections::{HashMap, HashSet};
@@ -80,7 +80,7 @@ pub(super) fn open(
     path: &Path,
     config: &Config,
     latch: Arc<SyncLatch>,
-) -> Result<State> {
+) -> Result<TierState> {
     let mark = read_mark(&*flash)?;
     if let Some(mark) = &mark
         && medium.info(path)?.is_none_or(|info| info.len == 0)
@@ -139,7 +139,7 @@ fn stale(devices: &Devices, what: &'static str) -> Error {
 }
 
 /// The file is plain: takes a device on which nothing counts. Nothing of it need be durable before chunks leave.
-fn take(devices: Devices, header: Option<&Header>, slots: u32, config: &Config) -> Result<State> {
+fn take(devices: Devices, header: Option<&Header>, slots: u32, config: &Config) -> Result<TierState> {
     let ours = header.is_some_and(|header| header.names(devices.flash.path()));
     match header.map(|header| (header, header.state)) {
         Some((header, HeaderState::Crossing | HeaderState::Away)) if !ours => {
@@ -170,7 +170,7 @@ fn take(devices: Devices, header: Option<&Header>, slots: u32, config: &Config) 
 }
 
 /// Chunks are away: finds them.
-fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Result<State> {
+fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Result<TierState> {
     if header.session != mark.session && header.session != mark.session.wrapping_add(1) {
         return Err(stale(&devices, "one of them is an older copy"));
     }
@@ -228,11 +228,11 @@ fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Re
     Ok(state)
 }
 
-fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Result<State> {
+fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Result<TierState> {
     // Slots that stay free, so that a chunk can come before the entry of one that went is cleared.
     let spare = (slots.len() / 16).min(64);
     let capacity = (slots.len() - spare) as usize;
-    Ok(State {
+    Ok(TierState {
         len: devices.flash.len()?,
         devices,
         away: None,

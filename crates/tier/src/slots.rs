@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// One slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct TierSlot {
     /// The chunk in it.
     holds: Option<u32>,
     /// Whether its entry on the device names a chunk.
@@ -26,7 +26,7 @@ struct Slot {
 /// All slots.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    slots: Vec<TierSlot>,
     /// Least written first.
     free: BTreeSet<(u64, u32)>,
     unsettled: BTreeSet<u32>,
@@ -35,7 +35,8 @@ pub(super) struct Slots {
 impl Slots {
     /// Empty slots that were written so often.
     pub fn new(writes: impl IntoIterator<Item = u64>) -> Slots {
-        let slots: Vec<Slot> = writes.into_iter().map(|writes| Slot { writes, ..Slot::default() }).collect();
+        let slots: Vec<TierSlot> =
+            writes.into_iter().map(|writes| TierSlot { writes, ..TierSlot::default() }).collect();
         let free = slots.iter().enumerate().map(|(slot, state)| (state.writes, slot as u32)).collect();
         Slots { slots, free, unsettled: BTreeSet::new() }
     }

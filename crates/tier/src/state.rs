@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 
 /// Everything about an open pair. One thread at a time changes it; many read.
-pub(super) struct State {
+pub(super) struct TierState {
     pub devices: Devices,
     /// `None` while everything is home.
     pub away: Option<Away>,
@@ -52,7 +52,7 @@ pub(super) struct Away {
     pub session: u64,
 }
 
-impl State {
+impl TierState {
     /// Reads until the buffer is full or the file ends.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let end = self.len.min(offset.saturating_add(buf.len() as u64));

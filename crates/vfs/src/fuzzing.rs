@@ -1,6 +1,6 @@
 //! The private parsers, for `fuzz/` only. Each function sums up the parsed bytes in one number.
 
-use crate::capture::encoding::{FOLD, Logged, TEXT, TRANSACTION, Text, decode_fold};
+use crate::capture::encoding::{Logged, MATERIALIZATION, TEXT, TRANSACTION, Text, decode_materialization};
 use crate::readahead::btree_node::{Node, among};
 use crate::stats::{PAGE_BYTES, Reading, image};
 
@@ -20,7 +20,7 @@ pub fn node(bytes: &[u8]) -> u64 {
     found.into_iter().fold(1, |all, part| all.wrapping_mul(1009).wrapping_add(part))
 }
 
-/// The payload of a record of the statement log; the first byte is its kind.
+/// The payload of a record of the commit log; the first byte is its kind.
 pub fn record(bytes: &[u8]) -> u64 {
     let Some((kind, payload)) = bytes.split_first() else { return 0 };
     match u32::from(*kind) {
@@ -30,7 +30,9 @@ pub fn record(bytes: &[u8]) -> u64 {
             assert!(values + logged.statements.len() <= payload.len(), "more than the bytes can hold");
             101 + logged.statements.len().min(64) as u64 * 65 + values.min(64) as u64
         }),
-        FOLD => decode_fold(payload).map_or(90, |(frames, _)| 91 + u64::from(frames > 0)),
+        MATERIALIZATION => {
+            decode_materialization(payload).map_or(90, |(frames, _)| 91 + u64::from(frames > 0))
+        }
         _ => 0,
     }
 }

@@ -11,20 +11,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Leaves the database to the platform's VFS, for use by several processes.
-    pub shared: bool,
+    pub passthrough: bool,
     /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
     /// process's budget.
-    pub wal_memory: Option<usize>,
+    pub write_buffer_size: Option<usize>,
     /// The guarantee behind transactions of one page that are written in place.
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database is checkpointed.
-    pub log_bytes: usize,
+    pub max_wal_size: usize,
     /// Allows commits of a WAL database to be logged as statements, which SQLite's trace hook tells.
     pub statements: bool,
     /// Most bytes of the commit log of a database in WAL mode; 0 writes pages only.
-    pub sla_size: usize,
+    pub commit_log_size: usize,
     /// The path of the commit log; `None` for one beside the database.
-    pub nvram: Option<PathBuf>,
+    pub commit_log_path: Option<PathBuf>,
     /// The tier: a file on a fast non-volatile device, for hot chunks of the database.
     pub tier: Option<PathBuf>,
     /// Bytes of the tier.
@@ -32,29 +32,29 @@ pub struct Options {
     /// The policy that chooses the chunks on the tier.
     pub tier_policy: Kind,
     /// The longest time from a commit at `synchronous=NORMAL` until it is durable.
-    pub normal_window: Duration,
+    pub flush_interval: Duration,
     /// The longest wait of a writer in the writer queue, before SQLite's busy handling.
-    pub busy_wait: Duration,
+    pub writer_timeout: Duration,
     /// Most bytes of pages in memory: 0 for none, `None` for what suits the machine.
-    pub pool: Option<usize>,
+    pub buffer_pool_size: Option<usize>,
     /// Reads past the system's cache.
-    pub direct: Direct,
+    pub direct_io: Direct,
     /// The thread that spills pages of a large transaction.
-    pub cleaner: Cleaner,
+    pub page_cleaner: PageCleaner,
     /// Thousandths of a transaction's memory that dirty pages fill before they are spilled.
-    pub clean_threshold: u16,
+    pub max_dirty_ratio: u16,
 }
 
 /// The page cleaner: the thread that spills pages of a transaction while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cleaner {
+pub enum PageCleaner {
     /// A background thread for pages that leave for good, the transaction's thread for pages that come back.
     #[default]
     Auto,
     /// A background thread.
     Background,
     /// The transaction's own thread.
-    Caller,
+    Foreground,
 }
 
 /// Direct I/O: reads past the system's cache, so that memory holds one copy of a page.
@@ -84,22 +84,22 @@ pub enum AtomicWrites {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            shared: false,
-            wal_memory: None,
+            passthrough: false,
+            write_buffer_size: None,
             atomic: AtomicWrites::Auto,
-            log_bytes: 4 << 20,
+            max_wal_size: 4 << 20,
             statements: false,
-            sla_size: 4 << 20,
-            nvram: None,
+            commit_log_size: 4 << 20,
+            commit_log_path: None,
             tier: None,
             tier_size: 8 << 20,
             tier_policy: Kind::Ewma,
-            normal_window: Duration::from_millis(10),
-            busy_wait: Duration::from_secs(5),
-            pool: None,
-            direct: Direct::Auto,
-            cleaner: Cleaner::Auto,
-            clean_threshold: 800,
+            flush_interval: Duration::from_millis(10),
+            writer_timeout: Duration::from_secs(5),
+            buffer_pool_size: None,
+            direct_io: Direct::Auto,
+            page_cleaner: PageCleaner::Auto,
+            max_dirty_ratio: 800,
         }
     }
 }
@@ -160,16 +160,16 @@ macro_rules! one_of {
 /// The table of all options: the parser, the PRAGMAs and `docs/options.md` come from here.
 const KNOWN: &[Known] = &[
     Known {
-        name: "pool",
+        name: "buffer_pool_size",
         takes: SIZE_OR_AUTO,
         meaning: "most bytes of pages in memory, at least 1M, for all connections of the process together; SQLite's own \
                   caches come on top. `auto`: a quarter of what is free, at most 256M. `0`: SQLite's own caches only",
         change_when: "memory is scarce, or the database is larger and there is plenty",
-        set: |options, value| size_or_auto(value).map(|bytes| options.pool = bytes),
-        get: |options| options.pool.map_or("auto".to_owned(), |bytes| bytes.to_string()),
+        set: |options, value| size_or_auto(value).map(|bytes| options.buffer_pool_size = bytes),
+        get: |options| options.buffer_pool_size.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
     one_of!(
-        direct,
+        direct_io,
         "auto, on or off",
         "`on`: read pages past the system's cache, so that memory holds one copy of them. `auto`: where the database is \
          larger than half of the free memory. `off`: nowhere",
@@ -180,34 +180,34 @@ const KNOWN: &[Known] = &[
         "off" => Direct::Off,
     ),
     Known {
-        name: "wal_memory",
+        name: "write_buffer_size",
         takes: SIZE_OR_AUTO,
         meaning: "most bytes of SQLite's write-ahead log, and of a transaction's pages, in memory. `auto`: 16M of the log \
-                  between transactions (a quarter of `pool` where that is less), and for a transaction under way what \
-                  is free of `pool`. The rest of a transaction goes where it will stay: new pages into the database \
+                  between transactions (a quarter of `buffer_pool_size` where that is less), and for a transaction under way what \
+                  is free of `buffer_pool_size`. The rest of a transaction goes where it will stay: new pages into the database \
                   file, others to the redo log",
         change_when: "a part of the memory must stay free for readers",
-        set: |options, value| size_or_auto(value).map(|bytes| options.wal_memory = bytes),
-        get: |options| options.wal_memory.map_or("auto".to_owned(), |bytes| bytes.to_string()),
+        set: |options, value| size_or_auto(value).map(|bytes| options.write_buffer_size = bytes),
+        get: |options| options.write_buffer_size.map_or("auto".to_owned(), |bytes| bytes.to_string()),
     },
     one_of!(
-        cleaner,
-        "auto, background or caller",
+        page_cleaner,
+        "auto, background or foreground",
         "which thread writes pages of a transaction that is too large for memory: one of its own (`background`), the one \
-         of the statement (`caller`), or what suits the transaction (`auto`)",
-        "the processor has one core (`caller`)",
-        "auto" => Cleaner::Auto,
-        "background" => Cleaner::Background,
-        "caller" => Cleaner::Caller,
+         of the statement (`foreground`), or what suits the transaction (`auto`)",
+        "the processor has one core (`foreground`)",
+        "auto" => PageCleaner::Auto,
+        "background" => PageCleaner::Background,
+        "foreground" => PageCleaner::Foreground,
     ),
     Known {
-        name: "clean_threshold",
+        name: "max_dirty_ratio",
         takes: "a number from 0.1 to 1, such as 0.8",
         meaning: "the part of a transaction's memory that changed pages fill before they are written, in sorted batches, \
                   the ones longest unchanged first",
         change_when: "commits after large transactions must be shorter (smaller)",
-        set: |options, value| share(value).map(|value| options.clean_threshold = value),
-        get: |options| (f64::from(options.clean_threshold) / 1000.0).to_string(),
+        set: |options, value| share(value).map(|value| options.max_dirty_ratio = value),
+        get: |options| (f64::from(options.max_dirty_ratio) / 1000.0).to_string(),
     },
     Known {
         name: "statements",
@@ -219,36 +219,36 @@ const KNOWN: &[Known] = &[
         get: |options| if options.statements { "on" } else { "off" }.to_owned(),
     },
     Known {
-        name: "sla_size",
+        name: "commit_log_size",
         takes: SIZE,
         meaning: "most bytes of the commit log (`statements=on`). `0`: commits write pages only",
         change_when: "opening after a crash must be quicker (smaller), or pages shall be checkpointed less often (larger)",
-        set: |options, value| size(value).map(|value| options.sla_size = value),
-        get: |options| options.sla_size.to_string(),
+        set: |options, value| size(value).map(|value| options.commit_log_size = value),
+        get: |options| options.commit_log_size.to_string(),
     },
     Known {
-        name: "log_bytes",
+        name: "max_wal_size",
         takes: SIZE,
         meaning: "bytes of the redo log at which a rollback-journal database is checkpointed",
         change_when: "as for the commit log",
-        set: |options, value| size(value).map(|value| options.log_bytes = value),
-        get: |options| options.log_bytes.to_string(),
+        set: |options, value| size(value).map(|value| options.max_wal_size = value),
+        get: |options| options.max_wal_size.to_string(),
     },
     Known {
-        name: "normal_window",
+        name: "flush_interval_ms",
         takes: MILLISECONDS,
         meaning: "milliseconds until a commit at `synchronous=NORMAL` is durable; a power cut loses no more",
         change_when: "more may be lost for fewer syncs",
-        set: |options, value| milliseconds(value).map(|value| options.normal_window = value),
-        get: |options| options.normal_window.as_millis().to_string(),
+        set: |options, value| milliseconds(value).map(|value| options.flush_interval = value),
+        get: |options| options.flush_interval.as_millis().to_string(),
     },
     Known {
-        name: "busy_wait",
+        name: "writer_timeout_ms",
         takes: MILLISECONDS,
         meaning: "milliseconds that a writer waits for its turn inside the process, in order, before SQLite's busy handling",
         change_when: "the application wants `SQLITE_BUSY` soon",
-        set: |options, value| milliseconds(value).map(|value| options.busy_wait = value),
-        get: |options| options.busy_wait.as_millis().to_string(),
+        set: |options, value| milliseconds(value).map(|value| options.writer_timeout = value),
+        get: |options| options.writer_timeout.as_millis().to_string(),
     },
     one_of!(
         atomic,
@@ -262,17 +262,19 @@ const KNOWN: &[Known] = &[
         "off" => AtomicWrites::Off,
     ),
     Known {
-        name: "nvram",
+        name: "commit_log_path",
         takes: PATH,
         meaning: "a file on a fast non-volatile device for the commit log of this one database; it is needed whenever \
                   the database is opened after a crash. On a DAX file system it is mapped, and a commit flushes cache \
                   lines instead of syncing",
         change_when: "there is such a device",
         set: |options, value| {
-            options.nvram = path(value);
+            options.commit_log_path = path(value);
             Some(())
         },
-        get: |options| options.nvram.as_ref().map_or(String::new(), |path| path.display().to_string()),
+        get: |options| {
+            options.commit_log_path.as_ref().map_or(String::new(), |path| path.display().to_string())
+        },
     },
     Known {
         name: "tier",
@@ -290,8 +292,8 @@ const KNOWN: &[Known] = &[
     Known {
         name: "tier_size",
         takes: SIZE,
-        meaning: "bytes of that file; it keeps its size while chunks live on it. The logs take up to `log_bytes` or \
-                  `wal_memory`, and `sla_size`, in addition",
+        meaning: "bytes of that file; it keeps its size while chunks live on it. The logs take up to `max_wal_size` or \
+                  `write_buffer_size`, and `commit_log_size`, in addition",
         change_when: "the chunks that are written often are more, or fewer",
         set: |options, value| size(value).map(|value| options.tier_size = value),
         get: |options| options.tier_size.to_string(),
@@ -305,12 +307,12 @@ const KNOWN: &[Known] = &[
         "lru" => Kind::Lru,
     ),
     Known {
-        name: "shared",
+        name: "passthrough",
         takes: "0 or 1",
         meaning: "`1`: leave the database to SQLite's own VFS, without litefoot's commits",
         change_when: "several processes use it",
-        set: |options, value| boolean(value).map(|value| options.shared = value),
-        get: |options| u8::from(options.shared).to_string(),
+        set: |options, value| boolean(value).map(|value| options.passthrough = value),
+        get: |options| u8::from(options.passthrough).to_string(),
     },
 ];
 
@@ -367,7 +369,7 @@ fn short(value: String, takes: &str) -> String {
 impl Options {
     /// True where commits may be logged as statements.
     pub fn logs_statements(&self) -> bool {
-        self.statements && self.sla_size > 0
+        self.statements && self.commit_log_size > 0
     }
 
     /// Sets one option by name.
@@ -431,17 +433,17 @@ mod tests {
     fn names_values_and_mistakes() {
         let cases: &[(&str, Result<bool, &str>)] = &[
             ("", Ok(false)),
-            ("shared=1", Ok(true)),
-            ("shared=1&shared=off", Ok(false)),
-            ("shared=maybe", Err("shared takes 0 or 1")),
+            ("passthrough=1", Ok(true)),
+            ("passthrough=1&passthrough=off", Ok(false)),
+            ("passthrough=maybe", Err("passthrough takes 0 or 1")),
             ("shard=1", Err("unknown option \"shard\"")),
             ("mode=ro", Err("unknown option \"mode\"")),
-            ("shared", Err("has no value")),
+            ("passthrough", Err("has no value")),
         ];
         for (list, expected) in cases {
             let mut options = Options::default();
             match (options.set_list(list), expected) {
-                (Ok(()), Ok(shared)) => assert_eq!(options.shared, *shared, "{list}"),
+                (Ok(()), Ok(shared)) => assert_eq!(options.passthrough, *shared, "{list}"),
                 (Err(message), Err(part)) => assert!(message.contains(part), "{list}: {message}"),
                 (result, expected) => panic!("{list}: {result:?}, expected {expected:?}"),
             }
@@ -463,18 +465,22 @@ mod tests {
     #[test]
     fn values_are_read_by_their_unit() {
         for (name, value, expected) in [
-            ("pool", "auto", Ok("auto")),
-            ("pool", "4M", Ok("4194304")),
-            ("pool", "much", Err("pool takes a number of bytes, such as 4M, or auto")),
-            ("sla_size", "1k", Ok("1024")),
-            ("sla_size", "auto", Err("sla_size takes a number of bytes, such as 4M")),
-            ("sla_size", "99999999999999999999", Err("sla_size takes a number of bytes")),
-            ("busy_wait", "500", Ok("500")),
-            ("busy_wait", "-1", Err("busy_wait takes a number of milliseconds")),
-            ("clean_threshold", "0.25", Ok("0.25")),
-            ("clean_threshold", "2", Err("clean_threshold takes a number from 0.1 to 1")),
+            ("buffer_pool_size", "auto", Ok("auto")),
+            ("buffer_pool_size", "4M", Ok("4194304")),
+            (
+                "buffer_pool_size",
+                "much",
+                Err("buffer_pool_size takes a number of bytes, such as 4M, or auto"),
+            ),
+            ("commit_log_size", "1k", Ok("1024")),
+            ("commit_log_size", "auto", Err("commit_log_size takes a number of bytes, such as 4M")),
+            ("commit_log_size", "99999999999999999999", Err("commit_log_size takes a number of bytes")),
+            ("writer_timeout_ms", "500", Ok("500")),
+            ("writer_timeout_ms", "-1", Err("writer_timeout_ms takes a number of milliseconds")),
+            ("max_dirty_ratio", "0.25", Ok("0.25")),
+            ("max_dirty_ratio", "2", Err("max_dirty_ratio takes a number from 0.1 to 1")),
             ("statements", "yes", Ok("on")),
-            ("direct", "sometimes", Err("direct takes auto, on or off")),
+            ("direct_io", "sometimes", Err("direct_io takes auto, on or off")),
             ("tier", "", Ok("")),
         ] {
             let mut options = Options::default();

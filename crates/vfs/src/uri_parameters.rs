@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn options_are_set_with_and_without_the_prefix() {
-        let expected = Options { shared: true, ..Options::default() };
-        assert_eq!(set(&[("shared", "1")]), Ok(expected.clone()));
-        assert_eq!(set(&[("other", "x"), ("litefoot_shared", "1")]), Ok(expected));
-        assert!(set(&[("shared", "maybe")]).is_err());
+        let expected = Options { passthrough: true, ..Options::default() };
+        assert_eq!(set(&[("passthrough", "1")]), Ok(expected.clone()));
+        assert_eq!(set(&[("other", "x"), ("litefoot_passthrough", "1")]), Ok(expected));
+        assert!(set(&[("passthrough", "maybe")]).is_err());
     }
 
     #[test]
@@ -112,7 +112,15 @@ mod tests {
         for name in ["litefoot_shard", "litefoot_", "litefoot_mode"] {
             assert!(set(&[(name, "1")]).unwrap_err().contains("unknown option"), "{name}");
         }
-        for name in ["shard", "pools", "poll", "ool", "shraed", "sla_szie", "wal_memori"] {
+        for name in [
+            "pasthrough",
+            "buffer_pool_sizes",
+            "buffer_poll_size",
+            "uffer_pool_size",
+            "passthruogh",
+            "commit_log_szie",
+            "write_buffer_sise",
+        ] {
             let message = set(&[("vfs", "litefoot"), (name, "1")]).unwrap_err();
             assert!(message.contains("unknown option"), "{name}: {message}");
         }

@@ -1,20 +1,20 @@
-//! The redo log, the statement log, and the records of the latter.
+//! The redo log, the commit log, and the records of the latter.
 
 use super::{file, medium, put, put_crc};
 use crate::{Target, outcome_of};
-use litefoot_storage::file::{FileKind, Medium};
 use litefoot_sim::SimMedium;
-use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
-use litefoot_storage::log_file::Durability;
-use litefoot_storage::wal_file::Transaction;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::file::{FileKind, Medium};
+use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::wal_file::Transaction;
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::path::Path;
 use std::sync::Arc;
 
 const WAL: &str = "/a.db-wal";
-const SLA: &str = "/a.db-sla";
+const COMMITS: &str = "/a.db-commits";
 
 pub const REDO: Target = Target {
     name: "redo",
@@ -105,15 +105,15 @@ fn redo_seeds() -> Vec<Vec<u8>> {
 
 pub const STATEMENT: Target = Target {
     name: "statement",
-    does: "a -sla beside a database: its header, and which records count",
+    does: "a -commits beside a database: its header, and which records count",
     parse: statement,
     seal: |bytes| seal_statement(bytes),
     seeds: statement_seeds,
 };
 
 fn statement(bytes: &[u8]) -> u64 {
-    let medium = medium(&[(SLA, FileKind::StatementLog, bytes)]);
-    let Ok(log) = StatementLog::open(medium, Path::new(SLA), Arc::default()) else { return 0 };
+    let medium = medium(&[(COMMITS, FileKind::CommitLog, bytes)]);
+    let Ok(log) = CommitLog::open(medium, Path::new(COMMITS), Arc::default()) else { return 0 };
     let records = log.records().map(|records| {
         let taken: usize = records.iter().map(|record| record.payload.len()).sum();
         assert!(taken <= bytes.len(), "records are longer than the log");
@@ -124,7 +124,7 @@ fn statement(bytes: &[u8]) -> u64 {
     outcome_of(&(log.is_understood(), log.base().is_some(), records.len(), records.first().copied()))
 }
 
-/// Where the statement log's header has its checksum, and where its first record is.
+/// Where the commit log's header has its checksum, and where its first record is.
 const HEADER_CRC_AT: usize = 60;
 const RECORDS_AT: usize = 512;
 
@@ -150,7 +150,7 @@ fn seal_statement(bytes: &mut [u8]) {
 fn statement_seeds() -> Vec<Vec<u8>> {
     let medium = SimMedium::new();
     let shared: Arc<dyn Medium> = Arc::new(medium.clone());
-    let mut log = StatementLog::open(shared, Path::new(SLA), Arc::default()).expect("it can be made");
+    let mut log = CommitLog::open(shared, Path::new(COMMITS), Arc::default()).expect("it can be made");
     log.begin(Base { salts: [1, 2], frames: 3, writer: Writer { version: 3_040_001, hash: 4 } });
     log.reserve(4096).expect("there is room");
     let records: Vec<Record> = record_seeds()
@@ -158,13 +158,13 @@ fn statement_seeds() -> Vec<Vec<u8>> {
         .map(|bytes| Record { kind: u32::from(bytes[0]), payload: bytes[1..].to_vec() })
         .collect();
     log.append(&records, Durability::Durable).expect("it can be written");
-    let bytes = file(&medium, SLA);
+    let bytes = file(&medium, COMMITS);
     vec![Vec::new(), vec![0; RECORDS_AT], bytes[..RECORDS_AT].to_vec(), bytes[..2048].to_vec()]
 }
 
 pub const RECORD: Target = Target {
     name: "record",
-    does: "the payload of a record of the statement log; the first byte is its kind",
+    does: "the payload of a record of the commit log; the first byte is its kind",
     parse: litefoot_vfs::fuzzing::record,
     seal: |_| (),
     seeds: record_seeds,

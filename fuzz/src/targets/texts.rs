@@ -12,11 +12,11 @@ pub const OPTIONS: Target = Target {
     seal: |_| (),
     seeds: || {
         let texts = [
-            "shared=1&pool=4M&direct=on&cleaner=caller&clean_threshold=0.5",
-            "tier=/fast/tier&tier_size=8M&tier_policy=lru&nvram=/fast/log",
-            "normal_window=10&busy_wait=18446744073709551615&wal_memory=1G&log_size=64K&sla_size=1M&atomic=off",
+            "passthrough=1&buffer_pool_size=4M&direct_io=on&page_cleaner=foreground&max_dirty_ratio=0.5",
+            "tier=/fast/tier&tier_size=8M&tier_policy=lru&commit_log_path=/fast/log",
+            "flush_interval_ms=10&writer_timeout_ms=18446744073709551615&write_buffer_size=1G&log_size=64K&commit_log_size=1M&atomic=off",
             "mode=ro&cache=shared&_journal_mode=WAL",
-            "pool=99999999999999999999g&pool=17179869184G&clean_threshold=NaN&clean_threshold=1e400",
+            "buffer_pool_size=99999999999999999999g&buffer_pool_size=17179869184G&max_dirty_ratio=NaN&max_dirty_ratio=1e400",
         ];
         texts.map(|text| text.as_bytes().to_vec()).to_vec()
     },
@@ -34,7 +34,11 @@ fn options(bytes: &[u8]) -> u64 {
         again.set(name, &value).unwrap_or_else(|why| panic!("{why}: it was answered so"));
         assert_eq!(again.get(name).as_deref(), Some(value.as_str()), "{name}");
     }
-    outcome_of(&(whole, text.matches('&').count().min(8), options.get("pool").map(|text| text.len())))
+    outcome_of(&(
+        whole,
+        text.matches('&').count().min(8),
+        options.get("buffer_pool_size").map(|text| text.len()),
+    ))
 }
 
 pub const GRAPH_TEXT: Target = Target {

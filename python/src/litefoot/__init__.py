@@ -21,22 +21,22 @@ __version__ = "0.1.0"
 
 OPTIONS = (
     # table: option-names, by cargo xtask docs
-    "pool",
-    "direct",
-    "wal_memory",
-    "cleaner",
-    "clean_threshold",
+    "buffer_pool_size",
+    "direct_io",
+    "write_buffer_size",
+    "page_cleaner",
+    "max_dirty_ratio",
     "statements",
-    "sla_size",
-    "log_bytes",
-    "normal_window",
-    "busy_wait",
+    "commit_log_size",
+    "max_wal_size",
+    "flush_interval_ms",
+    "writer_timeout_ms",
     "atomic",
-    "nvram",
+    "commit_log_path",
     "tier",
     "tier_size",
     "tier_policy",
-    "shared",
+    "passthrough",
     # end of table
 )
 """The options that are litefoot's own."""
@@ -66,7 +66,7 @@ def connect(path: _StrPath, *, uri: bool = False, **options: Any) -> sqlite3.Con
 
     `path` is what `sqlite3.connect` takes, `":memory:"` included; with `uri=True` it may be a `file:` URI.
     Options of `sqlite3.connect` are passed on. `mode` ("ro", "rw", "rwc") is SQLite's. Those in `OPTIONS` are
-    litefoot's: a str, an int, a bool, or a path for `nvram` and `tier`.
+    litefoot's: a str, an int, a bool, or a path for `commit_log_path` and `tier`.
 
     Raises `TypeError` for an unknown option, `sqlite3.OperationalError` for a value that litefoot does not take,
     and `NotAvailable`.

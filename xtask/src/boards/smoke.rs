@@ -58,7 +58,7 @@ impl Trial<'_> {
         let library = self.built.file("liblitefoot.so");
         let mut command = self.board.command(&self.built.file(program), preload.then_some(&*library));
         command.args(arguments).current_dir(self.directory).stdin(Stdio::null());
-        command.env_remove("LITEFOOT_LIBRARY").env("LITEFOOT_OPTIONS", "pool=1M");
+        command.env_remove("LITEFOOT_LIBRARY").env("LITEFOOT_OPTIONS", "buffer_pool_size=1M");
         command
     }
 
@@ -150,7 +150,7 @@ impl Trial<'_> {
 
     fn direct(&self) -> Result<()> {
         self.expect(
-            &["sql", "file:program-wal.db?direct=on", "SELECT count(*) || '/' || sum(length(b)) FROM t"],
+            &["sql", "file:program-wal.db?direct_io=on", "SELECT count(*) || '/' || sum(length(b)) FROM t"],
             "100/300000",
         )
     }

@@ -16,7 +16,7 @@ pub struct Floor(Arc<dyn File>);
 
 impl Floor {
     pub fn open(medium: &dyn Medium, path: &Path) -> Result<Floor> {
-        let file = medium.open(path, FileKind::StatementLog, OpenMode::CreateNew)?;
+        let file = medium.open(path, FileKind::CommitLog, OpenMode::CreateNew)?;
         file.write_at(&vec![0; FILE_BYTES], 0)?;
         file.sync()?;
         Ok(Floor(file))

@@ -116,7 +116,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "rollback",
         journal: "TRUNCATE",
         pragmas: "",
-        options: "pool=0",
+        options: "buffer_pool_size=0",
         ring: false,
     },
     Setting {
@@ -124,7 +124,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "wal",
         journal: "WAL",
         pragmas: "",
-        options: "statements=on&pool=0",
+        options: "statements=on&buffer_pool_size=0",
         ring: false,
     },
     Setting {
@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "rollback",
         journal: "PERSIST",
         pragmas: "",
-        options: "wal_memory=0&log_bytes=64K",
+        options: "write_buffer_size=0&max_wal_size=64K",
         ring: false,
     },
     Setting {
@@ -140,7 +140,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "wal",
         journal: "WAL",
         pragmas: "PRAGMA synchronous=NORMAL",
-        options: "wal_memory=0&log_bytes=64K",
+        options: "write_buffer_size=0&max_wal_size=64K",
         ring: false,
     },
 ];

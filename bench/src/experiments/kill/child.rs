@@ -58,10 +58,10 @@ impl Plan {
         let mut options = Options::default();
         let mut set = |name: &str, value: &str| options.set(name, value);
         set("statements", if statements { "on" } else { "off" })?;
-        set("pool", ["auto", "auto", "0", "256K"][random.usize(..4)])?;
-        set("wal_memory", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
-        set("log_bytes", ["4M", "64K"][random.usize(..2)])?;
-        set("sla_size", ["4M", "64K", "16K"][random.usize(..3)])?;
+        set("buffer_pool_size", ["auto", "auto", "0", "256K"][random.usize(..4)])?;
+        set("write_buffer_size", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
+        set("max_wal_size", ["4M", "64K"][random.usize(..2)])?;
+        set("commit_log_size", ["4M", "64K", "16K"][random.usize(..3)])?;
         Ok(Plan {
             journal: if is_wal { "WAL" } else { rollback },
             synchronous: ["FULL", "FULL", "NORMAL", "OFF"][random.usize(..4)],

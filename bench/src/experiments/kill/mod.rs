@@ -162,7 +162,7 @@ fn round(
     if let Some(status) = ended.filter(|status| !status.success() && round.wrong.is_none()) {
         round.abort = Some(format!("{status}: {}", complaints.trim()));
     }
-    // Stock SQLite does not read the statement log.
+    // Stock SQLite does not read the commit log.
     let stock = !plan.statements;
     if round.wrong.is_none() && directory.join(DATABASE).exists() && stock && (is_last || random.u8(..5) == 0)
     {

@@ -9,7 +9,7 @@
 //! - `stock`: SQLite on its own VFS, which spills one page at a time once its cache is full;
 //! - `inf`: the same with an unbounded cache;
 //! - `litefoot`: SQLite on litefoot, which has 64 MB in all (the short form: 1 MB, with smaller transactions) and decides
-//!   by itself; `litefoot_caller`, `litefoot_background`: the same with the option `cleaner`.
+//!   by itself; `litefoot_caller`, `litefoot_background`: the same with the option `page_cleaner`.
 //!
 //! They take turns, at least five rounds; figures are medians of the rounds, ratios medians of the ratios within each.
 //!
@@ -21,11 +21,11 @@
 //! |---|---|
 //! | `mb_per_s.C` | megabytes of rows a second, committing and closing included |
 //! | `ratio.C_over_inf`, `ratio.C_over_stock` | litefoot's over that of the others |
-//! | `ratio.C_caller_over_inf`, `ratio.C_background_over_inf` | the same with the option `cleaner` (1m and 10m) |
+//! | `ratio.C_caller_over_inf`, `ratio.C_background_over_inf` | the same with the option `page_cleaner` (1m and 10m) |
 //! | `insert_p999_us.C` | 99.9th percentile of one insert inside the transaction |
 //! | `ratio.insert_p999_over_inf.C` | litefoot's over that of `inf`: below 1 litefoot is faster |
 //! | `commit_us.C`, `ratio.commit_over_stock.C` | the (last) commit; below 1 litefoot is faster |
-//! | `threshold_mb_per_s.N`, `threshold_p50_us.N`, `…_p90_us`, `…_p99_us`, `…_p999_us`, `…_max_us` | `wal_100m` (random) with `clean_threshold` at N percent: speed, and an insert's latency |
+//! | `threshold_mb_per_s.N`, `threshold_p50_us.N`, `…_p90_us`, `…_p99_us`, `…_p999_us`, `…_max_us` | `wal_100m` (random) with `max_dirty_ratio` at N percent: speed, and an insert's latency |
 //! | `read_p99_us.MODE.idle`, `….cleaning` | another connection's reads of single rows, while nobody writes and during a transaction of a third of `100m`, with a fifth of the memory |
 //! | `ratio.read_p99.MODE` | the second over the first |
 //! | `write_amplification.MODE` | bytes written for a byte of pages that a bulk insert of 10m changed, closing included |
@@ -122,15 +122,15 @@ struct Task<'a> {
 impl Task<'_> {
     /// Litefoot's options.
     fn options(&self, more: &str) -> String {
-        format!("pool={}&{more}", self.sizes.pool_bytes)
+        format!("buffer_pool_size={}&{more}", self.sizes.pool_bytes)
     }
 
     fn sides(&self, with_cleaners: bool) -> Result<Vec<Side>> {
         let mut sides =
             vec![Side::stock(STOCK), Side::stock(INF), Side::litefoot(LITEFOOT, &self.options(""))?];
         if with_cleaners {
-            sides.push(Side::litefoot(CALLER, &self.options("cleaner=caller"))?);
-            sides.push(Side::litefoot(BACKGROUND, &self.options("cleaner=background"))?);
+            sides.push(Side::litefoot(CALLER, &self.options("page_cleaner=foreground"))?);
+            sides.push(Side::litefoot(BACKGROUND, &self.options("page_cleaner=background"))?);
         }
         Ok(sides)
     }

@@ -20,7 +20,7 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
     progress.begin("readers", (MODES.len() * task.sizes.rounds) as u64);
     // A fifth of the memory, so that there is cleaning in a transaction of moderate length.
     let pool = (task.sizes.pool_bytes / 5).max(1 << 20);
-    let side = Side::litefoot(LITEFOOT, &format!("pool={pool}"))?;
+    let side = Side::litefoot(LITEFOOT, &format!("buffer_pool_size={pool}"))?;
     for mode in MODES {
         let (mut idle, mut cleaning, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..task.sizes.rounds {

@@ -14,7 +14,7 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
     progress.begin("thresholds", (PERCENTS.len() * task.sizes.rounds) as u64);
     let side = |percent: &u64| {
         let share = *percent as f64 / 100.0;
-        Side::litefoot(LITEFOOT, &task.options(&format!("clean_threshold={share}&cleaner=caller")))
+        Side::litefoot(LITEFOOT, &task.options(&format!("max_dirty_ratio={share}&page_cleaner=foreground")))
     };
     let sides = PERCENTS.iter().map(side).collect::<Result<Vec<_>>>()?;
     let path = task.directory.join("sweep.db");

@@ -18,8 +18,8 @@
 //! | `psqlite_k64`, `_k128`, `_k256` | hot chunks of the database, at most so many |
 //! | `lru_k64`, `lru_k256` | the chunks written last |
 //! | `all_k64`, `all_k128`, `all_k256` | journals, the file system's pages, hot chunks |
-//! | `litefoot_pages`, `litefoot_statements` | nothing: litefoot's redo log, or its statement log, on flash |
-//! | `litefoot_pram` | litefoot's statement log, at most 512 KiB (option `nvram`) |
+//! | `litefoot_pages`, `litefoot_statements` | nothing: litefoot's redo log, or its commit log, on flash |
+//! | `litefoot_pram` | litefoot's commit log, at most 512 KiB (option `commit_log_path`) |
 //! | `litefoot_pram_k256` | that, and hot chunks |
 //! | `litefoot_all_k256` | that, the redo log, the file system's pages, hot chunks |
 //!

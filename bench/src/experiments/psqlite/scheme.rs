@@ -16,10 +16,10 @@ use std::sync::Arc;
 const DATABASE: &str = "/data/data/app.db";
 /// Of the flash, this much belongs to other files.
 pub const FILLED_PERCENT: u32 = 90;
-/// Where litefoot keeps its statement log if that is on PRAM, and how large it may become there: no larger than
+/// Where litefoot keeps its commit log if that is on PRAM, and how large it may become there: no larger than
 /// the tier of 256 chunks.
-const STATEMENT_LOG: &str = "/pram/app.sla";
-const STATEMENT_LOG_BYTES: usize = 512 << 10;
+const COMMIT_LOG: &str = "/pram/app.commits";
+const COMMIT_LOG_BYTES: usize = 512 << 10;
 
 /// One system.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +117,8 @@ impl Scheme {
         let statements = self.stack != Stack::Litefoot(Commits::Pages);
         let mut options = litefoot::Options { statements, ..litefoot::Options::default() };
         if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
-            options.nvram = Some(PathBuf::from(STATEMENT_LOG));
-            options.sla_size = STATEMENT_LOG_BYTES;
+            options.commit_log_path = Some(PathBuf::from(COMMIT_LOG));
+            options.commit_log_size = COMMIT_LOG_BYTES;
         }
         let builder = litefoot::Vfs::builder(vfs_name()).medium(medium).options(options);
         Ok(builder.pass_through(self.stack == Stack::Stock).register()?)

@@ -33,7 +33,7 @@ fn options(pool_bytes: u64, direct: Direct) -> Result<litefoot::Options> {
     if POOL {
         let direct = if direct == Direct::On { "on" } else { "auto" };
         let pool = pool_bytes.max(SMALLEST_POOL);
-        options.set_list(&format!("pool={pool}&direct={direct}")).map_err(Error::Wrong)?;
+        options.set_list(&format!("buffer_pool_size={pool}&direct_io={direct}")).map_err(Error::Wrong)?;
     }
     Ok(options)
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_used_as_soon_as_there_is_one() {
-        for name in ["pool", "direct"] {
+        for name in ["buffer_pool_size", "direct_io"] {
             assert_eq!(litefoot::Options::default().get(name).is_some(), POOL, "{name}");
         }
         options(0, Direct::Auto).unwrap();

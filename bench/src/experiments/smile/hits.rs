@@ -48,7 +48,7 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     let (mut requested, mut lru_hits) = (0u64, 0u64);
     progress.begin("a mix of requests", pages * REQUESTS_PER_PAGE);
     for page in requests(pages, files.seed) {
-        file.hold(page)?;
+        file.pin(page)?;
         lru_hits += u64::from(lru.request(page));
         requested += 1;
         if requested.is_multiple_of(REPORT_EVERY) {

@@ -56,7 +56,7 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
 /// Every page in memory.
 fn warm(file: &PageFile) -> Result<()> {
     for page in file.extents().ranges().iter().cloned().flatten() {
-        black_box(&file.hold(page)?[0]);
+        black_box(&file.pin(page)?[0]);
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ fn one_round(file: &PageFile, side: &Side, files: &Files<'_>, round: u64) -> Res
         barrier.wait();
         let begun = thread_cpu();
         for page in &order {
-            black_box(file.hold(*page)?.as_ptr());
+            black_box(file.pin(*page)?.as_ptr());
         }
         Ok((thread_cpu() - begun).as_nanos() as f64 / order.len() as f64)
     };

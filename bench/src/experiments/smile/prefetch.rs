@@ -57,7 +57,7 @@ fn cold_scan(medium: &dyn Medium, files: &Files<'_>, path: &Path, prefetch: bool
     let file = open(medium, path, files.sizes.cold_bytes / MEMORY_SHARE, prefetch)?;
     let pages = file.extents().len();
     let (_, time) = timed(|| {
-        (1..=pages).try_fold(0, |count, page| Ok::<_, Error>(count + above(&file.hold(page)?, THRESHOLD)))
+        (1..=pages).try_fold(0, |count, page| Ok::<_, Error>(count + above(&file.pin(page)?, THRESHOLD)))
     })?;
     Ok(ms(time))
 }
@@ -71,7 +71,7 @@ fn modelled_scans(files: &Files<'_>, path: &Path, prefetch: bool) -> Result<f64>
     let mut count = 0;
     for page in 1..=half {
         for page in [page, half + page] {
-            count += above(&file.hold(page)?, THRESHOLD);
+            count += above(&file.pin(page)?, THRESHOLD);
         }
     }
     std::hint::black_box(count);
@@ -86,7 +86,7 @@ fn random_bytes(files: &Files<'_>, path: &Path, prefetch: bool) -> Result<f64> {
     let mut random = fastrand::Rng::with_seed(files.seed);
     let before = medium.snapshot();
     for _ in 0..pages {
-        file.hold(random.u64(1..=pages))?;
+        file.pin(random.u64(1..=pages))?;
     }
     drop(file);
     Ok((medium.snapshot() - before).of(FileKind::Database).bytes_read as f64)

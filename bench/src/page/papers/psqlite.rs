@@ -10,8 +10,8 @@ const SYSTEMS: &[Point] = &[
     point("psqlite_k256", "P-SQLITE, 256 chunks"),
     point("all_k256", "all three, 256 chunks"),
     point("litefoot_pages", "litefoot, redo log on flash"),
-    point("litefoot_statements", "litefoot, statement log on flash"),
-    point("litefoot_pram", "litefoot, statement log on PRAM"),
+    point("litefoot_statements", "litefoot, commit log on flash"),
+    point("litefoot_pram", "litefoot, commit log on PRAM"),
     point("litefoot_all_k256", "litefoot, logs and 256 chunks on PRAM"),
 ];
 

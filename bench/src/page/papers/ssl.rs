@@ -70,7 +70,7 @@ pub const SECTION: Section = Section {
         },
         Chart {
             id: "ssl-recovery",
-            title: "Opening after a crash, by how full the statement log is",
+            title: "Opening after a crash, by how full the commit log is",
             redraws: "Performance evaluation (3)",
             shape: Shape::Lines,
             unit: "seconds",

@@ -1,8 +1,8 @@
-//! `litefoot recover`: the transactions that a crash has left in a statement log.
+//! `litefoot recover`: the transactions that a crash has left in a commit log.
 
 use crate::inspect;
 use crate::open::path_of;
-use litefoot::log_inspect::{Fate, Transaction, Waiting, move_away, waiting};
+use litefoot::log_inspect::{RecoveryOutcome, Transaction, Waiting, move_away, waiting};
 use litefoot_storage::file::{Medium, OsMedium};
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Show the committed transactions that wait in the statement log beside a database.
+/// Show the committed transactions that wait in the commit log beside a database.
 ///
 /// Opening a database replays them by itself, so this is needed only when that was refused: when another
 /// program has changed the database since the crash. Then they can be exported as SQL, looked at, and applied by
@@ -29,7 +29,7 @@ pub struct Args {
     /// The database
     database: String,
 
-    /// The statement log, where it lies neither beside the database nor beside its tier device (option nvram)
+    /// The commit log, where it lies neither beside the database nor beside its tier device (option commit_log_path)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
     let mut output = Output::lock();
     let Some(found) = found else {
-        output.line(format!("{}: no statement log, nothing waits", path.display()))?;
+        output.line(format!("{}: no commit log, nothing waits", path.display()))?;
         output.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -71,9 +71,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         None => describe(&found, &path, &mut output)?,
     }
     if args.discard {
-        if found.fate == Fate::Unknown && args.log.is_some() {
-            return Err(Failure::file(&found.path, "this is not a statement log that can be understood")
-                .advice("Nothing was moved. Name the statement log of the database."));
+        if found.recovery_outcome == RecoveryOutcome::Unknown && args.log.is_some() {
+            return Err(Failure::file(&found.path, "this is not a commit log that can be understood")
+                .advice("Nothing was moved. Name the commit log of the database."));
         }
         let away = move_away(&medium, &path, &found).map_err(|error| Failure::file(&found.path, error))?;
         output.line(format!("{}: moved to {}", found.path.display(), away.display()))?;
@@ -84,20 +84,20 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {
     let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
-    let fate = match found.fate {
-        Fate::Unknown => {
+    let recovery_outcome = match found.recovery_outcome {
+        RecoveryOutcome::Unknown => {
             return output.line(format!(
-                "{}: no statement log that this version of litefoot understands; opening the database is \
+                "{}: no commit log that this version of litefoot understands; opening the database is \
                  refused until it is moved away (--discard --yes)",
                 found.path.display()
             ));
         }
-        Fate::Removed => "nothing waits in it; opening the database removes it".to_owned(),
-        Fate::Replayed => format!(
+        RecoveryOutcome::Removed => "nothing waits in it; opening the database removes it".to_owned(),
+        RecoveryOutcome::Replayed => format!(
             "the program that wrote them (SQLite {}) replays them when it opens the database through litefoot",
             found.written_by
         ),
-        Fate::Refused => {
+        RecoveryOutcome::Refused => {
             "the database, or its -wal, was changed by another program since; opening it is refused until the \
              log is moved away (--discard --yes); --sql shows what would be missing then"
                 .to_owned()
@@ -110,7 +110,7 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
         grouped(statements as u64),
         database.display()
     ))?;
-    output.line(format!("  {fate}"))?;
+    output.line(format!("  {recovery_outcome}"))?;
     let [first, .., last] = found.transactions.as_slice() else {
         return found
             .transactions

@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let logs = [
         ("-wal", files.wal.is_some()),
         ("-journal", files.journal.is_some()),
-        ("-sla", files.statement_log_bytes.is_some()),
+        ("-commits", files.commit_log_bytes.is_some()),
     ];
     if let Some((log, _)) = logs.iter().find(|(_, there)| *there) {
         return Err(Failure::file(&path, format!("its {log} is still beside it"))

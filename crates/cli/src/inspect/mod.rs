@@ -43,8 +43,8 @@ pub struct Files {
     pub wal: Option<Wal>,
     /// Where parts of it live, if they are away. The logs lie there as well.
     pub away: Option<Away>,
-    /// Length of the statement log beside it.
-    pub statement_log_bytes: Option<u64>,
+    /// Length of the commit log beside it.
+    pub commit_log_bytes: Option<u64>,
     /// Bytes of a write in place that the device never tears, as it says itself; 0 where it says nothing.
     pub atomic_write_bytes: u32,
     /// Who uses it.
@@ -89,7 +89,7 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
     }
     let [redo, statements] = match &away {
         Some(away) => logs_beside(&away.device),
-        None => ["-wal", "-sla"].map(|ending| file::beside(path, ending)),
+        None => ["-wal", "-commits"].map(|ending| file::beside(path, ending)),
     };
     Ok(Files {
         path: path.to_owned(),
@@ -98,7 +98,7 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         header,
         journal: read_log(&file::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
         wal: read_log(&redo, FileKind::RedoLog, Wal::read)?,
-        statement_log_bytes: read_log(&statements, FileKind::StatementLog, |file| file.len())?,
+        commit_log_bytes: read_log(&statements, FileKind::CommitLog, |file| file.len())?,
         away,
         atomic_write_bytes: file.guarantees().atomic_write_bytes,
         owner,

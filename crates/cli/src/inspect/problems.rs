@@ -137,7 +137,7 @@ mod tests {
             header: Some(header),
             journal: Some(Journal { bytes: 0, content: Content::Finished }),
             wal: Some(wal),
-            statement_log_bytes: None,
+            commit_log_bytes: None,
             away: None,
             atomic_write_bytes: 0,
             owner: Owner::Nobody,

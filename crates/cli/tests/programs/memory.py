@@ -78,7 +78,7 @@ def child(place):
 place, places, wrong = 1, 0, 0
 while True:
     status = child(place)
-    for end in ["", "-journal", "-wal", "-sla", "-shm"]:
+    for end in ["", "-journal", "-wal", "-commits", "-shm"]:
         if os.path.exists(os.path.join(directory, f"{place}.db{end}")):
             os.remove(os.path.join(directory, f"{place}.db{end}"))
     if os.WIFSIGNALED(status):

@@ -14,7 +14,7 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_millis(300);
 const ROWS: i64 = 200;
 
-/// The checkpoint knows of the small transaction before it, which is in the statement log and has added pages that the large
+/// The checkpoint knows of the small transaction before it, which is in the commit log and has added pages that the large
 /// one changes. What it writes of them must not take the place of what the large one has written there.
 #[test]
 fn a_checkpoint_of_what_came_before_does_not_undo_it() {
@@ -32,7 +32,7 @@ fn a_checkpoint_of_what_came_before_does_not_undo_it() {
         }
     };
     let hooked = HookedMedium { medium: medium.clone(), hook: Arc::new(hook) };
-    let vfs = vfs_on(Arc::new(hooked), "wal_memory=4M");
+    let vfs = vfs_on(Arc::new(hooked), "write_buffer_size=4M");
     let db = vfs.open("/app.db").unwrap();
     db.query_row("PRAGMA journal_mode=wal", [], |_| Ok(())).unwrap();
     db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();

@@ -12,8 +12,8 @@ use litefoot_storage::file::FileKind;
 #[test]
 fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {
     for (number, mode) in MODES.into_iter().enumerate() {
-        for cleaner in CLEANERS {
-            let Setup { medium, vfs, db } = prepared(mode, cleaner);
+        for page_cleaner in CLEANERS {
+            let Setup { medium, vfs, db } = prepared(mode, page_cleaner);
             let from = medium.operations();
             transact(&db).unwrap();
             let to = medium.operations();
@@ -24,8 +24,8 @@ fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {
                 replay.advance(point);
                 let (_vfs, db) = open(&replay.cut(&mut random), "");
                 let found = state(&db).unwrap();
-                assert!(found == BEFORE || found == AFTER, "{mode} {cleaner} at {point}: {found:?}");
-                assert!(point < to || found == AFTER, "{mode} {cleaner}: the commit was lost");
+                assert!(found == BEFORE || found == AFTER, "{mode} {page_cleaner} at {point}: {found:?}");
+                assert!(point < to || found == AFTER, "{mode} {page_cleaner}: the commit was lost");
             }
             drop((db, vfs));
         }
@@ -38,9 +38,9 @@ fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {
 fn a_commit_that_is_not_synced_is_whole() {
     for synchronous in ["normal", "off"] {
         for locking in ["normal", "exclusive"] {
-            for cleaner in CLEANERS {
-                let what = format!("{synchronous} {locking} {cleaner}");
-                let Setup { medium, vfs, db } = prepared("wal", cleaner);
+            for page_cleaner in CLEANERS {
+                let what = format!("{synchronous} {locking} {page_cleaner}");
+                let Setup { medium, vfs, db } = prepared("wal", page_cleaner);
                 db.execute_batch(&format!("PRAGMA synchronous={synchronous}; PRAGMA locking_mode={locking}"))
                     .unwrap();
                 let from = medium.operations();
@@ -81,11 +81,11 @@ fn the_syncs_of_a_large_commit_are_needed() {
         // It may be lost, and not half of it.
         ("wal", "off", FileKind::Database),
     ] {
-        let is_promised = synchronous == "full";
+        let wants_durability = synchronous == "full";
         let spoiled = |faulty: bool| {
-            (0..if is_promised { 60 } else { 200 }).any(|seed| {
+            (0..if wants_durability { 60 } else { 200 }).any(|seed| {
                 // No checkpoint of the log, whose syncs would make up for it.
-                let options = "wal_memory=2M&clean_threshold=0.1&cleaner=caller";
+                let options = "write_buffer_size=2M&max_dirty_ratio=0.1&page_cleaner=foreground";
                 let Setup { medium, vfs, db } = prepared_with(mode, options);
                 // The log is there for good.
                 insert(&db, 0..1, 1).unwrap();
@@ -95,7 +95,7 @@ fn the_syncs_of_a_large_commit_are_needed() {
                     let which = (kind == FileKind::Database).then_some(0);
                     medium.set_faults(Faults::ignoring(SyncSite::File(kind), which));
                 }
-                if is_promised {
+                if wants_durability {
                     transact(&db).unwrap();
                 } else {
                     // Few pages that were there, so that what remains of an unsynced log may be all of it.
@@ -107,7 +107,7 @@ fn the_syncs_of_a_large_commit_are_needed() {
                 drop((db, vfs));
                 let (_vfs, db) = open(&image, "");
                 let found = state(&db);
-                if is_promised {
+                if wants_durability {
                     found != Ok(AFTER)
                 } else {
                     found != Ok(BEFORE) && found != Ok((40, ROWS - 40))
@@ -144,7 +144,7 @@ fn what_a_lost_transaction_had_cut_off_is_there_again() {
     };
     for (number, act) in [shrink_and_grow, shrink_and_roll_back, grow_and_shrink].into_iter().enumerate() {
         let medium = SimMedium::new();
-        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=caller");
+        let (vfs, db) = open(&medium, "write_buffer_size=64K&page_cleaner=foreground");
         db.execute_batch("PRAGMA auto_vacuum=full; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
         insert(&db, 0..80, 1).unwrap();
         drop(db);
@@ -175,7 +175,7 @@ fn what_a_lost_transaction_had_cut_off_is_there_again() {
 fn a_database_that_shrinks_and_grows_is_one_of_its_states_after_a_cut() {
     for (number, vacuum) in ["none", "full"].into_iter().enumerate() {
         let medium = SimMedium::new();
-        let (vfs, db) = open(&medium, "wal_memory=64K&cleaner=background");
+        let (vfs, db) = open(&medium, "write_buffer_size=64K&page_cleaner=background");
         db.execute_batch(&format!("PRAGMA auto_vacuum={vacuum}; PRAGMA journal_mode=wal")).unwrap();
         db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
         insert(&db, 0..40, 1).unwrap();

@@ -8,17 +8,17 @@ use litefoot_sim::{Faults, Random};
 #[test]
 fn a_full_disk_fails_the_transaction_and_nothing_else() {
     for mode in MODES.into_iter().chain(["memory"]) {
-        for cleaner in CLEANERS {
-            meet_a_full_disk(mode, cleaner, "normal");
+        for page_cleaner in CLEANERS {
+            meet_a_full_disk(mode, page_cleaner, "normal");
         }
         // A connection that keeps its lock cannot tell the end of a rollback by it.
-        meet_a_full_disk(mode, "caller", "exclusive");
+        meet_a_full_disk(mode, "foreground", "exclusive");
     }
 }
 
-fn meet_a_full_disk(mode: &str, cleaner: &str, locking: &str) {
-    let Setup { medium, vfs, db } = prepared(mode, cleaner);
-    let what = format!("{mode} {cleaner} {locking}");
+fn meet_a_full_disk(mode: &str, page_cleaner: &str, locking: &str) {
+    let Setup { medium, vfs, db } = prepared(mode, page_cleaner);
+    let what = format!("{mode} {page_cleaner} {locking}");
     db.execute_batch(&format!("PRAGMA locking_mode={locking}; PRAGMA journal_mode={mode}")).unwrap();
     let used = medium.used_bytes();
     let (mut failed, mut done) = (0, false);
@@ -61,7 +61,7 @@ fn a_full_disk_in_a_commit_over_two_databases_spoils_no_later_one() {
 fn meet_a_full_disk_in_both(mode: &str, locking: &str) {
     let (mut failed, mut done) = (0, false);
     for more in (0..6_000_000).step_by(20_000) {
-        let Setup { medium, vfs, db } = prepared(mode, "caller");
+        let Setup { medium, vfs, db } = prepared(mode, "foreground");
         db.execute_batch("ATTACH '/other.db' AS other; CREATE TABLE other.u(id INTEGER PRIMARY KEY, v)")
             .unwrap();
         db.execute_batch(&format!("PRAGMA main.journal_mode={mode}; PRAGMA main.locking_mode={locking}; INSERT INTO t VALUES(1000, 1); DELETE FROM t WHERE id = 1000"))

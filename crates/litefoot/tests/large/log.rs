@@ -25,7 +25,7 @@ fn prepared(vfs: &Vfs, name: &str, page_bytes: u32) -> Connection {
 fn frames_that_fill_the_sector_are_part_of_the_commit() {
     for page_bytes in [512, 4096, 65536] {
         let medium = SimMedium::new();
-        let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller");
+        let litefoot = vfs(&medium, "write_buffer_size=1M&page_cleaner=foreground");
         let db = prepared(&litefoot, "file:/app.db?psow=0", page_bytes);
         let mut expected = 0;
         for round in 0..4 {
@@ -49,7 +49,7 @@ fn frames_that_fill_the_sector_are_part_of_the_commit() {
 fn a_sector_may_end_in_the_header_of_a_frame() {
     for page_bytes in [512, 1024, 4096] {
         let medium = SimMedium::new();
-        let litefoot = vfs(&medium, "wal_memory=16M");
+        let litefoot = vfs(&medium, "write_buffer_size=16M");
         let db = prepared(&litefoot, "file:/app.db?psow=0", page_bytes);
         db.execute_batch("PRAGMA wal_autocheckpoint=0").unwrap();
         for id in 1..=400 {
@@ -83,7 +83,7 @@ fn a_full_disk_never_closes_the_database() {
     for (number, act) in [few_new, many_new, new_and_old, grows_and_shrinks].into_iter().enumerate() {
         for synchronous in ["normal", "off", "full"] {
             let medium = SimMedium::new();
-            let litefoot = vfs(&medium, "wal_memory=1M&cleaner=caller");
+            let litefoot = vfs(&medium, "write_buffer_size=1M&page_cleaner=foreground");
             let db = litefoot.open("/app.db").unwrap();
             db.execute_batch(
                 "PRAGMA auto_vacuum=full; PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
@@ -127,7 +127,7 @@ fn a_full_disk_never_closes_the_database() {
 #[test]
 fn a_log_that_is_read_anew_is_read_to_its_end() {
     let medium = SimMedium::new();
-    let litefoot = vfs(&medium, "wal_memory=16M&clean_threshold=0.1&cleaner=caller");
+    let litefoot = vfs(&medium, "write_buffer_size=16M&max_dirty_ratio=0.1&page_cleaner=foreground");
     drop(prepared(&litefoot, "/app.db", 4096));
     let first = litefoot.open("/app.db").unwrap();
     let second = litefoot.open("/app.db").unwrap();
@@ -165,8 +165,8 @@ fn a_failure_leaves_all_of_it_or_nothing() {
                 (Operation::Write, FileKind::RedoLog),
                 (Operation::Sync, FileKind::RedoLog),
                 (Operation::Allocate, FileKind::RedoLog),
-                (Operation::Write, FileKind::StatementLog),
-                (Operation::Sync, FileKind::StatementLog),
+                (Operation::Write, FileKind::CommitLog),
+                (Operation::Sync, FileKind::CommitLog),
                 (Operation::Write, FileKind::Temporary),
                 (Operation::Read, FileKind::Temporary),
                 (Operation::Read, FileKind::Database),
@@ -183,7 +183,7 @@ fn a_failure_leaves_all_of_it_or_nothing() {
 fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileKind, n: u64) -> bool {
     let what = format!("{synchronous} {locking} {operation:?} {kind:?} {n}");
     let medium = SimMedium::new();
-    let litefoot = vfs(&medium, "wal_memory=256K&cleaner=caller");
+    let litefoot = vfs(&medium, "write_buffer_size=256K&page_cleaner=foreground");
     drop(prepared(&litefoot, "/app.db", 4096));
     let db = litefoot.open("/app.db").unwrap();
     insert(&db, 0..100, 1).unwrap();
@@ -210,7 +210,7 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
         assert_eq!(integrity(db)?, "ok", "{what}");
         db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
     };
-    let is_promised = synchronous == "full";
+    let wants_durability = synchronous == "full";
     let here = sound(&db);
     if let Ok(found) = here {
         assert_eq!(found, if failed { before } else { after }, "{what}: {result:?}");
@@ -226,11 +226,11 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
     for seed in 0..3 {
         let cut = vfs(&medium.cut(&mut Random::new(seed)), "");
         let found = sound(&cut.open("/app.db").unwrap()).unwrap_or_else(|error| panic!("{what}: {error}"));
-        if is_promised && next {
+        if wants_durability && next {
             assert_eq!(found, last, "{what}: cut");
         } else {
             let all = [before, after].into_iter().flat_map(|base| [base, base + 1, base + 301]);
-            let at_least = if is_promised && !failed { after } else { before };
+            let at_least = if wants_durability && !failed { after } else { before };
             assert!(found >= at_least && all.clone().any(|count| count == found), "{what}: cut {found}");
         }
     }
@@ -246,10 +246,10 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
 /// A connection that keeps its lock rolls a large transaction back, and leaves the mode then.
 #[test]
 fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
-    for cleaner in ["caller", "background"] {
+    for page_cleaner in ["foreground", "background"] {
         for mode in ["delete", "truncate", "wal"] {
             let medium = SimMedium::new();
-            let litefoot = vfs(&medium, &format!("wal_memory=256K&cleaner={cleaner}"));
+            let litefoot = vfs(&medium, &format!("write_buffer_size=256K&page_cleaner={page_cleaner}"));
             drop(prepared(&litefoot, "/app.db", 4096));
             let db = litefoot.open("/app.db").unwrap();
             db.execute_batch(&format!("PRAGMA locking_mode=EXCLUSIVE; {SMALL_CACHE}")).unwrap();
@@ -280,14 +280,14 @@ fn a_rollback_that_no_lock_tells_of_is_over_with_the_next_transaction() {
                 };
                 assert!(
                     allowed.contains(&found),
-                    "{cleaner} {mode} at {point} of {from} {to} {changed} {end}: {found}"
+                    "{page_cleaner} {mode} at {point} of {from} {to} {changed} {end}: {found}"
                 );
             }
             assert_eq!(rows(&db), 400);
             db.execute_batch("DELETE FROM t WHERE id > 20; VACUUM").unwrap();
             drop(db);
             let file = medium.files().into_iter().find(|(_, kind, _)| *kind == FileKind::Database).unwrap().2;
-            assert!(file.len() < 64 * 4096, "{cleaner} {mode}: {} bytes are left", file.len());
+            assert!(file.len() < 64 * 4096, "{page_cleaner} {mode}: {} bytes are left", file.len());
             assert_eq!(rows(&litefoot.open("/app.db").unwrap()), 21);
         }
     }

@@ -1,6 +1,6 @@
 //! Transactions that are larger than the memory for them.
 //!
-//! Each has a medium of its own and a fixed memory (`wal_memory`), so that tests that run at the same time change nothing for
+//! Each has a medium of its own and a fixed memory (`write_buffer_size`), so that tests that run at the same time change nothing for
 //! each other. What looks at the memory of the process is a program of its own (`large_memory`).
 
 #![allow(clippy::unwrap_used)]

@@ -28,7 +28,7 @@ fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
 fn a_page_that_was_given_up_and_cut_off_is_not_new() {
     for cuts_at_once in [true, false] {
         let medium = SimMedium::new();
-        let litefoot = vfs(&medium, "wal_memory=64K&cleaner=caller");
+        let litefoot = vfs(&medium, "write_buffer_size=64K&page_cleaner=foreground");
         let db = prepared(&litefoot, 100);
         db.execute_batch("PRAGMA wal_autocheckpoint=0; BEGIN").unwrap();
         put(&db, "t", 0..60, 2).unwrap();
@@ -59,7 +59,7 @@ fn a_full_disk_is_met_in_time_whatever_came_back() {
     for synchronous in ["normal", "off", "full"] {
         for small in [false, true] {
             let medium = SimMedium::new();
-            let litefoot = vfs(&medium, "wal_memory=512K&cleaner=caller");
+            let litefoot = vfs(&medium, "write_buffer_size=512K&page_cleaner=foreground");
             let db = prepared(&litefoot, 200);
             db.execute_batch(&format!("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous={synchronous}"))
                 .unwrap();

@@ -6,7 +6,7 @@ use litefoot::rusqlite::Connection;
 use litefoot_sim::SimMedium;
 
 pub const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
-pub const CLEANERS: [&str; 3] = ["auto", "caller", "background"];
+pub const CLEANERS: [&str; 3] = ["auto", "foreground", "background"];
 /// Rows of a large transaction, a page each.
 pub const ROWS: i64 = 150;
 
@@ -17,8 +17,8 @@ pub struct Setup {
 }
 
 /// A database with some rows, all in its file, whose next transaction does not fit into memory.
-pub fn prepared(mode: &str, cleaner: &str) -> Setup {
-    prepared_with(mode, &format!("wal_memory=64K&cleaner={cleaner}"))
+pub fn prepared(mode: &str, page_cleaner: &str) -> Setup {
+    prepared_with(mode, &format!("write_buffer_size=64K&page_cleaner={page_cleaner}"))
 }
 
 pub fn prepared_with(mode: &str, options: &str) -> Setup {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 #[test]
 fn a_rollback_leaves_nothing_behind() {
     for mode in MODES {
-        for cleaner in CLEANERS {
-            let Setup { medium, vfs, db } = prepared(mode, cleaner);
+        for page_cleaner in CLEANERS {
+            let Setup { medium, vfs, db } = prepared(mode, page_cleaner);
             let database = |medium: &SimMedium| {
                 let files = medium.files();
                 files.into_iter().find(|(_, kind, _)| *kind == FileKind::Database).unwrap().2
@@ -19,7 +19,7 @@ fn a_rollback_leaves_nothing_behind() {
             db.execute_batch("BEGIN").unwrap();
             insert(&db, 0..300, 2).unwrap();
             db.execute_batch("ROLLBACK").unwrap();
-            assert!(database(&medium) == before, "{mode} {cleaner}: the file has changed");
+            assert!(database(&medium) == before, "{mode} {page_cleaner}: the file has changed");
             assert_eq!(state(&db), Ok(BEFORE));
             transact(&db).unwrap();
             assert_eq!(state(&db), Ok(AFTER));
@@ -29,20 +29,20 @@ fn a_rollback_leaves_nothing_behind() {
 }
 
 #[test]
-fn cleanings_are_counted() {
+fn spills_are_counted() {
     for mode in ["delete", "wal"] {
-        let Setup { medium: _medium, vfs: _vfs, db } = prepared(mode, "caller");
+        let Setup { medium: _medium, vfs: _vfs, db } = prepared(mode, "foreground");
         let figure = |name: &str| -> i64 {
             let sql = "SELECT value FROM litefoot_stats WHERE name = ?1";
             db.query_row(sql, [name], |row| row.get(0)).unwrap()
         };
         db.execute_batch("BEGIN").unwrap();
         insert(&db, 40..ROWS, 2).unwrap();
-        assert!(figure("cleanings") > 2, "{mode}");
-        assert!(figure("cleaned_bytes") > 40 * 4096, "{mode}");
+        assert!(figure("spills") > 2, "{mode}");
+        assert!(figure("spilled_bytes") > 40 * 4096, "{mode}");
         db.execute_batch("COMMIT").unwrap();
-        assert!(figure("cleaning_waits") > 2, "{mode}");
-        assert_eq!(figure("held_memory_bytes"), 0);
+        assert!(figure("spill_waits") > 2, "{mode}");
+        assert_eq!(figure("txn_dirty_bytes"), 0);
     }
 }
 
@@ -53,7 +53,7 @@ fn a_page_is_written_twice_at_most_and_a_new_one_once() {
     const MANY: i64 = 600;
     for mode in MODES {
         let medium = CountingMedium::new(Arc::new(SimMedium::new()));
-        let (vfs, db) = open_on(Arc::new(medium.clone()), "wal_memory=64K");
+        let (vfs, db) = open_on(Arc::new(medium.clone()), "write_buffer_size=64K");
         db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
         db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
         drop(db);

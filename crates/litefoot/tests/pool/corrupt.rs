@@ -82,7 +82,7 @@ fn damage(bytes: &mut Vec<u8>, page_bytes: usize, random: &mut Random) {
 fn a_damaged_file_is_answered_as_stock_sqlite_does() {
     let directory = tempfile::tempdir().unwrap();
     let (ours, theirs) = (directory.path().join("ours.db"), directory.path().join("theirs.db"));
-    let vfs = vfs("corrupt", "pool=1M");
+    let vfs = vfs("corrupt", "buffer_pool_size=1M");
     let mut damaged = 0;
     for page_bytes in [512, 4096, 65536] {
         let whole = build(&directory.path().join(format!("{page_bytes}.db")), page_bytes as u32);

@@ -42,7 +42,7 @@ fn once(operation: Operation, kind: FileKind, n: u64) -> Faults {
 
 #[test]
 fn a_read_error_goes_to_the_one_who_asked() {
-    for (mode, options) in [("delete", ""), ("wal", ""), ("delete", "pool=0")] {
+    for (mode, options) in [("delete", ""), ("wal", ""), ("delete", "buffer_pool_size=0")] {
         let (medium, rows) = medium(mode);
         let vfs = vfs("faults-read", &medium, options);
         let db = vfs.open("/app.db").unwrap();
@@ -126,7 +126,7 @@ fn a_transaction_that_has_begun_before_a_failed_sync_hears_of_an_input_output_er
 #[test]
 fn a_read_that_fails_once_is_done_again() {
     let (medium, rows) = medium("delete");
-    let vfs = vfs("faults-once", &medium, "pool=1M");
+    let vfs = vfs("faults-once", &medium, "buffer_pool_size=1M");
     for n in (0..60).step_by(3) {
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch("SELECT count(*) FROM total").unwrap();

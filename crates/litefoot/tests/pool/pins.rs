@@ -12,7 +12,7 @@ fn more_statements_than_frames_all_get_their_rows() {
     for page_bytes in [4096, 65536] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.db");
-        let vfs = vfs(&format!("pins-{page_bytes}"), "pool=1M");
+        let vfs = vfs(&format!("pins-{page_bytes}"), "buffer_pool_size=1M");
         let db = open(&vfs, &path);
         db.execute_batch(&format!("PRAGMA page_size={page_bytes}")).unwrap();
         let rows = fill(&db, 12_000);
@@ -37,8 +37,8 @@ fn more_statements_than_frames_all_get_their_rows() {
         check_all(&other, &rows);
         drop(cursors);
         drop(statements);
-        let held = pool.pool().holds() - pool.kept_pages();
-        assert_eq!((held, metric(&db, "pool.pinned")), (0, 0), "all are let go of");
+        let held = pool.pool().holds() - pool.cached_pins();
+        assert_eq!((held, metric(&db, "pool.pinned")), (0, 0), "all are unpinned");
         databases_agree(&vfs);
         check_all(&db, &rows);
     }
@@ -71,7 +71,7 @@ fn what_is_kept_is_what_the_database_has() {
     for mode in ["delete", "wal"] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.db");
-        let vfs = vfs(&format!("kept-{mode}"), "pool=8M");
+        let vfs = vfs(&format!("kept-{mode}"), "buffer_pool_size=8M");
         let db = open(&vfs, &path);
         db.query_row("PRAGMA auto_vacuum=full", [], |_| Ok(())).ok();
         db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(())).unwrap();
@@ -86,7 +86,7 @@ fn what_is_kept_is_what_the_database_has() {
                 }
             }
         };
-        let kept = || vfs.databases()[0].known_pages().map_or(0, |pages| pages.kept_pages());
+        let kept = || vfs.databases()[0].known_pages().map_or(0, |pages| pages.cached_pins());
         let mut rows = all.clone();
         for round in 2..6 {
             read(&rows);
@@ -113,6 +113,6 @@ fn what_is_kept_is_what_the_database_has() {
         drop(readers);
         let pool = vfs.databases()[0].known_pages().unwrap();
         drop(db);
-        assert_eq!((pool.pool().holds(), pool.kept_pages()), (0, 0), "nothing is kept by nobody");
+        assert_eq!((pool.pool().holds(), pool.cached_pins()), (0, 0), "nothing is kept by nobody");
     }
 }

@@ -9,7 +9,7 @@ use litefoot_testkit::sqlite::{maps_files, metric, number};
 fn an_applications_own_settings_win() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let vfs = vfs("pragmas", "pool=8M");
+    let vfs = vfs("pragmas", "buffer_pool_size=8M");
     fill(&vfs.open(&path).unwrap(), 500);
     for is_used in [false, true] {
         let open = || {
@@ -24,7 +24,7 @@ fn an_applications_own_settings_win() {
             let mut rows = statement.query([]).unwrap();
             rows.next().unwrap().unwrap();
             let pages = vfs.databases()[0].known_pages().unwrap();
-            pages.pool().holds() - pages.kept_pages()
+            pages.pool().holds() - pages.cached_pins()
         };
         let untouched = open();
         assert_eq!(holds_while_reading(&untouched) > 0, maps_files(&untouched));
@@ -52,7 +52,7 @@ fn an_applications_own_settings_win() {
 fn without_a_pool_sqlite_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let vfs = vfs("pragmas-none", "pool=0");
+    let vfs = vfs("pragmas-none", "buffer_pool_size=0");
     let db = vfs.open(&path).unwrap();
     let plain = Connection::open_in_memory().unwrap();
     assert_eq!(number(&db, "PRAGMA cache_size"), number(&plain, "PRAGMA cache_size"));

@@ -32,7 +32,7 @@ fn two_databases_share_one_budget_and_give_it_back() {
     alone("two_databases_share_one_budget_and_give_it_back", || {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = (directory.path().join("one.db"), directory.path().join("two.db"));
-        let vfs = vfs("budget", "pool=4M");
+        let vfs = vfs("budget", "buffer_pool_size=4M");
         let (first, second) = (open(&vfs, &one), open(&vfs, &two));
         let rows = [fill(&first, 9000), fill(&second, 9000)];
         let bytes = |db: &_| metric(db, "pool.bytes");
@@ -80,7 +80,7 @@ fn a_connection_costs_little() {
         let directory = tempfile::tempdir().unwrap();
         for mode in ["delete", "wal"] {
             let path = directory.path().join(mode);
-            let vfs = vfs(&format!("costs-{mode}"), "pool=16M");
+            let vfs = vfs(&format!("costs-{mode}"), "buffer_pool_size=16M");
             let db = vfs.open(&path).unwrap();
             db.execute_batch(&format!("PRAGMA journal_mode={mode}")).unwrap();
             fill(&db, 6000);
@@ -107,7 +107,7 @@ fn a_database_that_is_opened_again_is_read_anew() {
     alone("a_database_that_is_opened_again_is_read_anew", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.db");
-        let vfs = vfs("anew", "pool=8M");
+        let vfs = vfs("anew", "buffer_pool_size=8M");
         let mut rows = fill(&open(&vfs, &path), 500);
         for round in 2..6 {
             let db = open(&vfs, &path);
@@ -135,7 +135,7 @@ fn a_forked_child_has_a_pool_of_its_own() {
     alone("a_forked_child_has_a_pool_of_its_own", || {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("app.db"), directory.path().join("other.db"));
-        let vfs = vfs("fork", "pool=8M");
+        let vfs = vfs("fork", "buffer_pool_size=8M");
         let db = open(&vfs, &path);
         let rows = fill(&db, 500);
         drop(fill(&open(&vfs, &other), 300));
@@ -180,7 +180,7 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
         let directory = tempfile::tempdir().unwrap();
         for mode in ["delete", "wal"] {
             let path = directory.path().join(mode);
-            let vfs = vfs(&format!("fork-large-{mode}"), "wal_memory=256K&cleaner=caller");
+            let vfs = vfs(&format!("fork-large-{mode}"), "write_buffer_size=256K&page_cleaner=foreground");
             let db = vfs.open(&path).unwrap();
             db.execute_batch(&format!(
                 "PRAGMA journal_mode={mode}; PRAGMA cache_size=10; PRAGMA cache_spill=10"
@@ -200,7 +200,7 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
             db.execute_batch("BEGIN").unwrap();
             put(ROWS..2 * ROWS, 2);
             put(0..ROWS, 2);
-            assert!(metric(&db, "cleanings") > 2, "{mode}: nothing was written ahead");
+            assert!(metric(&db, "spills") > 2, "{mode}: nothing was written ahead");
             // SAFETY: the child goes on in this thread alone and ends itself; nobody else holds a lock that it needs.
             let child = unsafe { libc::fork() };
             if child == 0 {
@@ -220,7 +220,7 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
             // As a crash would leave it, once no checkpoint is under way.
             databases_agree(&vfs);
             let copy = directory.path().join(format!("copy-{mode}"));
-            for suffix in ["", "-wal", "-sla"] {
+            for suffix in ["", "-wal", "-commits"] {
                 let name = |path: &std::path::Path| format!("{}{suffix}", path.display());
                 let _ = std::fs::copy(name(&path), name(&copy));
             }

@@ -27,8 +27,10 @@ pub struct Run {
 pub fn run(name: &str, run: &Run) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let options =
-        format!("pool=1M&log_bytes=256K&wal_memory=256K&statements=on&sla_size=64K&{}", run.options);
+    let options = format!(
+        "buffer_pool_size=1M&max_wal_size=256K&write_buffer_size=256K&statements=on&commit_log_size=64K&{}",
+        run.options
+    );
     let vfs = vfs(name, &options);
     let db = open(&vfs, &path);
     db.execute_batch(&format!(
@@ -198,18 +200,18 @@ fn pages_are_read_past_the_systems_cache() {
         let name = format!("direct-{mode}");
         run(
             &name,
-            &Run { mode, page_bytes: 4096, changes: 20, refuses_one_in: 0, seed: 6, options: "direct=on" },
+            &Run { mode, page_bytes: 4096, changes: 20, refuses_one_in: 0, seed: 6, options: "direct_io=on" },
         );
     }
 }
 
 /// Pages of transactions that are written away before they commit are nobody else's.
 #[test]
-fn transactions_that_do_not_fit_into_memory_are_cleaned_meanwhile() {
+fn transactions_that_do_not_fit_into_memory_are_spilled_meanwhile() {
     for (mode, options) in [
-        ("delete", "wal_memory=16K&cleaner=background"),
-        ("truncate", "wal_memory=16K&cleaner=caller"),
-        ("wal", "wal_memory=16K"),
+        ("delete", "write_buffer_size=16K&page_cleaner=background"),
+        ("truncate", "write_buffer_size=16K&page_cleaner=foreground"),
+        ("wal", "write_buffer_size=16K"),
     ] {
         let name = format!("cleaned-{mode}");
         run(&name, &Run { mode, page_bytes: 1024, changes: 30, refuses_one_in: 0, seed: 8, options });
@@ -222,7 +224,8 @@ fn in_exclusive_mode_a_connection_sees_what_it_has_written() {
     for mode in ["wal", "delete", "persist"] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.db");
-        let vfs = vfs(&format!("exclusive-{mode}"), "pool=1M&log_bytes=256K&wal_memory=256K");
+        let vfs =
+            vfs(&format!("exclusive-{mode}"), "buffer_pool_size=1M&max_wal_size=256K&write_buffer_size=256K");
         let db = open(&vfs, &path);
         db.execute_batch(&format!("PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode={mode}")).unwrap();
         let rows = fill(&db, ROWS);

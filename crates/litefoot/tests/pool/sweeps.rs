@@ -35,16 +35,23 @@ fn swept(path: &Path, name: &str, options: &str, sql: &str) -> (u64, i64) {
 }
 
 #[test]
-fn a_scan_sweeps_the_file_once_and_what_reads_less_does_not() {
+fn a_scan_reads_the_whole_file_ahead_once_and_what_reads_less_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     database(&path);
     let len = std::fs::metadata(&path).unwrap().len();
     for (name, options, sql, answer, least, most) in [
-        ("scan", "pool=1M", "SELECT sum(k) FROM t NOT INDEXED", ROWS * (ROWS - 1) / 2, len, len),
-        ("range", "pool=1M", "SELECT count(*) FROM t NOT INDEXED WHERE id < 200", 200, 0, 0),
-        ("rows of an index", "pool=1M", "SELECT sum(length(body)) FROM t WHERE k < 200", 50_000, 0, 0),
-        ("no pool", "pool=0", "SELECT sum(k) FROM t NOT INDEXED", ROWS * (ROWS - 1) / 2, 0, 0),
+        ("scan", "buffer_pool_size=1M", "SELECT sum(k) FROM t NOT INDEXED", ROWS * (ROWS - 1) / 2, len, len),
+        ("range", "buffer_pool_size=1M", "SELECT count(*) FROM t NOT INDEXED WHERE id < 200", 200, 0, 0),
+        (
+            "rows of an index",
+            "buffer_pool_size=1M",
+            "SELECT sum(length(body)) FROM t WHERE k < 200",
+            50_000,
+            0,
+            0,
+        ),
+        ("no pool", "buffer_pool_size=0", "SELECT sum(k) FROM t NOT INDEXED", ROWS * (ROWS - 1) / 2, 0, 0),
     ] {
         let (bytes, found) = swept(&path, &name.replace(' ', "-"), options, sql);
         assert_eq!(found, answer, "{name}");

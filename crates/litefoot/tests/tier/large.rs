@@ -28,7 +28,7 @@ fn a_power_cut_in_large_transactions_is_recovered_from() {
     for (mode, page_bytes) in MODES.iter().flat_map(|mode| [(mode, 512), (mode, 4096)]) {
         let medium = SimMedium::new();
         let vfs = vfs(&medium);
-        let db = vfs.open(format!("{TIERED}&wal_memory=64k&log_bytes=64k")).unwrap();
+        let db = vfs.open(format!("{TIERED}&write_buffer_size=64k&max_wal_size=64k")).unwrap();
         db.execute_batch(&format!("PRAGMA page_size={page_bytes}; PRAGMA journal_mode={mode}")).unwrap();
         db.execute_batch("PRAGMA cache_size=5; PRAGMA cache_spill=5").unwrap();
         // The names are durable with the first commit.
@@ -73,7 +73,7 @@ fn a_large_transaction_over_two_databases_of_a_tiny_file() {
     for mode in ["delete", "persist"] {
         let medium = SimMedium::new();
         let vfs = vfs(&medium);
-        let db = vfs.open(format!("{TIERED}&wal_memory=64k")).unwrap();
+        let db = vfs.open(format!("{TIERED}&write_buffer_size=64k")).unwrap();
         db.execute_batch(&format!(
             "PRAGMA page_size=512; PRAGMA journal_mode={mode}; PRAGMA cache_size=5; {CREATE}"
         ))

@@ -115,8 +115,8 @@ fn chunks_and_logs_live_on_the_device_until_the_last_connection_closes() {
         assert!(is_marked(&medium), "{mode}");
         assert!(metric(&db, "tier.away") > 0);
         assert!(there(&medium, "/fast/app.tier-redo"));
-        assert_eq!(there(&medium, "/fast/app.tier-sla"), mode == "wal");
-        for beside in ["/db/app.db-wal", "/db/app.db-sla", "/db/app.db-journal"] {
+        assert_eq!(there(&medium, "/fast/app.tier-commits"), mode == "wal");
+        for beside in ["/db/app.db-wal", "/db/app.db-commits", "/db/app.db-journal"] {
             assert!(!there(&medium, beside), "{mode}: {beside}");
         }
         let error = stock(&medium).unwrap_err().to_string();
@@ -126,7 +126,7 @@ fn chunks_and_logs_live_on_the_device_until_the_last_connection_closes() {
         assert_eq!(count(&db), 50);
         drop(db);
         assert!(!is_marked(&medium));
-        for log in ["/fast/app.tier-redo", "/fast/app.tier-sla"] {
+        for log in ["/fast/app.tier-redo", "/fast/app.tier-commits"] {
             assert!(!there(&medium, log), "{mode}: {log}");
         }
         assert_eq!(stock(&medium).unwrap(), 50);
@@ -179,13 +179,15 @@ fn devices_of_another_time_or_database_are_refused_when_the_database_is_opened()
     let mut others = early.clone();
     others.push(("/db/other.db".into(), FileKind::Database, Vec::new()));
     refused(others, "file:/db/other.db?tier=/fast/app.tier", &["belongs to /db/app.db"]);
-    let shared = "file:/db/app.db?tier=/fast/app.tier&shared=1";
-    refused(early, shared, &["leave shared=1 out"]);
+    let shared = "file:/db/app.db?tier=/fast/app.tier&passthrough=1";
+    refused(early, shared, &["leave passthrough=1 out"]);
 }
 
 #[test]
 fn logs_of_another_time_are_refused() {
-    for (mode, log) in [("delete", "/db/app.db-wal"), ("wal", "/db/app.db-wal"), ("wal", "/db/app.db-sla")] {
+    for (mode, log) in
+        [("delete", "/db/app.db-wal"), ("wal", "/db/app.db-wal"), ("wal", "/db/app.db-commits")]
+    {
         let medium = SimMedium::new();
         let (_vfs, db) = filled(&medium, TIERED, mode, 50);
         let mut files = killed(&medium).files();
@@ -209,7 +211,7 @@ fn logs_that_wait_beside_the_database_are_taken_over() {
         let image = killed(&medium);
         drop(db);
         assert!(there(&image, "/db/app.db-wal"));
-        assert_eq!(there(&image, "/db/app.db-sla"), mode == "wal");
+        assert_eq!(there(&image, "/db/app.db-commits"), mode == "wal");
         let vfs = vfs(&image);
         let db = vfs.open(TIERED).unwrap();
         assert_eq!(count(&db), 50);
@@ -222,7 +224,9 @@ fn logs_that_wait_beside_the_database_are_taken_over() {
         } else {
             insert(&db, 3);
         }
-        assert!(is_marked(&image) && !there(&image, "/db/app.db-wal") && !there(&image, "/db/app.db-sla"));
+        assert!(
+            is_marked(&image) && !there(&image, "/db/app.db-wal") && !there(&image, "/db/app.db-commits")
+        );
         let again = killed(&image);
         assert_eq!(count(&db), 56);
         let vfs = self::vfs(&again);
@@ -302,7 +306,7 @@ fn a_device_that_fails_makes_the_database_read_only_and_is_named() {
         let (_vfs, db) = filled(&medium, PLAIN, mode, 400);
         db.execute_batch("ALTER TABLE t RENAME TO old").unwrap();
         drop(db);
-        let uncached = format!("{TIERED}&pool=0");
+        let uncached = format!("{TIERED}&buffer_pool_size=0");
         let (vfs, db) = filled(&medium, &uncached, mode, 60);
         for length in [299, 300] {
             db.execute("UPDATE t SET v=zeroblob(?1)", [length]).unwrap();

@@ -54,7 +54,7 @@ fn reads_past_the_systems_cache_and_ahead_find_chunks_where_they_are() {
             drop(db);
             let device = path("app.tier");
             let name = format!(
-                "file:{}?tier={device}&tier_size=2M&tier_policy=lru&pool=256k&direct={direct}&log_bytes=64k",
+                "file:{}?tier={device}&tier_size=2M&tier_policy=lru&buffer_pool_size=256k&direct_io={direct}&max_wal_size=64k",
                 path("app.db")
             );
             let db = vfs.open(&name).unwrap();

@@ -71,7 +71,8 @@ impl Run {
         let done = self.history.partition_point(|(operations, _)| *operations <= point);
         let rows = |at: usize| self.history.get(at).map(|(_, rows)| *rows);
         let newest = [rows(done - 1), rows(done)];
-        let statements = ["/db/app.db-sla", "/fast/app.tier-sla"].iter().any(|path| there(image, path));
+        let statements =
+            ["/db/app.db-commits", "/fast/app.tier-commits"].iter().any(|path| there(image, path));
         match (stock_rows(image), is_marked(image)) {
             (Err(error), true) if error.contains("not a database") => {}
             (found, true) => return Some(format!("stock SQLite reads what is marked: {found:?}")),

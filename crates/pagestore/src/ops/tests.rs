@@ -17,12 +17,12 @@ struct Memory {
     most_held: AtomicUsize,
 }
 
-struct Held<'a> {
+struct Pinned<'a> {
     bytes: Box<[u8]>,
     held: &'a AtomicUsize,
 }
 
-impl Deref for Held<'_> {
+impl Deref for Pinned<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -30,7 +30,7 @@ impl Deref for Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         self.held.fetch_sub(1, Ordering::Relaxed);
     }
@@ -60,17 +60,17 @@ impl Memory {
 }
 
 impl Pages for Memory {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = Pinned<'a>;
 
     fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    fn page(&self, page: u64) -> Result<Held<'_>> {
+    fn page(&self, page: u64) -> Result<Pinned<'_>> {
         let bytes = self.pages().get(&page).ok_or_else(|| Error::pages(Missing(page)))?.clone();
         let held = self.held.fetch_add(1, Ordering::Relaxed) + 1;
         self.most_held.fetch_max(held, Ordering::Relaxed);
-        Ok(Held { bytes, held: &self.held })
+        Ok(Pinned { bytes, held: &self.held })
     }
 }
 

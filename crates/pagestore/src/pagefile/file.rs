@@ -3,7 +3,7 @@
 use super::header::Header;
 use super::{Error, FEWEST_PAGES, Options, Result};
 use crate::pages::{self, Extents, Pages};
-use litefoot_storage::buffer_pool::{self, Held, Pool, Statistics};
+use litefoot_storage::buffer_pool::{self, Pinned, Pool, Statistics};
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::io::IoQueue;
 use std::path::Path;
@@ -52,20 +52,19 @@ impl PageFile {
     /// Holds a page.
     ///
     /// # Errors
-    /// [`Error::NoSuchPage`], [`Error::Read`], [`Error::AllHeld`].
+    /// [`Error::NoSuchPage`], [`Error::Read`], [`Error::AllPinned`].
     #[inline]
-    pub fn hold(&self, page: u64) -> Result<Held<'_>> {
-        match self.pool.try_hold(page) {
+    pub fn pin(&self, page: u64) -> Result<Pinned<'_>> {
+        match self.pool.try_pin(page) {
             Some(held) => Ok(held),
-            None => self.hold_slowly(page),
+            None => self.pin_slowly(page),
         }
     }
 
     #[cold]
-    fn hold_slowly(&self, page: u64) -> Result<Held<'_>> {
+    fn pin_slowly(&self, page: u64) -> Result<Pinned<'_>> {
         // Page 0 is never in memory.
-        let held =
-            if page == 0 { Err(buffer_pool::Error::NoSuchPage { page }) } else { self.pool.hold(page) };
+        let held = if page == 0 { Err(buffer_pool::Error::NoSuchPage { page }) } else { self.pool.pin(page) };
         held.map_err(|error| of_pool(error, self.path(), self.header.pages))
     }
 
@@ -82,19 +81,19 @@ fn of_pool(error: buffer_pool::Error, path: &Path, pages: u64) -> Error {
         buffer_pool::Error::Memory { bytes, why } => Error::Memory { bytes, why },
         buffer_pool::Error::NoSuchPage { page } => Error::NoSuchPage { path, page, pages },
         buffer_pool::Error::Read { page, why } => Error::Read { path, page, why },
-        _ => Error::AllHeld { path },
+        _ => Error::AllPinned { path },
     }
 }
 
 impl Pages for PageFile {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = Pinned<'a>;
 
     fn page_bytes(&self) -> usize {
         self.header.page_bytes
     }
 
     #[inline]
-    fn page(&self, page: u64) -> pages::Result<Held<'_>> {
-        self.hold(page).map_err(pages::Error::pages)
+    fn page(&self, page: u64) -> pages::Result<Pinned<'_>> {
+        self.pin(page).map_err(pages::Error::pages)
     }
 }

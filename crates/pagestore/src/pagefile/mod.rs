@@ -31,7 +31,7 @@ mod header;
 
 pub use builder::Builder;
 pub use file::PageFile;
-pub use litefoot_storage::buffer_pool::{Held, Statistics};
+pub use litefoot_storage::buffer_pool::{Pinned, Statistics};
 
 use litefoot_storage::file::DeviceError;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ pub enum Error {
     },
     /// Every page in memory is held.
     #[error("{}: every page in memory is held; let go of some, or open the file with more memory", path.display())]
-    AllHeld {
+    AllPinned {
         /// The file.
         path: PathBuf,
     },

@@ -58,7 +58,7 @@ fn what_was_built_is_read_by_many_fibers_with_little_memory() {
                 .each(24, |part| {
                     (0..300u64)
                         .map(|step| 1 + (step * (1 + part as u64 % 5) * 7 + part as u64 * 31) % 300)
-                        .filter(|page| number_of(&file.hold(*page).unwrap()) != *page)
+                        .filter(|page| number_of(&file.pin(*page).unwrap()) != *page)
                         .count()
                 })
                 .unwrap();
@@ -77,13 +77,13 @@ fn a_page_that_many_want_is_read_once() {
     let file = open(&medium, &path, 200, false);
     let before = counting.snapshot();
     let workers = Workers::start(Config::with_threads(2)).unwrap();
-    let read = workers.each(64, |_| (1..=100).map(|page| number_of(&file.hold(page).unwrap())).sum::<u64>());
+    let read = workers.each(64, |_| (1..=100).map(|page| number_of(&file.pin(page).unwrap())).sum::<u64>());
     assert_eq!(read.unwrap(), vec![5050; 64]);
     let counts = (counting.snapshot() - before).of(FileKind::Database);
     assert_eq!(counts.bytes_read, 100 * 4096);
     // A second, equal scan reads nothing.
     let before = counting.snapshot();
-    (1..=100).for_each(|page| assert_eq!(number_of(&file.hold(page).unwrap()), page));
+    (1..=100).for_each(|page| assert_eq!(number_of(&file.pin(page).unwrap()), page));
     assert_eq!((counting.snapshot() - before).of(FileKind::Database).reads, 0);
 }
 
@@ -97,7 +97,7 @@ fn a_scan_is_read_ahead_in_few_operations_and_random_access_is_not() {
     let reads = |prefetch: bool, order: &[u64]| {
         let file = open(&medium, &path, 400, prefetch);
         let before = counting.snapshot();
-        order.iter().for_each(|page| assert_eq!(number_of(&file.hold(*page).unwrap()), *page));
+        order.iter().for_each(|page| assert_eq!(number_of(&file.pin(*page).unwrap()), *page));
         let statistics = file.statistics();
         drop(file);
         let counts = (counting.snapshot() - before).of(FileKind::Database);
@@ -134,7 +134,7 @@ fn an_unfinished_file_leaves_nothing_and_has_no_name() {
     // What a power cut has left is in nobody's way.
     std::fs::write(directory.path().join("a.pages-unfinished"), [7; 10_000]).unwrap();
     build(&os(), &path, 4096, 2);
-    assert_eq!(number_of(&open(&os(), &path, 1, true).hold(2).unwrap()), 2);
+    assert_eq!(number_of(&open(&os(), &path, 1, true).pin(2).unwrap()), 2);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     assert!(matches!(Builder::create(os(), &path, 4096).err(), Some(Error::Exists { .. })));
 }
@@ -189,38 +189,38 @@ fn pages_that_are_not_there_and_reads_that_fail_are_errors() {
     build(&os(), &path, 4096, 3);
     let file = open(&os(), &path, 1, true);
     for page in [0, 4, u64::MAX] {
-        assert!(matches!(file.hold(page).err(), Some(Error::NoSuchPage { pages: 4, .. })));
+        assert!(matches!(file.pin(page).err(), Some(Error::NoSuchPage { pages: 4, .. })));
     }
     // Somebody cuts the file: what is in memory stays, the rest fails, and heals with the file.
-    assert_eq!(number_of(&file.hold(1).unwrap()), 1);
+    assert_eq!(number_of(&file.pin(1).unwrap()), 1);
     let writer = OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap();
     writer.set_len(2 * 4096 + 100).unwrap();
-    assert!(matches!(file.hold(2).err(), Some(Error::Read { page: 2, .. })));
-    assert_eq!(number_of(&file.hold(1).unwrap()), 1);
+    assert!(matches!(file.pin(2).err(), Some(Error::Read { page: 2, .. })));
+    assert_eq!(number_of(&file.pin(1).unwrap()), 1);
     writer.set_len(4 * 4096).unwrap();
     writer.write_at(&2u64.to_le_bytes().repeat(512), 2 * 4096).unwrap();
-    assert_eq!(number_of(&file.hold(2).unwrap()), 2);
+    assert_eq!(number_of(&file.pin(2).unwrap()), 2);
 }
 
 #[test]
-fn when_all_pages_are_held_that_is_an_error_and_no_hang() {
+fn when_all_pages_are_pinned_that_is_an_error_and_no_hang() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pages");
     build(&os(), &path, 4096, 100);
     for prefetch in [false, true] {
         let file = open(&os(), &path, 1, prefetch);
-        let mut held: Vec<_> = (1..=FEWEST_PAGES as u64).map(|page| file.hold(page).unwrap()).collect();
+        let mut held: Vec<_> = (1..=FEWEST_PAGES as u64).map(|page| file.pin(page).unwrap()).collect();
         for page in [40, 41, 42, 43] {
-            assert!(matches!(file.hold(page).err(), Some(Error::AllHeld { .. })));
+            assert!(matches!(file.pin(page).err(), Some(Error::AllPinned { .. })));
         }
         // What is held stays what it was, and may be held again.
         for (number, page) in (1..).zip(&held) {
             assert_eq!(number_of(page), number);
-            assert_eq!(number_of(&file.hold(number).unwrap()), number);
+            assert_eq!(number_of(&file.pin(number).unwrap()), number);
         }
         held.pop();
-        assert_eq!(number_of(&file.hold(40).unwrap()), 40);
-        assert_eq!(number_of(&file.hold(41).unwrap()), 41);
+        assert_eq!(number_of(&file.pin(40).unwrap()), 40);
+        assert_eq!(number_of(&file.pin(41).unwrap()), 41);
     }
 }
 
@@ -242,7 +242,7 @@ fn many_threads_see_the_right_pages_while_few_fit() {
                         // Runs and leaps, so that pages are read ahead as well.
                         let leap = 1 + (state >> 33) % 500;
                         let page = if step % 64 < 32 { 1 + (step + thread * 61) % 500 } else { leap };
-                        let held = file.hold(page).unwrap();
+                        let held = file.pin(page).unwrap();
                         assert_eq!(number_of(&held), page, "thread {thread}, step {step}");
                     }
                 });

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a checkpoint takes.
-struct Taken<'a> {
+struct TakenPages<'a> {
     pages: Vec<Cleaning<'a>>,
     groups: BTreeSet<u32>,
     /// Pages of the allocation table.
@@ -23,7 +23,7 @@ struct Taken<'a> {
     group_count: u32,
 }
 
-impl Taken<'_> {
+impl TakenPages<'_> {
     /// All pages, in the order of the file.
     fn sorted(&self) -> Vec<(PageId, &[u8])> {
         let pages = self.pages.iter().map(|page| (page.page(), &**page));
@@ -48,7 +48,7 @@ impl Inner {
                 (allocation.page_of(*group), bytes)
             };
             let tables = groups.iter().map(table).collect();
-            Taken { pages, tables, groups, count: allocation.pages(), group_count: allocation.groups() }
+            TakenPages { pages, tables, groups, count: allocation.pages(), group_count: allocation.groups() }
         };
         let taken = self.gate.between(take).ok_or_else(|| Error::UnitOpen { path: self.path.clone() })?;
         if taken.pages.is_empty() && taken.tables.is_empty() {
@@ -67,7 +67,7 @@ impl Inner {
         }
     }
 
-    fn write(&self, taken: &Taken<'_>) -> std::result::Result<(), DeviceError> {
+    fn write(&self, taken: &TakenPages<'_>) -> std::result::Result<(), DeviceError> {
         let pages = taken.sorted();
         let mut files = self.files.lock();
         let numbers: Vec<u32> = pages.iter().map(|(page, _)| *page as u32 + 1).collect();
@@ -97,15 +97,15 @@ impl Inner {
     }
 
     /// One checkpoint at a time. A fiber that waits for its turn leaves its thread to the one that has it.
-    fn turn(&self) -> Turn<'_> {
+    fn turn(&self) -> CheckpointTurn<'_> {
         self.busy.wait(|busy| (!std::mem::replace(busy, true)).then_some(()));
-        Turn(self)
+        CheckpointTurn(self)
     }
 }
 
-struct Turn<'a>(&'a Inner);
+struct CheckpointTurn<'a>(&'a Inner);
 
-impl Drop for Turn<'_> {
+impl Drop for CheckpointTurn<'_> {
     fn drop(&mut self) {
         self.0.busy.change(|busy| *busy = false);
     }

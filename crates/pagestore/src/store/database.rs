@@ -5,11 +5,11 @@ use super::check::Inconsistency;
 use super::checkpoint::start_cleaner;
 use super::files::{self, Files};
 use super::gate::Gate;
-use super::inner::{Cleaner, Counters, Inner};
+use super::inner::{Counters, Inner, PageCleaner};
 use super::{Error, MOST_PAGES, PageId, Result};
 use crate::pages::{self, Extents, Pages, PagesMut};
 use litefoot_storage::buffer_pool::{self, FEWEST_FRAMES, Pool};
-pub use litefoot_storage::buffer_pool::{Held as Pinned, HeldMut as PinnedMut};
+pub use litefoot_storage::buffer_pool::{Pinned, PinnedMut};
 use litefoot_storage::file::{Medium, RangeLock};
 use litefoot_storage::io::IoQueue;
 use litefoot_storage::io::Monitor;
@@ -32,9 +32,9 @@ pub struct Options {
     /// Whether pages are read ahead.
     pub prefetch: bool,
     /// The share of the pool, above 0 and at most 1, that may be dirty before it is cleaned.
-    pub clean_threshold: f64,
+    pub max_dirty_ratio: f64,
     /// Who cleans then.
-    pub cleaner: Cleaner,
+    pub page_cleaner: PageCleaner,
 }
 
 impl Default for Options {
@@ -43,8 +43,8 @@ impl Default for Options {
             pool_bytes: 16 << 20,
             partitions: 4,
             prefetch: true,
-            clean_threshold: 0.8,
-            cleaner: Cleaner::Background,
+            max_dirty_ratio: 0.8,
+            page_cleaner: PageCleaner::Background,
         }
     }
 }
@@ -76,7 +76,7 @@ pub struct Database {
 ///
 /// A checkpoint waits until it ends, and a new unit waits for a checkpoint that waits: a thread must not begin a
 /// second one while it has one. A unit can change the share of the pool that may not be dirty for long,
-/// 1 − [`Options::clean_threshold`], and more where less is dirty when it begins.
+/// 1 − [`Options::max_dirty_ratio`], and more where less is dirty when it begins.
 pub struct Unit<'a> {
     inner: &'a Inner,
 }
@@ -84,7 +84,7 @@ pub struct Unit<'a> {
 impl Drop for Unit<'_> {
     fn drop(&mut self) {
         self.inner.gate.leave();
-        if self.inner.cleaner == Cleaner::Background && self.inner.is_too_dirty() {
+        if self.inner.page_cleaner == PageCleaner::Background && self.inner.is_too_dirty() {
             self.inner.worker.signal();
         }
     }
@@ -126,8 +126,8 @@ impl Database {
         io: Arc<IoQueue>,
         options: &Options,
     ) -> Result<Database> {
-        if !(options.clean_threshold > 0.0 && options.clean_threshold <= 1.0) {
-            return Err(Error::Threshold(options.clean_threshold));
+        if !(options.max_dirty_ratio > 0.0 && options.max_dirty_ratio <= 1.0) {
+            return Err(Error::Threshold(options.max_dirty_ratio));
         }
         let (files, allocation) = Files::open(medium, path)?;
         let (page_bytes, pool_bytes) = (files.page_bytes(), options.pool_bytes);
@@ -167,10 +167,10 @@ impl Database {
             counters: Counters::default(),
             worker: Arc::default(),
             // A frame at least is left for a unit that begins.
-            threshold: ((frames as f64 * options.clean_threshold) as usize).min(frames - 1),
-            cleaner: options.cleaner,
+            threshold: ((frames as f64 * options.max_dirty_ratio) as usize).min(frames - 1),
+            page_cleaner: options.page_cleaner,
         });
-        if options.cleaner == Cleaner::Background {
+        if options.page_cleaner == PageCleaner::Background {
             start_cleaner(&inner);
         }
         Ok(Database { inner, closed: false })
@@ -208,7 +208,7 @@ impl Database {
     /// [`Error::NoSuchPage`], [`Error::Protected`], [`Error::NotAllocated`], [`Error::Pool`].
     #[inline]
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
-        match self.inner.pool.try_hold(page) {
+        match self.inner.pool.try_pin(page) {
             Some(held) => Ok(held),
             None => self.inner.pin_slowly(page, true),
         }
@@ -220,10 +220,10 @@ impl Database {
     /// Those of the cleaning that may have to come first.
     pub fn unit(&self) -> Result<Unit<'_>> {
         let dirty = self.inner.pool.dirty();
-        let most = match self.inner.cleaner {
-            Cleaner::Caller => self.inner.threshold,
+        let most = match self.inner.page_cleaner {
+            PageCleaner::Foreground => self.inner.threshold,
             // The thread has not come to it in time.
-            Cleaner::Background => self.inner.threshold.midpoint(self.inner.pool.frames()),
+            PageCleaner::Background => self.inner.threshold.midpoint(self.inner.pool.frames()),
         };
         if dirty > most {
             self.inner.checkpoint()?;
@@ -328,7 +328,7 @@ impl Unit<'_> {
     /// # Errors
     /// As [`Database::pin`]; [`Error::UnitTooLarge`].
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
-        match self.inner.pool.try_hold(page) {
+        match self.inner.pool.try_pin(page) {
             Some(held) => Ok(held),
             None => self.inner.pin_slowly(page, false),
         }
@@ -340,7 +340,7 @@ impl Unit<'_> {
     /// As [`Unit::pin`].
     pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
         self.inner.require(page)?;
-        let held = self.inner.pool.hold_mut(page).map_err(in_unit)?;
+        let held = self.inner.pool.pin_mut(page).map_err(in_unit)?;
         if let Err(error) = self.inner.require(page) {
             // It was released just now. Whoever gets it next must not find what we have.
             self.inner.pool.discard(held);
@@ -356,7 +356,7 @@ impl Unit<'_> {
     pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
         let inner = self.inner;
         let page = inner.take(1, Allocation::pages_with_one, Allocation::take)?;
-        let held = inner.pool.hold_new(page);
+        let held = inner.pool.pin_new(page);
         let mut table = inner.allocation.lock();
         match held {
             Ok(held) => {
@@ -405,10 +405,10 @@ impl Inner {
     #[cold]
     fn pin_slowly(&self, page: PageId, may_clean: bool) -> Result<Pinned<'_>> {
         self.require(page)?;
-        let mut held = self.pool.hold(page);
+        let mut held = self.pool.pin(page);
         if may_clean && matches!(held, Err(buffer_pool::Error::AllDirty { .. })) {
             self.checkpoint()?;
-            held = self.pool.hold(page);
+            held = self.pool.pin(page);
         }
         let held = held.map_err(if may_clean { of_pool } else { in_unit })?;
         // Whoever released it meanwhile found nobody to hold it; from here on nobody can.
@@ -482,7 +482,7 @@ fn in_unit(error: buffer_pool::Error) -> Error {
 
 fn of_pool(error: buffer_pool::Error) -> Error {
     match error {
-        buffer_pool::Error::Held { page } => Error::Pinned { page },
+        buffer_pool::Error::Pinned { page } => Error::Pinned { page },
         error => Error::Pool(error),
     }
 }

@@ -6,14 +6,14 @@
 use litefoot_storage::io::{Backoff, Monitor};
 
 #[derive(Default)]
-struct State {
+struct GateState {
     inside: usize,
     closed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Gate {
-    state: Monitor<State>,
+    state: Monitor<GateState>,
 }
 
 impl Gate {

@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicU64;
 
 /// Who cleans when enough of the pool is dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cleaner {
+pub enum PageCleaner {
     /// A thread of its own.
     Background,
     /// Whoever begins the next unit.
-    Caller,
+    Foreground,
 }
 
 /// What all threads share.
@@ -30,13 +30,13 @@ pub(super) struct Inner {
     /// Whether a checkpoint is at work.
     pub busy: Monitor<bool>,
     pub counters: Counters,
-    /// The page cleaner, with [`Cleaner::Background`].
+    /// The page cleaner, with [`PageCleaner::Background`].
     pub worker: Arc<Worker>,
     /// Bytes that the data file has room for.
     pub room: Mutex<u64>,
     /// Dirty pages from which on it is cleaned.
     pub threshold: usize,
-    pub cleaner: Cleaner,
+    pub page_cleaner: PageCleaner,
 }
 
 /// What checkpoints have done.

@@ -53,7 +53,7 @@
 //! 1. After a power cut the database is as some checkpoint left it, all pages and the allocation table together:
 //!    the last one that returned, or one after it. What was changed after that checkpoint is gone.
 //! 2. A checkpoint is made by [`Database::checkpoint`] and [`Database::close`], and by the cleaner whenever enough of
-//!    the pool is dirty ([`Options::clean_threshold`]). A [`Unit`] is never torn by one.
+//!    the pool is dirty ([`Options::max_dirty_ratio`]). A [`Unit`] is never torn by one.
 //! 3. A page that is pinned is not evicted, and its bytes do not change; a page that is pinned for writing is
 //!    pinned by nobody else. A pin that hits takes no lock.
 //! 4. New pages are zeros. A page has one owner: releasing a page that is pinned, free or protected is an error.
@@ -91,7 +91,7 @@ mod tests;
 pub use check::Inconsistency;
 pub use database::{Database, Options, Pinned, PinnedMut, Statistics, Unit};
 pub use error::{Error, Result};
-pub use inner::Cleaner;
+pub use inner::PageCleaner;
 
 /// Number of a page in the data file.
 pub type PageId = u64;

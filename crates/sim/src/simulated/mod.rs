@@ -89,7 +89,7 @@ enum Event {
 }
 
 #[derive(Default)]
-struct State {
+struct SimState {
     /// Where every file stood when recording began.
     base: Vec<(PathBuf, FileKind, Arc<[u8]>)>,
     events: Vec<Event>,
@@ -125,7 +125,7 @@ struct Lock {
 /// Files in memory, with the memory of everything that was done to them.
 #[derive(Clone, Default)]
 pub struct SimMedium {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimState>>,
 }
 
 impl SimMedium {
@@ -141,7 +141,7 @@ impl SimMedium {
 
     /// The same, of files that are what they were.
     fn with_born(files: impl IntoIterator<Item = (PathBuf, FileKind, u64, Vec<u8>)>) -> SimMedium {
-        let mut state = State::default();
+        let mut state = SimState::default();
         for (path, kind, birth, bytes) in files {
             state.base.push((path.clone(), kind, bytes.clone().into()));
             state.names.insert(path, state.files.len());
@@ -152,11 +152,11 @@ impl SimMedium {
 
     /// An empty medium that keeps no record: files in memory, for long runs that nobody cuts.
     pub fn unrecorded() -> SimMedium {
-        let state = State { unrecorded: true, ..State::default() };
+        let state = SimState { unrecorded: true, ..SimState::default() };
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock()
     }
 
@@ -204,7 +204,7 @@ impl SimMedium {
     }
 }
 
-impl State {
+impl SimState {
     fn record(&mut self, event: Event) {
         if !self.unrecorded {
             self.events.push(event);

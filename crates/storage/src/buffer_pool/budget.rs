@@ -33,7 +33,7 @@ pub(super) trait Member: Send + Sync {
 pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
-    /// The part of `used` that [`Taken`] has.
+    /// The part of `used` that [`Reservation`] has.
     taken: AtomicUsize,
     members: Mutex<Vec<Weak<dyn Member>>>,
     /// How many members there are.
@@ -62,7 +62,7 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes of them that [`Taken`] has.
+    /// Bytes of them that [`Reservation`] has.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -144,15 +144,15 @@ impl Budget {
 }
 
 /// Memory that was taken from a budget; given back when this is dropped.
-pub struct Taken {
+pub struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-impl Taken {
+impl Reservation {
     /// Nothing yet.
-    pub fn nothing(budget: Arc<Budget>) -> Taken {
-        Taken { budget, bytes: 0 }
+    pub fn nothing(budget: Arc<Budget>) -> Reservation {
+        Reservation { budget, bytes: 0 }
     }
 
     /// Bytes in use.
@@ -185,7 +185,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.give_back(self.bytes);
     }

@@ -1,6 +1,6 @@
 //! Whether the pool is as it says: for tests, and for those who check a database of pages.
 
-use super::state::{Found, State};
+use super::state::{Found, PageState};
 use super::{Mutex, Pool};
 
 impl Pool {
@@ -12,7 +12,7 @@ impl Pool {
         let partitions: Vec<_> = self.shared.partitions.iter().map(Mutex::lock).collect();
         for partition in &partitions {
             for (frame, page) in partition.owned() {
-                let found = self.shared.table.of(page).map(State::look);
+                let found = self.shared.table.of(page).map(PageState::look);
                 if found != Some(Found::Ready(frame)) && found != Some(Found::Reading) {
                     wrong.push((page, format!("frame {frame} is said to be its, and it says {found:?}")));
                 }
@@ -42,7 +42,7 @@ impl Pool {
         let mut expected = vec![0; self.page_bytes()];
         for page in self.shared.in_frames() {
             let Some(state) = self.shared.table.of(page) else { continue };
-            let Some(frame) = state.hold_ready() else { continue };
+            let Some(frame) = state.pin_ready() else { continue };
             let held = self.held(frame, state);
             if page >= self.pages() {
                 wrong.push((page, "it lies behind the end".to_owned()));
@@ -57,7 +57,7 @@ impl Pool {
     /// Pages that somebody holds.
     #[doc(hidden)]
     pub fn holds(&self) -> u64 {
-        let holds = |page| self.shared.table.of(page).map_or(0, State::holds);
+        let holds = |page| self.shared.table.of(page).map_or(0, PageState::holds);
         self.shared.in_frames().into_iter().map(holds).sum()
     }
 
@@ -73,7 +73,7 @@ impl Pool {
         if let Some(state) = self.shared.table.of(page) {
             state.begin(frame, false);
             state.ready();
-            state.let_go();
+            state.unpin();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. The range lives as long as this does, and is not moved.
 //! 2. Behind the last frame are [`TAIL_BYTES`] readable bytes: comparisons may read a little past a page's end.
-//! 3. Who may look at a frame, and who may write it, is decided by the page's [`State`](super::state::State).
+//! 3. Who may look at a frame, and who may write it, is decided by the page's [`PageState`](super::state::PageState).
 
 use super::{Error, Result, numa};
 use std::io;

@@ -2,24 +2,24 @@
 
 use super::Pool;
 use super::shared::Shared;
-use super::state::State;
+use super::state::PageState;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// A page in memory, for as long as this lives.
-pub struct Held<'a> {
+pub struct Pinned<'a> {
     bytes: NonNull<u8>,
     page_bytes: usize,
-    state: &'a State,
+    state: &'a PageState,
 }
 
 // SAFETY: it only reads bytes that nobody writes while the page is held, and lets go through an atomic.
-unsafe impl Send for Held<'_> {}
+unsafe impl Send for Pinned<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Held<'_> {}
+unsafe impl Sync for Pinned<'_> {}
 
-impl Deref for Held<'_> {
+impl Deref for Pinned<'_> {
     type Target = [u8];
 
     #[inline]
@@ -30,33 +30,33 @@ impl Deref for Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.state.let_go();
+        self.state.unpin();
     }
 }
 
 /// A page in memory that nobody else holds, to be changed.
-pub struct HeldMut<'a> {
+pub struct PinnedMut<'a> {
     bytes: NonNull<u8>,
     page_bytes: usize,
-    state: &'a State,
+    state: &'a PageState,
 }
 
 // SAFETY: it alone uses the bytes, and lets go through an atomic.
-unsafe impl Send for HeldMut<'_> {}
+unsafe impl Send for PinnedMut<'_> {}
 // SAFETY: through a shared reference the bytes are only read.
-unsafe impl Sync for HeldMut<'_> {}
+unsafe impl Sync for PinnedMut<'_> {}
 
-impl<'a> HeldMut<'a> {
+impl<'a> PinnedMut<'a> {
     /// The state, which still says that the page is held.
-    pub(super) fn into_state(self) -> &'a State {
+    pub(super) fn into_state(self) -> &'a PageState {
         std::mem::ManuallyDrop::new(self).state
     }
 }
 
-impl Deref for HeldMut<'_> {
+impl Deref for PinnedMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -65,14 +65,14 @@ impl Deref for HeldMut<'_> {
     }
 }
 
-impl DerefMut for HeldMut<'_> {
+impl DerefMut for PinnedMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the guard is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.page_bytes) }
     }
 }
 
-impl Drop for HeldMut<'_> {
+impl Drop for PinnedMut<'_> {
     fn drop(&mut self) {
         self.state.written();
     }
@@ -83,12 +83,12 @@ impl Drop for HeldMut<'_> {
 pub struct Cleaning<'a> {
     page: u64,
     bytes: NonNull<u8>,
-    state: &'a State,
+    state: &'a PageState,
     shared: &'a Shared,
     done: bool,
 }
 
-// SAFETY: as for `Held`.
+// SAFETY: as for `Pinned`.
 unsafe impl Send for Cleaning<'_> {}
 
 impl Cleaning<'_> {
@@ -124,15 +124,15 @@ impl Drop for Cleaning<'_> {
 
 impl Pool {
     #[inline]
-    pub(super) fn held<'a>(&'a self, frame: u32, state: &'a State) -> Held<'a> {
-        Held { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+    pub(super) fn held<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
+        Pinned { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
     }
 
-    pub(super) fn held_mut<'a>(&'a self, frame: u32, state: &'a State) -> HeldMut<'a> {
-        HeldMut { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+    pub(super) fn pinned_mut<'a>(&'a self, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
+        PinnedMut { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
     }
 
-    pub(super) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a State) -> Cleaning<'a> {
+    pub(super) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a PageState) -> Cleaning<'a> {
         Cleaning { page, bytes: self.shared.frames.frame(frame), state, shared: &self.shared, done: false }
     }
 }

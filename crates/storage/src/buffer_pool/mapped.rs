@@ -6,14 +6,14 @@
 //! has the one or the other, and its type says which.
 //!
 //! # What it promises
-//! 1. [`MappedPool::map`] is [`Pool::hold`] without a guard.
+//! 1. [`MappedPool::map`] is [`Pool::pin`] without a guard.
 //! 2. Under [`MappedPool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
 //!    whoever looks sees the new bytes: what was read ahead before is overtaken, too. It waits for reads that are
 //!    under way, and for nobody who holds a page.
 //! 3. After [`MappedPool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
 //!    zeros, as the file would be if it grew again.
 
-use super::state::{Found, Latched, State};
+use super::state::{Found, Latched, PageState};
 use super::{Error, Pool, Result, Statistics, shown};
 use crate::file::File;
 use crate::io::Backoff;
@@ -48,7 +48,7 @@ impl Resident<'_> {
         // Under the lock nobody latches it: its bytes stay as they are.
         let _partition = self.0.shared.partition(page).lock();
         let Some(state) = self.0.shared.table.of(page) else { return false };
-        let Some(frame) = state.hold_quietly() else { return false };
+        let Some(frame) = state.pin_quietly() else { return false };
         look(&self.0.held(frame, state));
         true
     }
@@ -61,24 +61,24 @@ impl Advisor for () {
 
 /// Where the state of a page lies, so that those who hold the page need not look it up again.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(NonNull<State>);
+pub struct PagePlace(NonNull<PageState>);
 
 // SAFETY: a state may be used from any thread, and this is only its address.
-unsafe impl Send for Place {}
+unsafe impl Send for PagePlace {}
 // SAFETY: as above.
-unsafe impl Sync for Place {}
+unsafe impl Sync for PagePlace {}
 
-impl Place {
+impl PagePlace {
     /// To be kept where there is room for an address only.
     pub fn into_raw(self) -> NonNull<()> {
         self.0.cast()
     }
 
     /// # Safety
-    /// It comes from [`Place::into_raw`].
+    /// It comes from [`PagePlace::into_raw`].
     #[inline]
-    pub unsafe fn from_raw(raw: NonNull<()>) -> Place {
-        Place(raw.cast())
+    pub unsafe fn from_raw(raw: NonNull<()>) -> PagePlace {
+        PagePlace(raw.cast())
     }
 
     /// Whether nobody is changing a page that the caller holds, and it is what the file says. If so, what the last change
@@ -99,7 +99,7 @@ impl Place {
 ///
 /// ```compile_fail,E0599
 /// fn guard(pool: &crate::buffer_pool::MappedPool) {
-///     let page = pool.hold(1);
+///     let page = pool.pin(1);
 /// }
 /// ```
 ///
@@ -107,7 +107,7 @@ impl Place {
 ///
 /// ```compile_fail,E0599
 /// fn cut(pool: &crate::buffer_pool::Pool) {
-///     let page = pool.hold(1);
+///     let page = pool.pin(1);
 ///     pool.truncate(0);
 /// }
 /// ```
@@ -180,8 +180,8 @@ impl MappedPool {
         self.0.inconsistencies()
     }
 
-    /// Holds a page if it is in memory; answers its address. Whoever holds it lets go of it with
-    /// [`MappedPool::let_go`].
+    /// Holds a page if it is in memory; answers its address. Whoever holds it unpins it with
+    /// [`MappedPool::unpin`].
     #[inline]
     pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
         self.try_map_at(page).map(|(address, _)| address)
@@ -189,18 +189,18 @@ impl MappedPool {
 
     /// The same, and where its state lies.
     #[inline]
-    pub fn try_map_at(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
+    pub fn try_map_at(&self, page: u64) -> Option<(NonNull<u8>, PagePlace)> {
         if page >= self.pages() {
             return None;
         }
         let state = self.0.shared.table.of(page)?;
-        Some((self.0.shared.frames.shown(state.hold()?), Place(NonNull::from(state))))
+        Some((self.0.shared.frames.shown(state.pin()?), PagePlace(NonNull::from(state))))
     }
 
-    /// Holds a page; answers its address. Whoever holds it lets go of it with [`MappedPool::let_go`].
+    /// Holds a page; answers its address. Whoever holds it unpins it with [`MappedPool::unpin`].
     ///
     /// # Errors
-    /// As [`Pool::hold`].
+    /// As [`Pool::pin`].
     pub fn map(&self, page: u64, advisor: &mut dyn Advisor) -> Result<NonNull<u8>> {
         let state = self.0.state(page)?;
         let frame = self.0.frame_slowly(page, state, advisor)?;
@@ -212,20 +212,20 @@ impl MappedPool {
     /// # Safety
     /// The caller holds the page by [`MappedPool::map`] or [`MappedPool::try_map`], and does not look at it any more.
     #[inline]
-    pub unsafe fn let_go(&self, page: u64) {
+    pub unsafe fn unpin(&self, page: u64) {
         if let Some(state) = self.0.shared.table.of(page) {
-            state.let_go();
+            state.unpin();
         }
     }
 
     /// The same where the state of the page is known.
     ///
     /// # Safety
-    /// As for [`MappedPool::let_go`]; the place is the page's, and this pool's.
+    /// As for [`MappedPool::unpin`]; the place is the page's, and this pool's.
     #[inline]
-    pub unsafe fn let_go_at(&self, place: Place) {
+    pub unsafe fn unpin_at(&self, place: PagePlace) {
         // SAFETY: states live as long as their pool, and do not move.
-        unsafe { place.0.as_ref() }.let_go();
+        unsafe { place.0.as_ref() }.unpin();
     }
 
     /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
@@ -304,7 +304,7 @@ impl MappedPool {
         self.0.io.submit_all(reads);
     }
 
-    fn latch<'a>(&self, page: u64, state: &'a State) -> Result<Latches<'a>> {
+    fn latch<'a>(&self, page: u64, state: &'a PageState) -> Result<Latches<'a>> {
         let mut backoff = Backoff::default();
         loop {
             let latched = {
@@ -346,7 +346,7 @@ impl MappedPool {
 
 /// A page that is latched, until this is dropped.
 struct Latches<'a> {
-    state: &'a State,
+    state: &'a PageState,
     /// Its frame, and how many held it then.
     frame: Option<(u32, u64)>,
 }

@@ -2,8 +2,8 @@
 
 use super::partition::{Partition, Slot};
 use super::shared::Shared;
-use super::state::{Found, State};
-use super::{Advisor, Error, Held, Pool, Resident, Result};
+use super::state::{Found, PageState};
+use super::{Advisor, Error, Pinned, Pool, Resident, Result};
 use crate::file::DeviceError;
 use crate::io::Backoff;
 use crate::io::scheduler::in_task;
@@ -18,9 +18,9 @@ const MOST_WAITS: usize = 1000;
 pub(super) const LOOKS_FOR_A_FRAME: u32 = 3;
 
 /// What the slow path found.
-enum Step {
+enum FetchStep {
     /// Held, in that frame.
-    Held(u32),
+    Pinned(u32),
     /// The file has been cut before it.
     Gone,
     /// Held once the read has ended well.
@@ -43,13 +43,18 @@ enum Frame {
 
 impl Pool {
     #[cold]
-    pub(super) fn hold_slowly<'a>(&'a self, page: u64, state: &'a State) -> Result<Held<'a>> {
+    pub(super) fn pin_slowly<'a>(&'a self, page: u64, state: &'a PageState) -> Result<Pinned<'a>> {
         let frame = self.frame_slowly(page, state, &mut Detected)?;
         Ok(self.held(frame, state))
     }
 
     /// Holds a page; answers its frame.
-    pub(super) fn frame_slowly(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> Result<u32> {
+    pub(super) fn frame_slowly(
+        &self,
+        page: u64,
+        state: &PageState,
+        advisor: &mut dyn Advisor,
+    ) -> Result<u32> {
         let mut backoff = Backoff::default();
         let (mut waits, mut full) = (0, 0);
         while waits < MOST_WAITS {
@@ -57,9 +62,9 @@ impl Pool {
             // Whatever becomes of this page: those that are to be read say so already.
             self.start(reads);
             match step {
-                Step::Held(frame) => return Ok(frame),
-                Step::Gone => return Err(Error::NoSuchPage { page }),
-                Step::Wait(slot) => {
+                FetchStep::Pinned(frame) => return Ok(frame),
+                FetchStep::Gone => return Err(Error::NoSuchPage { page }),
+                FetchStep::Wait(slot) => {
                     slot.wait(|result| result.clone()).map_err(|why| Error::Read { page, why })?;
                     // It is held since before it was read: nobody can have written or evicted it.
                     if let Found::Ready(frame) = state.look() {
@@ -67,23 +72,23 @@ impl Pool {
                     }
                     waits += 1;
                 }
-                Step::Again(slot) => {
+                FetchStep::Again(slot) => {
                     slot.wait(|result| result.is_some().then_some(()));
                     waits += 1;
                 }
-                Step::Soon => self.pause(page, &mut backoff)?,
-                Step::Full(_) if full + 1 < LOOKS_FOR_A_FRAME => {
+                FetchStep::Soon => self.pause(page, &mut backoff)?,
+                FetchStep::Full(_) if full + 1 < LOOKS_FOR_A_FRAME => {
                     full += 1;
                     self.pause(page, &mut backoff)?;
                 }
-                Step::Full(dirty) => return Err(self.full(dirty)),
+                FetchStep::Full(dirty) => return Err(self.full(dirty)),
             }
         }
         Err(self.full(self.shared.has_dirty()))
     }
 
     /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
-    pub(super) fn begin_new(&self, page: u64, state: &State) -> Result<Option<u32>> {
+    pub(super) fn begin_new(&self, page: u64, state: &PageState) -> Result<Option<u32>> {
         let mut partition = self.shared.partition(page).lock();
         if state.look() != Found::Empty {
             return Ok(None);
@@ -97,7 +102,7 @@ impl Pool {
             }
             Frame::Contended => Ok(None),
             Frame::None => match self.shared.comes_free(&partition, dirty) {
-                Step::Full(dirty) => Err(self.full(dirty)),
+                FetchStep::Full(dirty) => Err(self.full(dirty)),
                 _ => Ok(None),
             },
         }
@@ -105,7 +110,7 @@ impl Pool {
 
     fn full(&self, dirty: bool) -> Error {
         let frames = self.frames();
-        if dirty { Error::AllDirty { frames } } else { Error::AllHeld { frames } }
+        if dirty { Error::AllDirty { frames } } else { Error::AllPinned { frames } }
     }
 
     fn start(&self, mut reads: Vec<Request>) {
@@ -118,7 +123,7 @@ impl Pool {
     }
 
     /// One look under the lock, and what has to be read after it.
-    fn step(&self, page: u64, state: &State, advisor: &mut dyn Advisor) -> (Step, Vec<Request>) {
+    fn step(&self, page: u64, state: &PageState, advisor: &mut dyn Advisor) -> (FetchStep, Vec<Request>) {
         let mut reads = Vec::new();
         let dirty = self.shared.has_dirty();
         let (step, is_news) = {
@@ -126,24 +131,24 @@ impl Pool {
             match (state.look(), partition.reading.get(&page).cloned()) {
                 (Found::Ready(_), _) => {
                     let is_news = self.first_use(state);
-                    (state.hold_ready().map_or(Step::Soon, Step::Held), is_news)
+                    (state.pin_ready().map_or(FetchStep::Soon, FetchStep::Pinned), is_news)
                 }
-                (Found::Writing | Found::Latched, _) => (Step::Soon, false),
-                (Found::Empty, _) if page >= self.pages() => (Step::Gone, false),
+                (Found::Writing | Found::Latched, _) => (FetchStep::Soon, false),
+                (Found::Empty, _) if page >= self.pages() => (FetchStep::Gone, false),
                 (Found::Reading, Some(slot)) => {
-                    let step = if state.join() { Step::Wait(slot) } else { Step::Soon };
+                    let step = if state.join() { FetchStep::Wait(slot) } else { FetchStep::Soon };
                     (step, self.first_use(state))
                 }
                 // Its read has just ended.
-                (Found::Reading, None) => (Step::Soon, false),
+                (Found::Reading, None) => (FetchStep::Soon, false),
                 (Found::Empty, _) => match self.shared.frame(&mut partition, page) {
                     Frame::Found(frame) => {
                         let (slot, request) = self.begin(&mut partition, page, state, frame, false);
                         self.shared.missed.fetch_add(1, Ordering::Relaxed);
                         reads.push(request);
-                        (Step::Wait(slot), true)
+                        (FetchStep::Wait(slot), true)
                     }
-                    Frame::Contended => (Step::Soon, false),
+                    Frame::Contended => (FetchStep::Soon, false),
                     Frame::None => (self.shared.comes_free(&partition, dirty), false),
                 },
             }
@@ -156,7 +161,7 @@ impl Pool {
         (step, reads)
     }
 
-    fn first_use(&self, state: &State) -> bool {
+    fn first_use(&self, state: &PageState) -> bool {
         let first = state.first_use();
         self.shared.ahead_used.fetch_add(u64::from(first), Ordering::Relaxed);
         first
@@ -189,7 +194,7 @@ impl Pool {
         &self,
         partition: &mut Partition,
         page: u64,
-        state: &State,
+        state: &PageState,
         frame: u32,
         ahead: bool,
     ) -> (Arc<Slot>, Request) {
@@ -257,9 +262,9 @@ impl Shared {
     }
 
     /// Whether some frame comes free by itself: when a read that is under way ends and is used, or a cleaning.
-    fn comes_free(&self, home: &Partition, dirty: bool) -> Step {
+    fn comes_free(&self, home: &Partition, dirty: bool) -> FetchStep {
         if self.cleaning.load(Ordering::Relaxed) > 0 {
-            return Step::Soon;
+            return FetchStep::Soon;
         }
         let mut tried = 0;
         let slot = home.reading.values().next().cloned().or_else(|| {
@@ -268,10 +273,10 @@ impl Shared {
             others.find_map(|other| other.reading.values().next().cloned())
         });
         match slot {
-            Some(slot) => Step::Again(slot),
+            Some(slot) => FetchStep::Again(slot),
             // One that could not be looked at may be reading.
-            None if tried + 1 < self.partitions.len() => Step::Soon,
-            None => Step::Full(dirty),
+            None if tried + 1 < self.partitions.len() => FetchStep::Soon,
+            None => FetchStep::Full(dirty),
         }
     }
 

@@ -58,11 +58,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Budget, Taken};
+pub use budget::{Budget, Reservation};
 #[doc(hidden)]
 pub use frames::show_read_only;
-pub use guard::{Cleaning, Held, HeldMut};
-pub use mapped::{Advisor, MappedPool, Place, Resident};
+pub use guard::{Cleaning, Pinned, PinnedMut};
+pub use mapped::{Advisor, MappedPool, PagePlace, Resident};
 
 use crate::file::File;
 use crate::io::Backoff;
@@ -74,7 +74,7 @@ use frames::Frames;
 use miss::LOOKS_FOR_A_FRAME;
 use partition::Partition;
 use shared::{Shared, portion};
-use state::{Forgotten, Found, State};
+use state::{Forgotten, Found, PageState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -131,8 +131,8 @@ pub enum Error {
         why: std::io::Error,
     },
     /// Every frame is held.
-    #[error("every page in memory is held; let go of some, or use more memory ({frames} pages now)")]
-    AllHeld {
+    #[error("every page in memory is pinned; unpin of some, or use more memory ({frames} pages now)")]
+    AllPinned {
         /// Frames there are.
         frames: usize,
     },
@@ -161,8 +161,8 @@ pub enum Error {
         waited: Duration,
     },
     /// Somebody holds the page.
-    #[error("page {page} is held; let go of it first")]
-    Held {
+    #[error("page {page} is pinned; unpin of it first")]
+    Pinned {
         /// The page.
         page: u64,
     },
@@ -333,36 +333,36 @@ impl Pool {
 
     /// Holds a page if it is in memory, and not being written: without any lock.
     #[inline]
-    pub fn try_hold(&self, page: u64) -> Option<Held<'_>> {
+    pub fn try_pin(&self, page: u64) -> Option<Pinned<'_>> {
         let state = self.shared.table.of(page)?;
-        state.hold().map(|frame| self.held(frame, state))
+        state.pin().map(|frame| self.held(frame, state))
     }
 
     /// Holds a page.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::AllHeld`], [`Error::AllDirty`], [`Error::Waited`].
+    /// [`Error::Read`], [`Error::AllPinned`], [`Error::AllDirty`], [`Error::Waited`].
     #[inline]
-    pub fn hold(&self, page: u64) -> Result<Held<'_>> {
-        match self.try_hold(page) {
+    pub fn pin(&self, page: u64) -> Result<Pinned<'_>> {
+        match self.try_pin(page) {
             Some(held) => Ok(held),
-            None => self.hold_slowly(page, self.state(page)?),
+            None => self.pin_slowly(page, self.state(page)?),
         }
     }
 
     /// Holds a page alone, to change it; it is dirty from now on.
     ///
     /// # Errors
-    /// As [`Pool::hold`].
-    pub fn hold_mut(&self, page: u64) -> Result<HeldMut<'_>> {
+    /// As [`Pool::pin`].
+    pub fn pin_mut(&self, page: u64) -> Result<PinnedMut<'_>> {
         let state = self.state(page)?;
         let mut backoff = Backoff::default();
         loop {
             if let Some(frame) = self.take(state) {
-                return Ok(self.held_mut(frame, state));
+                return Ok(self.pinned_mut(frame, state));
             }
             match state.look() {
-                Found::Empty | Found::Reading => drop(self.hold_slowly(page, state)?),
+                Found::Empty | Found::Reading => drop(self.pin_slowly(page, state)?),
                 Found::Ready(_) | Found::Writing | Found::Latched => self.pause(page, &mut backoff)?,
             }
         }
@@ -371,8 +371,8 @@ impl Pool {
     /// Holds a page alone whose bytes on the medium do not matter: zeros.
     ///
     /// # Errors
-    /// As [`Pool::hold`], but for [`Error::Read`].
-    pub fn hold_new(&self, page: u64) -> Result<HeldMut<'_>> {
+    /// As [`Pool::pin`], but for [`Error::Read`].
+    pub fn pin_new(&self, page: u64) -> Result<PinnedMut<'_>> {
         let state = self.state(page)?;
         let mut backoff = Backoff::default();
         let mut full = 0;
@@ -389,7 +389,7 @@ impl Pool {
             }
             self.pause(page, &mut backoff)?;
         };
-        let mut held = self.held_mut(frame, state);
+        let mut held = self.pinned_mut(frame, state);
         held.fill(0);
         Ok(held)
     }
@@ -397,7 +397,7 @@ impl Pool {
     /// Takes a page out of memory, dirty or not. Waits for its read, or its cleaning, to end.
     ///
     /// # Errors
-    /// [`Error::Held`] where somebody holds it.
+    /// [`Error::Pinned`] where somebody holds it.
     pub fn forget(&self, page: u64) -> Result<()> {
         self.forget_under(page, || ())
     }
@@ -411,7 +411,7 @@ impl Pool {
             let locked = lock();
             match state.forget() {
                 Forgotten::Empty => return Ok(locked),
-                Forgotten::Held => return Err(Error::Held { page }),
+                Forgotten::Pinned => return Err(Error::Pinned { page }),
                 Forgotten::Busy => {}
                 Forgotten::Frame(frame, dirty) => {
                     if dirty {
@@ -428,13 +428,13 @@ impl Pool {
 
     /// Takes a clean page out of memory, if nobody holds it.
     pub fn forget_clean(&self, page: u64) {
-        if let Some(Forgotten::Frame(frame, _)) = self.shared.table.of(page).map(State::forget_clean) {
+        if let Some(Forgotten::Frame(frame, _)) = self.shared.table.of(page).map(PageState::forget_clean) {
             self.shared.give_back(frame);
         }
     }
 
     /// Takes a page out of memory together with what was written.
-    pub fn discard(&self, held: HeldMut<'_>) {
+    pub fn discard(&self, held: PinnedMut<'_>) {
         let frame = held.into_state().discard();
         self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
         self.shared.give_back(frame);
@@ -458,19 +458,19 @@ impl Pool {
     /// The pages in memory that somebody has wanted.
     pub fn resident(&self) -> Vec<u64> {
         let mut pages = self.shared.in_frames();
-        pages.retain(|page| self.shared.table.of(*page).is_some_and(State::is_wanted));
+        pages.retain(|page| self.shared.table.of(*page).is_some_and(PageState::is_wanted));
         pages
     }
 
     #[inline]
-    fn state(&self, page: u64) -> Result<&State> {
+    fn state(&self, page: u64) -> Result<&PageState> {
         // The count first: those below it have their words.
         let state = (page < self.pages()).then(|| self.shared.table.of(page)).flatten();
         state.ok_or(Error::NoSuchPage { page })
     }
 
     /// Takes a page that is ready and that nobody holds, for a writer.
-    fn take(&self, state: &State) -> Option<u32> {
+    fn take(&self, state: &PageState) -> Option<u32> {
         let (frame, was_clean) = state.write()?;
         self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);
         Some(frame)

@@ -25,7 +25,7 @@
 //!    by `evict` and `forget`, from ready, not held and not being written or cleaned, to empty.
 //! 2. A frame belongs to the one page whose word names it.
 //! 3. A writer is alone: WRITING implies one hold. A dirty page is never evicted; only `forget` drops it.
-//! 4. `ready` and `written` release what they have written, `hold`, `write` and `clean` acquire it; `let_go` and
+//! 4. `ready` and `written` release what they have written, `pin`, `write` and `clean` acquire it; `unpin` and
 //!    `cleaned` release what they have read, `evict`, `forget` and `write` acquire that. So a frame is neither
 //!    read too early nor overwritten too early.
 //! 5. A page that is latched gets no new holds, is neither read nor evicted. Those who hold it already keep it, and
@@ -34,8 +34,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FRAME: u64 = (1 << 32) - 1;
-const HOLD: u64 = 1 << 32;
-const HOLDS: u64 = 0xffff << 32;
+const PIN: u64 = 1 << 32;
+const PINS: u64 = 0xffff << 32;
 const READING: u64 = 1 << 48;
 const USE: u64 = 1 << 49;
 const USAGE: u64 = 3 << 49;
@@ -116,7 +116,7 @@ pub(super) enum Forgotten {
     /// It was in that frame, which is nobody's now; and whether it was dirty.
     Frame(u32, bool),
     /// Somebody holds it.
-    Held,
+    Pinned,
     /// It is being read or cleaned: that ends by itself.
     Busy,
 }
@@ -134,40 +134,40 @@ pub(super) enum Latched {
 
 /// The word of one page.
 #[derive(Debug, Default)]
-pub(super) struct State<W = AtomicU64>(W);
+pub(super) struct PageState<W = AtomicU64>(W);
 
 fn frame_of(word: u64) -> u32 {
     ((word & FRAME) as u32).wrapping_sub(1)
 }
 
-impl<W: Word> State<W> {
+impl<W: Word> PageState<W> {
     /// Holds a page that is ready and has been wanted before: the way of every hit.
     #[inline]
-    pub fn hold(&self) -> Option<u32> {
-        self.hold_unless(READING | WRITING | LATCHED | AHEAD)
+    pub fn pin(&self) -> Option<u32> {
+        self.pin_unless(READING | WRITING | LATCHED | AHEAD)
     }
 
     /// Holds a page that is ready, wanted before or not.
-    pub fn hold_ready(&self) -> Option<u32> {
-        self.hold_unless(READING | WRITING | LATCHED)
+    pub fn pin_ready(&self) -> Option<u32> {
+        self.pin_unless(READING | WRITING | LATCHED)
     }
 
     /// The same without a trace: it was not wanted, only looked at.
-    pub fn hold_quietly(&self) -> Option<u32> {
-        self.hold_with(READING | WRITING | LATCHED, 0)
+    pub fn pin_quietly(&self) -> Option<u32> {
+        self.pin_with(READING | WRITING | LATCHED, 0)
     }
 
     #[inline]
-    fn hold_unless(&self, not: u64) -> Option<u32> {
-        self.hold_with(not, USE)
+    fn pin_unless(&self, not: u64) -> Option<u32> {
+        self.pin_with(not, USE)
     }
 
     #[inline]
-    fn hold_with(&self, not: u64, usage: u64) -> Option<u32> {
+    fn pin_with(&self, not: u64, usage: u64) -> Option<u32> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             // One hold too many would carry into READING.
-            let held = word + HOLD;
+            let held = word + PIN;
             if word & FRAME == 0 || (word | held) & (not | READING) != 0 {
                 return None;
             }
@@ -181,19 +181,19 @@ impl<W: Word> State<W> {
 
     /// Lets go of a page that is held.
     #[inline]
-    pub fn let_go(&self) {
-        self.0.fetch_sub(HOLD, Ordering::Release);
+    pub fn unpin(&self) {
+        self.0.fetch_sub(PIN, Ordering::Release);
     }
 
     /// Takes a page that is ready and that nobody holds, for writing. Answers whether it was clean before.
     pub fn write(&self) -> Option<(u32, bool)> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if word & FRAME == 0 || word & (READING | WRITING | CLEANING | LATCHED | HOLDS) != 0 {
+            if word & FRAME == 0 || word & (READING | WRITING | CLEANING | LATCHED | PINS) != 0 {
                 return None;
             }
             let used = if word & USAGE == USAGE { 0 } else { USE };
-            let written = ((word & !AHEAD) + HOLD + used) | WRITING | DIRTY;
+            let written = ((word & !AHEAD) + PIN + used) | WRITING | DIRTY;
             match self.0.swap_if(word, written, Ordering::Acquire) {
                 Ok(_) => return Some((frame_of(word), word & DIRTY == 0)),
                 Err(now) => word = now,
@@ -203,7 +203,7 @@ impl<W: Word> State<W> {
 
     /// The writer is done.
     pub fn written(&self) {
-        self.0.fetch_sub(HOLD | WRITING, Ordering::Release);
+        self.0.fetch_sub(PIN | WRITING, Ordering::Release);
     }
 
     /// The writer takes the page out of memory with what it has written; answers its frame.
@@ -272,27 +272,27 @@ impl<W: Word> State<W> {
 
     /// How many hold it.
     pub fn holds(&self) -> u64 {
-        (self.0.load(Ordering::Relaxed) & HOLDS) / HOLD
+        (self.0.load(Ordering::Relaxed) & PINS) / PIN
     }
 
     /// A read into a frame begins, for somebody who holds the page from now on, or ahead. Under the lock.
     pub fn begin(&self, frame: u32, ahead: bool) {
-        let word = (u64::from(frame) + 1) | READING | if ahead { AHEAD | USE } else { HOLD };
+        let word = (u64::from(frame) + 1) | READING | if ahead { AHEAD | USE } else { PIN };
         self.0.store(word, Ordering::Relaxed);
     }
 
     /// A page that is not in memory gets a frame, for one who writes all of it. Under the lock.
     pub fn begin_new(&self, frame: u32) {
-        self.0.store((u64::from(frame) + 1) | HOLD | WRITING | DIRTY, Ordering::Relaxed);
+        self.0.store((u64::from(frame) + 1) | PIN | WRITING | DIRTY, Ordering::Relaxed);
     }
 
     /// Holds a page that is being read; `false` where too many do already. Under the lock.
     pub fn join(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        if word & HOLDS == HOLDS {
+        if word & PINS == PINS {
             return false;
         }
-        self.0.fetch_add(HOLD, Ordering::Relaxed);
+        self.0.fetch_add(PIN, Ordering::Relaxed);
         true
     }
 
@@ -328,7 +328,7 @@ impl<W: Word> State<W> {
             }
             match self.0.swap_if(word, word | LATCHED, Ordering::Acquire) {
                 Ok(_) if word & FRAME == 0 => return Latched::Absent,
-                Ok(_) => return Latched::Frame(frame_of(word), (word & HOLDS) / HOLD),
+                Ok(_) => return Latched::Frame(frame_of(word), (word & PINS) / PIN),
                 Err(now) => word = now,
             }
         }
@@ -342,7 +342,7 @@ impl<W: Word> State<W> {
     /// Takes a page that is latched out of memory, latched as it is; `None` where somebody holds it.
     pub fn forget_latched(&self) -> Option<u32> {
         let mut word = self.0.load(Ordering::Relaxed);
-        while word & HOLDS == 0 {
+        while word & PINS == 0 {
             match self.0.swap_if(word, LATCHED, Ordering::Acquire) {
                 Ok(_) => return Some(frame_of(word)),
                 Err(now) => word = now,
@@ -354,7 +354,7 @@ impl<W: Word> State<W> {
     /// The clock's hand comes by: takes the frame from the page, or spares it.
     pub fn evict(&self, frame: u32) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        let stays = HOLDS | READING | WRITING | CLEANING | LATCHED | DIRTY;
+        let stays = PINS | READING | WRITING | CLEANING | LATCHED | DIRTY;
         if word & stays != 0 || word & FRAME != u64::from(frame) + 1 {
             return false;
         }
@@ -385,8 +385,8 @@ impl<W: Word> State<W> {
             if word & FRAME == 0 {
                 return Forgotten::Empty;
             }
-            if word & (HOLDS | not) != 0 {
-                return Forgotten::Held;
+            if word & (PINS | not) != 0 {
+                return Forgotten::Pinned;
             }
             match self.0.swap_if(word, 0, Ordering::Acquire) {
                 Ok(_) => return Forgotten::Frame(frame_of(word), word & DIRTY != 0),

@@ -8,7 +8,7 @@
 //! How many pages there are is said by files, which may say anything: a chunk takes memory page by page as it is used,
 //! and where there is no room for it the pages in it have no word, as if they were not there.
 
-use super::state::State;
+use super::state::PageState;
 use crate::sync::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
@@ -27,7 +27,7 @@ const FIRST: usize = BLOCK.ilog2() as usize;
 
 pub(super) struct Table {
     /// The words of chunk *k*, which are `1 << k`; null where nobody has asked for them yet, and where there is none.
-    chunks: [AtomicPtr<State>; u64::BITS as usize],
+    chunks: [AtomicPtr<PageState>; u64::BITS as usize],
     growing: Mutex<()>,
     most_pages: u64,
 }
@@ -43,7 +43,7 @@ fn place(page: u64) -> Option<(usize, u64)> {
 
 /// The memory of a chunk; `None` where no machine could have it.
 fn layout(chunk: usize) -> Option<Layout> {
-    Layout::array::<State>(1usize.checked_shl(chunk as u32)?).ok()
+    Layout::array::<PageState>(1usize.checked_shl(chunk as u32)?).ok()
 }
 
 impl Table {
@@ -60,7 +60,7 @@ impl Table {
     pub fn grow(&self, pages: u64) {
         let last = pages.min(self.most_pages).checked_sub(1);
         let Some((last, _)) = last.and_then(place) else { return };
-        let is_there = |chunk: &AtomicPtr<State>| !chunk.load(Ordering::Acquire).is_null();
+        let is_there = |chunk: &AtomicPtr<PageState>| !chunk.load(Ordering::Acquire).is_null();
         if self.chunks[FIRST..=last].iter().all(is_there) {
             return;
         }
@@ -81,7 +81,7 @@ impl Table {
 
     /// The state of a page; there are some behind the last page that nobody uses.
     #[inline]
-    pub fn of(&self, page: u64) -> Option<&State> {
+    pub fn of(&self, page: u64) -> Option<&PageState> {
         let (chunk, inside) = place(page)?;
         let (block, inside) = (inside & !(BLOCK - 1), inside & (BLOCK - 1));
         let rows = BLOCK / APART;
@@ -137,7 +137,7 @@ mod tests {
         let table = Table::new(BLOCK);
         table.grow(BLOCK);
         assert_eq!(table.of(3).unwrap().look(), super::super::state::Found::Empty);
-        assert_eq!(State::<AtomicU64>::default().look(), super::super::state::Found::Empty);
+        assert_eq!(PageState::<AtomicU64>::default().look(), super::super::state::Found::Empty);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The bytes of a statement log. All fields are little-endian.
+//! The bytes of a commit log. All fields are little-endian.
 //!
 //! ```text
 //! header, the first sector

@@ -1,18 +1,18 @@
-//! The statement log: what transactions said, instead of the pages they changed.
+//! The commit log: what transactions said, instead of the pages they changed.
 //!
 //! # Why
 //! A transaction of a few rows says in a hundred bytes what takes kilobytes as pages. The log holds such
 //! transactions until their pages are folded into the redo log, all at once and each page once.
 //!
 //! # What it promises
-//! 1. After [`StatementLog::append`] with [`Durability::Durable`] returned, the records and all before them
+//! 1. After [`CommitLog::append`] with [`Durability::Durable`] returned, the records and all before them
 //!    survive a power cut.
-//! 2. An append into space that was made by [`StatementLog::reserve`] changes no metadata, and cannot fail for
+//! 2. An append into space that was made by [`CommitLog::reserve`] changes no metadata, and cannot fail for
 //!    want of space.
 //! 3. Records of one generation are never taken for those of another.
-//! 4. Nothing is created on the medium before the first [`StatementLog::reserve`].
+//! 4. Nothing is created on the medium before the first [`CommitLog::reserve`].
 //! 5. One log belongs to one database: the file is locked while it is open.
-//! 6. What is there and is not understood is told by [`StatementLog::is_understood`]. Whoever finds it so must
+//! 6. What is there and is not understood is told by [`CommitLog::is_understood`]. Whoever finds it so must
 //!    change nothing: it may be a log of a later version, or somebody's file under a wrong name.
 //!
 //! # Invariants
@@ -52,8 +52,8 @@ pub struct Record {
     pub payload: Vec<u8>,
 }
 
-/// A statement log.
-pub struct StatementLog {
+/// A commit log.
+pub struct CommitLog {
     medium: Arc<dyn Medium>,
     path: PathBuf,
     latch: Arc<SyncLatch>,
@@ -76,14 +76,14 @@ pub struct StatementLog {
     buffer: Vec<u8>,
 }
 
-impl StatementLog {
+impl CommitLog {
     /// Takes over what is at `path`, if anything is.
     ///
     /// # Errors
     /// Those of reading, and that another database has it in use. Damage is none: records count up to the
     /// first that is not valid.
-    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<StatementLog> {
-        let mut log = StatementLog {
+    pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<CommitLog> {
+        let mut log = CommitLog {
             medium,
             path: path.to_owned(),
             latch,
@@ -101,7 +101,7 @@ impl StatementLog {
             buffer: Vec::new(),
         };
         if log.medium.info(path)?.is_some_and(|info| info.is_file) {
-            let file = log.medium.open(path, FileKind::StatementLog, OpenMode::ReadWrite)?;
+            let file = log.medium.open(path, FileKind::CommitLog, OpenMode::ReadWrite)?;
             log.in_use = Some(InUse::take(&file)?);
             log.written = file.len()?;
             log.file = Some(file);
@@ -183,7 +183,7 @@ impl StatementLog {
         let file = match &self.file {
             Some(file) => file.clone(),
             None => {
-                let file = self.medium.open(&self.path, FileKind::StatementLog, OpenMode::Create)?;
+                let file = self.medium.open(&self.path, FileKind::CommitLog, OpenMode::Create)?;
                 self.in_use = Some(InUse::take(&file)?);
                 self.name_unsynced = true;
                 self.file.insert(file).clone()
@@ -265,7 +265,7 @@ impl StatementLog {
         Ok(())
     }
 
-    /// The records are of no more use, and the header says so; durable after [`StatementLog::sync`] only, which
+    /// The records are of no more use, and the header says so; durable after [`CommitLog::sync`] only, which
     /// also writes it where that fails now.
     pub fn retire(&mut self) {
         let Some(header) = self.header.filter(|header| header.in_use) else { return };

@@ -2,10 +2,10 @@ use super::*;
 use crate::sim::SimMedium;
 use crate::sim::{Faults, Random, SyncSite};
 
-const PATH: &str = "/a-sla";
+const PATH: &str = "/a-commits";
 
-fn open(medium: &SimMedium) -> StatementLog {
-    StatementLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::new(SyncLatch::new())).unwrap()
+fn open(medium: &SimMedium) -> CommitLog {
+    CommitLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::new(SyncLatch::new())).unwrap()
 }
 
 fn record(number: u32) -> Record {
@@ -52,7 +52,7 @@ fn records_are_there_after_reopening_until_they_are_retired() {
 #[test]
 fn a_file_belongs_to_one_log_at_a_time() {
     let medium = SimMedium::default();
-    let reopen = || StatementLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::default());
+    let reopen = || CommitLog::open(Arc::new(medium.clone()), Path::new(PATH), Arc::default());
     let (mut first, mut second) = (open(&medium), open(&medium));
     first.reserve(4096).unwrap();
     let error = second.reserve(4096).unwrap_err().to_string();
@@ -65,7 +65,7 @@ fn a_file_belongs_to_one_log_at_a_time() {
 #[test]
 fn what_is_no_log_is_told() {
     let medium = SimMedium::default();
-    let file = medium.open(Path::new(PATH), FileKind::StatementLog, OpenMode::Create).unwrap();
+    let file = medium.open(Path::new(PATH), FileKind::CommitLog, OpenMode::Create).unwrap();
     file.write_at(b"chapter one", 0).unwrap();
     drop(file);
     let log = open(&medium);
@@ -131,7 +131,7 @@ fn power_cuts_leave_what_was_acknowledged() {
 
 #[test]
 fn without_its_sync_records_are_lost() {
-    let faults = Faults::ignoring(SyncSite::File(FileKind::StatementLog), None);
+    let faults = Faults::ignoring(SyncSite::File(FileKind::CommitLog), None);
     assert!(cut_everywhere(faults).is_some());
 }
 

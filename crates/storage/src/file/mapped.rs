@@ -33,10 +33,10 @@ pub(super) enum Kind {
 /// The mapping of one file, made when it is first needed.
 pub(super) struct Mapping {
     kind: Kind,
-    state: Mutex<State>,
+    state: Mutex<MappingState>,
 }
 
-enum State {
+enum MappingState {
     Untried,
     /// The file is no memory, or the processor has no way to write lines back.
     Impossible,
@@ -55,7 +55,7 @@ unsafe impl Send for Region {}
 
 impl Mapping {
     pub fn new(kind: Kind) -> Mapping {
-        Mapping { kind, state: Mutex::new(State::Untried) }
+        Mapping { kind, state: Mutex::new(MappingState::Untried) }
     }
 
     /// Writes the buffers one behind the other from `offset`, durably; `false` where the range is not in the
@@ -67,9 +67,9 @@ impl Mapping {
             return Ok(false);
         };
         let mapped = match &*state {
-            State::Impossible => return Ok(false),
-            State::Untried => 0,
-            State::Mapped(region) => region.len,
+            MappingState::Impossible => return Ok(false),
+            MappingState::Untried => 0,
+            MappingState::Mapped(region) => region.len,
         };
         if end > mapped {
             let len = usize::try_from(file.metadata()?.len()).unwrap_or(0);
@@ -77,11 +77,11 @@ impl Mapping {
                 return Ok(false);
             }
             *state = match Region::new(file, len, self.kind) {
-                Some(region) => State::Mapped(region),
-                None => State::Impossible,
+                Some(region) => MappingState::Mapped(region),
+                None => MappingState::Impossible,
             };
         }
-        let State::Mapped(region) = &mut *state else { return Ok(false) };
+        let MappingState::Mapped(region) = &mut *state else { return Ok(false) };
         region.store(bufs, end - total);
         Ok(true)
     }
@@ -89,8 +89,8 @@ impl Mapping {
     /// Gives the mapping up: the file may become shorter.
     pub fn forget(&self) {
         let mut state = self.state.lock();
-        if matches!(*state, State::Mapped(_)) {
-            *state = State::Untried;
+        if matches!(*state, MappingState::Mapped(_)) {
+            *state = MappingState::Untried;
         }
     }
 }

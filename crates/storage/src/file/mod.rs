@@ -46,8 +46,8 @@ pub enum FileKind {
     Database,
     /// The redo log: a standard SQLite `-wal` file.
     RedoLog,
-    /// The statement log, `-sla`.
-    StatementLog,
+    /// The commit log, `-commits`.
+    CommitLog,
     /// A rollback journal.
     Journal,
     /// A super-journal of a multi-file transaction.
@@ -65,7 +65,7 @@ impl FileKind {
     pub const ALL: [FileKind; 8] = [
         FileKind::Database,
         FileKind::RedoLog,
-        FileKind::StatementLog,
+        FileKind::CommitLog,
         FileKind::Journal,
         FileKind::SuperJournal,
         FileKind::Temporary,
@@ -78,7 +78,7 @@ impl FileKind {
         match self {
             FileKind::Database => "database",
             FileKind::RedoLog => "redo_log",
-            FileKind::StatementLog => "statement_log",
+            FileKind::CommitLog => "commit_log",
             FileKind::Journal => "journal",
             FileKind::SuperJournal => "super_journal",
             FileKind::Temporary => "temporary",

@@ -113,7 +113,7 @@ fn existing(path: &Path, write: bool) -> io::Result<File> {
 
 fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<File> {
     let belongs =
-        matches!(kind, FileKind::RedoLog | FileKind::StatementLog | FileKind::Journal | FileKind::Tier);
+        matches!(kind, FileKind::RedoLog | FileKind::CommitLog | FileKind::Journal | FileKind::Tier);
     let rights = if belongs { rights.or_else(|| Rights::beside(path)) } else { None };
     let mode = match (rights, kind) {
         (Some(rights), _) => rights.mode,

@@ -375,7 +375,7 @@ impl OsFile {
 
 /// Whether a file may lie on a device that is memory, and takes small durable writes.
 fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
-    matches!(kind, FileKind::StatementLog | FileKind::Tier) && mode != OpenMode::ReadOnly
+    matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
 }
 
 fn write_call(

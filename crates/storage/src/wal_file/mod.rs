@@ -114,7 +114,7 @@ pub struct RedoLog {
     unsynced: bool,
     /// The header on the medium; absent while there is none, or while everything in the log is void.
     header: Option<Header>,
-    /// Whether a statement log builds upon this generation, which must therefore go on.
+    /// Whether a commit log builds upon this generation, which must therefore go on.
     built_upon: bool,
     /// The last header there was, whose successor the next generation is.
     last: Option<Header>,
@@ -374,7 +374,7 @@ impl RedoLog {
     }
 
     /// After a [`RedoLog::reset`]: voids the log durably, by the header of a new generation.
-    pub fn begin_anew(&mut self) -> Result<()> {
+    pub fn restart(&mut self) -> Result<()> {
         match self.last {
             Some(last) if self.header.is_none() => self.begin(last.page_bytes).map(drop),
             _ => Ok(()),
@@ -421,7 +421,7 @@ impl RedoLog {
         Ok(header)
     }
 
-    /// A statement log builds upon the generation that is open: it goes on until it is void, wherever its files are now.
+    /// A commit log builds upon the generation that is open: it goes on until it is void, wherever its files are now.
     pub fn build_upon(&mut self) {
         self.built_upon = self.header.is_some();
     }

@@ -252,7 +252,7 @@ fn a_transaction_whose_sync_failed_is_gone_when_the_log_is_opened_again() {
 }
 
 #[test]
-fn pages_written_ahead_are_joined_to_the_chain() {
+fn pages_written_early_are_joined_to_the_chain() {
     let medium = SimMedium::default();
     let mut log = open(&medium);
     append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
@@ -326,7 +326,7 @@ fn a_generation_says_what_the_data_file_was_when_it_began() {
     assert_eq!(first, data.origin(&**log.file.as_ref().unwrap()).unwrap());
     assert!(!log.names_another_file().unwrap());
     log.reset();
-    log.begin_anew().unwrap();
+    log.restart().unwrap();
     // Begun, and then the file was changed past the log.
     data.file.write_at(&[2; 512], 0).unwrap();
     append(&mut log, &[1], 2, Durability::Durable).unwrap();

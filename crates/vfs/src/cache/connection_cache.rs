@@ -2,28 +2,28 @@
 //!
 //! # Invariants
 //! 1. While SQLite has the address of a page, the pool that it is from stays the connection's.
-//! 2. `near` is the generation of the connection's pool only while the connection has a lock on the database and no
+//! 2. `fast_generation` is the generation of the connection's pool only while the connection has a lock on the database and no
 //!    transaction of its own held back. Both are changed by calls of this connection, and those that may change them
-//!    forget it ([`View::step_back`]); so one comparison answers what would be three questions.
+//!    forget it ([`ConnectionCache::leave_fast_path`]); so one comparison answers what would be three questions.
 
 use crate::cache::cpu_prefetch;
-use crate::cache::pin_cache::{Kept, Page};
+use crate::cache::pin_cache::{Page, PinCache};
 use crate::cache::pool::{Ahead, Pages};
 use crate::cache::{Cache, CacheHost};
 use crate::readahead::{LEAF, ReadAhead};
-use crate::sync::lock_table::Seat;
-use litefoot_storage::buffer_pool::Place;
+use crate::sync::lock_table::ReaderSlot;
+use litefoot_storage::buffer_pool::PagePlace;
 use litefoot_storage::buffer_pool::shown;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What this connection has of the pages in memory.
-pub(crate) struct View {
+pub(crate) struct ConnectionCache {
     pages: Option<Arc<Pages>>,
     /// Which of the database's pools that is.
     generation: u64,
     /// The same while pages may be looked at without further questions, or [`NOWHERE`].
-    near: u64,
+    fast_generation: u64,
     /// Bytes of a page, and as a power of two; of no page while there is no pool.
     page_bytes: u32,
     shift: u32,
@@ -37,11 +37,11 @@ pub(crate) struct View {
     /// The address that the processor was asked for in advance.
     asked: usize,
     /// The page that was held last, and where its state lies.
-    last: Option<(u64, Place)>,
+    last: Option<(u64, PagePlace)>,
     /// What it holds although SQLite has done with it.
-    kept: Arc<Kept>,
+    pin_cache: Arc<PinCache>,
     /// What it has of the locks on the database.
-    seat: Arc<Seat>,
+    reader_slot: Arc<ReaderSlot>,
 }
 
 /// The generation of no pool.
@@ -50,13 +50,13 @@ const NOWHERE: u64 = u64::MAX;
 /// The first bytes of interior pages (file format, section 1.6).
 const INTERIOR: [u8; 2] = [2, 5];
 
-impl View {
-    /// A view of a connection that has this seat.
-    pub fn new(cache: &Cache, seat: Arc<Seat>) -> View {
-        View {
+impl ConnectionCache {
+    /// A view of a connection that has this reader slot.
+    pub fn new(cache: &Cache, reader_slot: Arc<ReaderSlot>) -> ConnectionCache {
+        ConnectionCache {
             pages: None,
             generation: 0,
-            near: NOWHERE,
+            fast_generation: NOWHERE,
             page_bytes: 0,
             shift: 0,
             mapped: 0,
@@ -65,8 +65,8 @@ impl View {
             at_leaf: false,
             asked: 0,
             last: None,
-            kept: cache.views().join(),
-            seat,
+            pin_cache: cache.pin_caches().join(),
+            reader_slot,
         }
     }
 
@@ -85,12 +85,12 @@ impl View {
             return None;
         }
         self.count();
-        self.near = NOWHERE;
+        self.fast_generation = NOWHERE;
         // The first who asks makes the pool, which changes the generation.
         let _ = host.pages();
         self.generation = host.cache().generation();
         self.pages = host.pages().ok().flatten();
-        self.kept.renew(self.pages.clone());
+        self.pin_cache.renew(self.pages.clone());
         self.last = None;
         let pages = self.pages.as_deref();
         (self.page_bytes, self.shift) =
@@ -101,16 +101,16 @@ impl View {
 
     /// The connection has no transaction held back: from now on it may look at pages, if it has a lock on the database.
     #[inline]
-    pub fn step_near(&mut self) {
-        if self.pages.is_some() && self.seat.reads() {
-            self.near = self.generation;
+    pub fn enter_fast_path(&mut self) {
+        if self.pages.is_some() && self.reader_slot.reads() {
+            self.fast_generation = self.generation;
         }
     }
 
     /// The connection may lose its lock, or begin to hold a transaction back.
     #[inline]
-    pub fn step_back(&mut self) {
-        self.near = NOWHERE;
+    pub fn leave_fast_path(&mut self) {
+        self.fast_generation = NOWHERE;
     }
 
     /// Whether SQLite has the address of a page.
@@ -140,9 +140,9 @@ impl View {
         }
         let Some(pages) = self.pages.as_deref() else { return false };
         let Some(page) = pages.page_of(offset, buf.len()) else { return false };
-        if self.seat.reads()
+        if self.reader_slot.reads()
             // SAFETY: there is a lock, and the pool is the one that is set.
-            && let Some(address) = unsafe { self.kept.look(self.page(page)) }
+            && let Some(address) = unsafe { self.pin_cache.look(self.page(page)) }
         {
             // SAFETY: the page is held while the lock on the database is; the part lies inside of it.
             unsafe { pages.copy(address, offset, buf) };
@@ -157,10 +157,10 @@ impl View {
             self.ahead.note_passed(page as u32 + 1, *first);
         }
         let first = Page { offset: 0, number: 0 };
-        if page == 0 && self.kept.may_keep(&self.seat, pages, first) {
+        if page == 0 && self.pin_cache.may_cache_pin(&self.reader_slot, pages, first) {
             // SQLite looks at it whenever a transaction begins.
             if let Some(at) = pages.try_map(page) {
-                self.kept.keep(pages, first, at, 0);
+                self.pin_cache.keep(pages, first, at, 0);
             }
         }
         if hit {
@@ -183,20 +183,20 @@ impl View {
 
     /// Whether pages of so many bytes may be looked at without further questions.
     #[inline]
-    fn is_near(&self, cache: &Cache, bytes: u32) -> bool {
-        bytes == self.page_bytes && self.near == cache.generation() && !self.refuses()
+    fn is_fast(&self, cache: &Cache, bytes: u32) -> bool {
+        bytes == self.page_bytes && self.fast_generation == cache.generation() && !self.refuses()
     }
 
     /// The address of `bytes` at an offset, where they are a page that is kept: the way of most requests, since every search
     /// begins with such pages.
     #[inline]
-    pub fn fetch_kept(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        if !self.is_near(cache, bytes) {
+    pub fn fetch_pinned(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        if !self.is_fast(cache, bytes) {
             return None;
         }
         let page = self.page_at(offset);
         // SAFETY: by invariant 2 there is a lock, and the pool is the one that is set.
-        let address = unsafe { self.kept.lend(page) }?;
+        let address = unsafe { self.pin_cache.pin_cached(page) }?;
         // No other pages are kept but the first, which SQLite never maps.
         self.ahead.note_passed_interior(page.number as u32 + 1);
         self.at_leaf = false;
@@ -208,7 +208,7 @@ impl View {
     #[inline(always)]
     pub fn fetch_in_memory(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
         let page = self.page_at(offset);
-        if !self.is_near(cache, bytes) || page != self.page(page.number) {
+        if !self.is_fast(cache, bytes) || page != self.page(page.number) {
             return None;
         }
         let (address, place) = self.pages.as_deref()?.try_map(page.number)?;
@@ -220,11 +220,11 @@ impl View {
 
     /// The address of a page, if the pool can serve that. The connection has no transaction held back.
     pub fn fetch<H: CacheHost>(&mut self, host: &H, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.near != host.cache().generation() {
+        if self.fast_generation != host.cache().generation() {
             self.follow(host)?;
-            self.step_near();
+            self.enter_fast_path();
             let small = u32::try_from(bytes).ok()?;
-            let found = self.fetch_kept(host.cache(), offset, small);
+            let found = self.fetch_pinned(host.cache(), offset, small);
             if let Some(address) = found.or_else(|| self.fetch_in_memory(host.cache(), offset, small)) {
                 return Some(address);
             }
@@ -286,9 +286,9 @@ impl View {
         if let Some(pages) = &self.pages
             && let Some((_, place)) = self.last
             && INTERIOR.contains(&first)
-            && self.kept.may_keep(&self.seat, pages, page)
+            && self.pin_cache.may_cache_pin(&self.reader_slot, pages, page)
         {
-            self.kept.keep(pages, page, (address, place), 1);
+            self.pin_cache.keep(pages, page, (address, place), 1);
         }
     }
 
@@ -298,19 +298,19 @@ impl View {
         self.may_panic();
         let page = self.page_at(offset);
         self.mapped -= 1;
-        if !self.kept.give_back(page) {
-            self.let_go(page.number);
+        if !self.pin_cache.give_back(page) {
+            self.unpin(page.number);
         }
     }
 
-    fn let_go(&self, page: u64) {
+    fn unpin(&self, page: u64) {
         let Some(pages) = &self.pages else { return };
         // SAFETY: SQLite has the page's address, from this pool: while it has one, the pool is not changed. No slot
         // has lent it, so it is held for SQLite.
         unsafe {
             match self.last {
-                Some((last, place)) if last == page => pages.let_go_at(place),
-                _ => pages.let_go(page),
+                Some((last, place)) if last == page => pages.unpin_at(place),
+                _ => pages.unpin(page),
             }
         }
     }
@@ -318,23 +318,23 @@ impl View {
     /// A request has found its page in memory.
     #[inline]
     fn hit(&self) {
-        self.kept.hit();
+        self.pin_cache.hit();
     }
 
     /// A transaction is over.
     #[inline]
     pub fn rest<H: CacheHost>(&mut self, host: &H) {
         self.count();
-        if self.kept.wants_count() {
-            self.rest_longer(host);
+        if self.pin_cache.wants_count() {
+            self.trim(host);
         }
     }
 
     #[cold]
-    fn rest_longer<H: CacheHost>(&self, host: &H) {
-        host.cache().views().count(host.db().counters());
-        if self.pages.as_ref().is_some_and(|pages| pages.keeps_too_much()) && self.seat.reads() {
-            self.kept.renew(self.pages.clone());
+    fn trim<H: CacheHost>(&self, host: &H) {
+        host.cache().pin_caches().count(host.db().counters());
+        if self.pages.as_ref().is_some_and(|pages| pages.pins_too_much()) && self.reader_slot.reads() {
+            self.pin_cache.renew(self.pages.clone());
         }
     }
 
@@ -357,8 +357,8 @@ impl View {
     /// The connection is closed.
     pub fn close<H: CacheHost>(&mut self, host: &H) {
         self.count();
-        self.step_back();
-        host.cache().views().leave(&self.kept, host.db().counters());
+        self.leave_fast_path();
+        host.cache().pin_caches().leave(&self.pin_cache, host.db().counters());
         (self.pages, self.last) = (None, None);
     }
 }

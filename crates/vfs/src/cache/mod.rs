@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::file::{self, File};
 use litefoot_storage::sync::RwLock;
-use pin_cache::Views;
+use pin_cache::PinCaches;
 use pool::{Pages, Setup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -59,7 +59,7 @@ pub trait CacheHost {
 #[derive(Default)]
 pub struct Cache {
     /// What the connections keep of them.
-    views: Views,
+    pin_caches: PinCaches,
     /// The pool, once there is one.
     pages: RwLock<Option<Arc<Pages>>>,
     /// Changes whenever `pages` does.
@@ -74,8 +74,8 @@ impl Cache {
     }
 
     /// What the connections keep of the pages in memory.
-    pub(crate) fn views(&self) -> &Views {
-        &self.views
+    pub(crate) fn pin_caches(&self) -> &PinCaches {
+        &self.pin_caches
     }
 
     /// The pages in memory, if they are used already.
@@ -99,7 +99,7 @@ impl Cache {
             return Ok(pages.clone());
         }
         if pages.is_none() {
-            let direct = db.options().direct;
+            let direct = db.options().direct_io;
             let setup =
                 Setup { file: db.data(), log: source, page_bytes, len, direct, stats: db.stats_page() };
             *pages = Pages::new(db.share(), &setup).map(Arc::new);

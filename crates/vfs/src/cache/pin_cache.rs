@@ -1,13 +1,13 @@
 //! Pages that a connection goes on to hold when SQLite has done with them.
 //!
 //! # Why
-//! Every search begins at the root of a b-tree. Two threads that hold and let go of it take the word of its state from
+//! Every search begins at the root of a b-tree. Two threads that hold and unpin it take the word of its state from
 //! each other, again and again. Who keeps holding it writes nothing.
 //!
 //! # Who may touch what
-//! A connection reads and changes its slots only while it has a lock on the database ([`Seat`]), or to give back what
+//! A connection reads and changes its slots only while it has a lock on the database ([`ReaderSlot`]), or to give back what
 //! SQLite still looks at. Whoever gets the lock EXCLUSIVE therefore finds every other connection without one, and lets
-//! go of what they have kept ([`Views::let_go`]): while a transaction of a rollback journal is written, nobody holds a page
+//! go of what they have kept ([`PinCaches::unpin`]): while a transaction of a rollback journal is written, nobody holds a page
 //! that SQLite does not look at.
 //! In WAL mode readers and checkpoints meet. There a page that is kept is changed in memory like any other that is
 //! held; where it cannot be, because the write has failed or it lies behind the new end, the pool is dropped
@@ -19,8 +19,8 @@
 
 use crate::cache::pool::Pages;
 use crate::stats::Stats;
-use crate::sync::lock_table::Seat;
-use litefoot_storage::buffer_pool::Place;
+use crate::sync::lock_table::ReaderSlot;
+use litefoot_storage::buffer_pool::PagePlace;
 use litefoot_storage::sync::Mutex;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub struct Page {
 }
 
 /// What one connection keeps, and what it has counted.
-pub struct Kept {
-    slots: [Slot; SLOTS],
+pub struct PinCache {
+    slots: [PinSlot; SLOTS],
     /// Which of them have a page.
     used: AtomicU64,
     /// The pool that the pages are from.
@@ -57,10 +57,10 @@ pub struct Kept {
     counted: AtomicU64,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
-            slots: std::array::from_fn(|_| Slot::default()),
+impl Default for PinCache {
+    fn default() -> PinCache {
+        PinCache {
+            slots: std::array::from_fn(|_| PinSlot::default()),
             used: AtomicU64::new(0),
             pages: Mutex::default(),
             hits: AtomicU64::new(0),
@@ -72,7 +72,7 @@ impl Default for Kept {
 /// All fields are changed by one thread at a time, and what one leaves the other finds: the locks on the database see
 /// to that.
 #[derive(Default)]
-struct Slot {
+struct PinSlot {
     /// Where the page lies in the file, and one more; 0 for none.
     page: AtomicU64,
     /// Where its state lies, and its bytes.
@@ -82,7 +82,7 @@ struct Slot {
     users: AtomicU32,
 }
 
-impl Slot {
+impl PinSlot {
     #[inline]
     fn has(&self, offset: u64) -> bool {
         self.page.load(Ordering::Relaxed) == offset + 1
@@ -94,9 +94,9 @@ impl Slot {
     /// It has a page, and its connection uses the pool that this is from.
     #[inline]
     unsafe fn address(&self) -> Option<NonNull<u8>> {
-        // SAFETY: where there is a page there are both addresses (`Kept::keep`); the pool is there.
+        // SAFETY: where there is a page there are both addresses (`PinCache::keep`); the pool is there.
         unsafe {
-            let place = Place::from_raw(NonNull::new_unchecked(self.place.load(Ordering::Relaxed)));
+            let place = PagePlace::from_raw(NonNull::new_unchecked(self.place.load(Ordering::Relaxed)));
             let address = NonNull::new_unchecked(self.address.load(Ordering::Relaxed));
             place.is_steady().then_some(address)
         }
@@ -116,15 +116,15 @@ impl Slot {
         self.users.store(users, Ordering::Relaxed);
         if before > 0 {
             // SAFETY: invariant 1; nobody looks at it by this slot any more.
-            unsafe { pages.let_go((before - 1) >> pages.shift()) };
+            unsafe { pages.unpin((before - 1) >> pages.shift()) };
         }
         before > 0
     }
 }
 
-impl Kept {
+impl PinCache {
     #[inline]
-    fn slot(&self, page: Page) -> &Slot {
+    fn slot(&self, page: Page) -> &PinSlot {
         &self.slots[place(page.number)]
     }
 
@@ -139,12 +139,12 @@ impl Kept {
         if slot.has(page.offset) { unsafe { slot.address() } } else { None }
     }
 
-    /// The same for SQLite, until [`Kept::give_back`].
+    /// The same for SQLite, until [`PinCache::give_back`].
     ///
     /// # Safety
-    /// As for [`Kept::look`].
+    /// As for [`PinCache::look`].
     #[inline]
-    pub unsafe fn lend(&self, page: Page) -> Option<NonNull<u8>> {
+    pub unsafe fn pin_cached(&self, page: Page) -> Option<NonNull<u8>> {
         // SAFETY: by contract.
         let address = unsafe { self.look(page) }?;
         let users = &self.slot(page).users;
@@ -153,7 +153,7 @@ impl Kept {
         Some(address)
     }
 
-    /// SQLite has done with a page; `false` where it is not kept, or was not lent: then whoever holds it lets go of it.
+    /// SQLite has done with a page; `false` where it is not kept, or was not lent: then whoever holds it unpins it.
     #[inline]
     pub fn give_back(&self, page: Page) -> bool {
         let slot = self.slot(page);
@@ -170,19 +170,19 @@ impl Kept {
 
     /// Whether a page may be kept.
     #[inline]
-    pub fn may_keep(&self, seat: &Seat, pages: &Pages, page: Page) -> bool {
+    pub fn may_cache_pin(&self, reader_slot: &ReaderSlot, pages: &Pages, page: Page) -> bool {
         let slot = self.slot(page);
         // Who writes may cut the page off.
-        seat.only_reads() && slot.users() == 0 && !slot.has(page.offset) && pages.may_keep()
+        reader_slot.only_reads() && slot.users() == 0 && !slot.has(page.offset) && pages.may_cache_pin()
     }
 
     /// Keeps a page that may be, and that the connection holds; SQLite looks at it `users` times.
-    pub fn keep(&self, pages: &Pages, page: Page, at: (NonNull<u8>, Place), users: u32) {
+    pub fn keep(&self, pages: &Pages, page: Page, at: (NonNull<u8>, PagePlace), users: u32) {
         let at = (at.0.as_ptr(), at.1.into_raw().as_ptr());
         if !self.slot(page).replace(pages, page.offset + 1, at, users) {
             let used = self.used.load(Ordering::Relaxed);
             self.used.store(used | 1 << place(page.number), Ordering::Relaxed);
-            pages.kept(1);
+            pages.count_cached_pins(1);
         }
     }
 
@@ -208,7 +208,7 @@ impl Kept {
         }
         if used != used_still {
             self.used.store(used_still, Ordering::Relaxed);
-            pages.kept(-i64::from((used ^ used_still).count_ones()));
+            pages.count_cached_pins(-i64::from((used ^ used_still).count_ones()));
         }
     }
 
@@ -227,39 +227,39 @@ impl Kept {
 
 /// What all connections to one database keep.
 #[derive(Default)]
-pub struct Views(Mutex<Vec<Arc<Kept>>>);
+pub struct PinCaches(Mutex<Vec<Arc<PinCache>>>);
 
-impl Views {
+impl PinCaches {
     /// That of a new connection.
-    pub fn join(&self) -> Arc<Kept> {
-        let kept = Arc::<Kept>::default();
-        self.0.lock().push(kept.clone());
-        kept
+    pub fn join(&self) -> Arc<PinCache> {
+        let pin_cache = Arc::<PinCache>::default();
+        self.0.lock().push(pin_cache.clone());
+        pin_cache
     }
 
     /// The connection is closed.
-    pub fn leave(&self, kept: &Arc<Kept>, stats: &Stats) {
+    pub fn leave(&self, pin_cache: &Arc<PinCache>, stats: &Stats) {
         let mut all = self.0.lock();
-        count(kept, stats);
-        kept.renew(None);
-        all.retain(|other| !Arc::ptr_eq(other, kept));
+        count(pin_cache, stats);
+        pin_cache.renew(None);
+        all.retain(|other| !Arc::ptr_eq(other, pin_cache));
     }
 
     /// Lets go of everything that SQLite does not look at. The caller has the lock EXCLUSIVE.
-    pub fn let_go(&self) {
-        for kept in &*self.0.lock() {
-            kept.clear(kept.pages.lock().as_deref());
+    pub fn unpin(&self) {
+        for pin_cache in &*self.0.lock() {
+            pin_cache.clear(pin_cache.pages.lock().as_deref());
         }
     }
 
     /// Brings the figures up to date.
     pub fn count(&self, stats: &Stats) {
-        self.0.lock().iter().for_each(|kept| count(kept, stats));
+        self.0.lock().iter().for_each(|pin_cache| count(pin_cache, stats));
     }
 }
 
 /// Under the lock of all.
-fn count(kept: &Kept, stats: &Stats) {
-    let hits = kept.hits.load(Ordering::Relaxed);
-    Stats::add(&stats.pool_hits, hits - kept.counted.swap(hits, Ordering::Relaxed));
+fn count(pin_cache: &PinCache, stats: &Stats) {
+    let hits = pin_cache.hits.load(Ordering::Relaxed);
+    Stats::add(&stats.pool_hits, hits - pin_cache.counted.swap(hits, Ordering::Relaxed));
 }

@@ -32,7 +32,7 @@ use crate::options::Direct;
 use crate::readahead;
 use crate::readahead::{FullFileMode, Memory, ReadAhead};
 use crate::stats::{Page, Stats};
-use litefoot_storage::buffer_pool::{self, Advisor, Config, MappedPool, Place, Pool, Resident, shown};
+use litefoot_storage::buffer_pool::{self, Advisor, Config, MappedPool, PagePlace, Pool, Resident, shown};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::pass_on;
 use std::ptr::NonNull;
@@ -44,7 +44,7 @@ const PARTITIONS: usize = 4;
 /// Adjacent pages that lie together in memory where they can.
 const RUN_PAGES: u64 = 128;
 /// The part of the frames that connections may hold for themselves.
-const KEPT_SHARE: usize = 8;
+const PIN_CACHE_SHARE: usize = 8;
 /// Bytes that the system reads ahead where nothing is gained by telling it of more.
 const FAR_ENOUGH: u64 = 1 << 20;
 /// Smallest pages that can be read past the system's cache.
@@ -253,9 +253,9 @@ impl Pages {
         }
     }
 
-    /// The address of a page that is in memory. It stays until [`Pages::let_go`].
+    /// The address of a page that is in memory. It stays until [`Pages::unpin`].
     #[inline]
-    pub fn try_map(&self, page: u64) -> Option<(NonNull<u8>, Place)> {
+    pub fn try_map(&self, page: u64) -> Option<(NonNull<u8>, PagePlace)> {
         self.pool.try_map_at(page)
     }
 
@@ -282,24 +282,24 @@ impl Pages {
 
     /// Whether a page more may be held that nobody looks at.
     #[inline]
-    pub fn may_keep(&self) -> bool {
-        self.kept_pages() < (self.pool.populated() / KEPT_SHARE) as u64
+    pub fn may_cache_pin(&self) -> bool {
+        self.cached_pins() < (self.pool.populated() / PIN_CACHE_SHARE) as u64
     }
 
     /// Whether too many are: there is less memory than there was.
-    pub fn keeps_too_much(&self) -> bool {
-        self.kept_pages() > (self.pool.populated() / KEPT_SHARE * 2) as u64
+    pub fn pins_too_much(&self) -> bool {
+        self.cached_pins() > (self.pool.populated() / PIN_CACHE_SHARE * 2) as u64
     }
 
     /// So many pages more are held that nobody looks at, or that SQLite was lent although it does not hold them.
-    pub fn kept(&self, more: i64) {
+    pub fn count_cached_pins(&self, more: i64) {
         self.kept.fetch_add(more as u64, Ordering::Relaxed);
     }
 
     /// Pages that connections hold for themselves.
     #[doc(hidden)]
     #[inline]
-    pub fn kept_pages(&self) -> u64 {
+    pub fn cached_pins(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
     }
 
@@ -313,19 +313,19 @@ impl Pages {
     /// # Safety
     /// The caller has its address from [`Pages::map`] or [`Pages::try_map`].
     #[inline]
-    pub unsafe fn let_go(&self, page: u64) {
+    pub unsafe fn unpin(&self, page: u64) {
         // SAFETY: by contract.
-        unsafe { self.pool.let_go(page) }
+        unsafe { self.pool.unpin(page) }
     }
 
     /// The same where the state of the page is known.
     ///
     /// # Safety
-    /// As for [`Pages::let_go`]; the place is the page's, and this pool's.
+    /// As for [`Pages::unpin`]; the place is the page's, and this pool's.
     #[inline]
-    pub unsafe fn let_go_at(&self, place: Place) {
+    pub unsafe fn unpin_at(&self, place: PagePlace) {
         // SAFETY: by contract.
-        unsafe { self.pool.let_go_at(place) }
+        unsafe { self.pool.unpin_at(place) }
     }
 
     /// Reads a part of one page; answers whether it was in memory, `None` where the pool cannot serve that.
@@ -339,7 +339,7 @@ impl Pages {
         // SAFETY: the page is held until it was copied, and the part lies inside of it.
         unsafe {
             self.copy(address, offset, buf);
-            self.pool.let_go(page);
+            self.pool.unpin(page);
         }
         Some(found.is_some())
     }

@@ -1,10 +1,10 @@
-//! Encoding: a captured transaction as bytes of the statement log.
+//! Encoding: a captured transaction as bytes of the commit log.
 //!
 //! ```text
 //! kind 1, a text:         id | settings (1 byte) | SQL …
 //! kind 2, a transaction:  number | flags (1 byte) | [changes] | [rowid] | [earlier number, its changes]
 //!                         | statements | { text id | parameters | { tag (1 byte) | value } … } …
-//! kind 3, a fold:         frames (4 bytes) | checksum 1 | checksum 2
+//! kind 3, a materialization:         frames (4 bytes) | checksum 1 | checksum 2
 //! ```
 //!
 //! Numbers are variable-length (7 bits a byte, the lowest first; signed ones zigzag). A value's tag is 0 NULL,
@@ -20,7 +20,7 @@ pub(crate) const TEXT: u32 = 1;
 /// Kind of a record that holds a transaction.
 pub(crate) const TRANSACTION: u32 = 2;
 /// Kind of a record that announces that everything before it goes into the redo log.
-pub(crate) const FOLD: u32 = 3;
+pub(crate) const MATERIALIZATION: u32 = 3;
 
 /// Longest time that the transactions of a log may have taken, so that their replay ends soon. Transactions beyond that are
 /// written as pages.
@@ -167,13 +167,13 @@ impl<'a> Logged<'a> {
     }
 }
 
-/// The record that announces a fold.
-pub(crate) fn encode_fold(frames: u32, checksum: [u32; 2]) -> Vec<u8> {
+/// The record that announces a materialization.
+pub(crate) fn encode_materialization(frames: u32, checksum: [u32; 2]) -> Vec<u8> {
     [frames, checksum[0], checksum[1]].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Frames and checksum of a fold.
-pub(crate) fn decode_fold(payload: &[u8]) -> Option<(u32, [u32; 2])> {
+/// Frames and checksum of a materialization.
+pub(crate) fn decode_materialization(payload: &[u8]) -> Option<(u32, [u32; 2])> {
     let word = |at: usize| payload.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     Some((word(0)?, [word(4)?, word(8)?]))
 }
@@ -309,10 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_folds_come_back() {
+    fn texts_and_materializations_come_back() {
         let settings = Settings { foreign_keys: true, recursive_triggers: false };
         let text = Text { sql: "SELECT 'ä'".to_owned(), settings };
         assert_eq!(Text::decode(&text.encode(300)), Some((300, text)));
-        assert_eq!(decode_fold(&encode_fold(7, [8, u32::MAX])), Some((7, [8, u32::MAX])));
+        assert_eq!(
+            decode_materialization(&encode_materialization(7, [8, u32::MAX])),
+            Some((7, [8, u32::MAX]))
+        );
     }
 }

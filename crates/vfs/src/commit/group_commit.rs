@@ -5,11 +5,11 @@
 //! lock is dropped, and the next writer begins. Only then does it wait until its transaction is durable. The
 //! first who waits writes everything that is in the queue, with one sync; those who come meanwhile find it
 //! done, or do the same for the next lot. Where several have committed during the last sync, the one who is to
-//! write waits a moment for all of them to come again ([`Company`]). A transaction that cannot be logged as statements is written as
-//! pages while the lock is held, with all pages that statements before it have changed: it is *folded* (see `media`).
+//! write waits a moment for all of them to come again ([`CommitDelay`]). A transaction that cannot be logged as statements is written as
+//! pages while the lock is held, with all pages that statements before it have changed: it is *materialized* (see `media`).
 //!
 //! # Invariants
-//! 1. Transactions are numbered in the order of their commits. `promised` and `durable` only grow.
+//! 1. Transactions are numbered in the order of their commits. `committed_lsn` and `durable` only grow.
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
 //! 3. A failure to write what SQLite has published latches the db. So does a panic of whoever writes, before
 //!    anybody else gets at what it leaves.
@@ -23,10 +23,10 @@ use crate::commit::rollback_log::copy_in_place;
 use crate::db::Db;
 use crate::error::Result;
 use crate::stats::FallbackCause;
-use crate::txn::wal_bytes::Away;
+use crate::txn::wal_bytes::Spilled;
 use crate::txn::wal_frames::{Frames, Transaction};
 use crate::txn::wal_spill_state::Leaving;
-use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::SyncLatch;
 use litefoot_storage::log_file::Durability;
@@ -40,18 +40,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of the statement log kept for what announces a fold, and for what records are rounded up by.
+/// Bytes of the commit log kept for what announces a materialization, and for what records are rounded up by.
 const SPARE_BYTES: u64 = 128;
 /// Why nothing is written any more after a panic.
 const PANICKED: &str = "an internal error has interrupted a commit (please report it)";
 /// Most transactions that are written as pages although they could be replayed, after others that could not.
 const MOST_MIXED: u32 = 256;
 /// Transactions logged as statements after which the mixture is forgotten.
-const CALM: u32 = 64;
+const STATEMENTS_TO_FORGIVE: u32 = 64;
 
 /// Longest time for which a commit waits for others to come along, and of the time a sync takes.
-const MOST_COMPANY: Duration = Duration::from_micros(100);
-const COMPANY_SHARE: u32 = 2;
+const MAX_COMMIT_DELAY: Duration = Duration::from_micros(100);
+const COMMIT_DELAY_SHARE: u32 = 2;
 /// Commits that do not wait after one has waited in vain.
 const MOST_ALONE: u32 = 16;
 
@@ -60,7 +60,7 @@ pub(crate) struct Commits {
     media: Mutex<Media>,
     queue: Mutex<Queue>,
     /// The newest transaction that somebody was promised, and the newest that is durable.
-    promised: AtomicU64,
+    committed_lsn: AtomicU64,
     durable: AtomicU64,
     statement_bytes: u64,
     latch: Arc<SyncLatch>,
@@ -74,7 +74,7 @@ struct Queue {
     published: u64,
     pending: Vec<Pending>,
     /// Whether somebody is writing.
-    leading: bool,
+    has_leader: bool,
     /// Threads that wait for that one to end. They are woken all at once, and not one through the other.
     waiting: Vec<Thread>,
     /// As in `Media`.
@@ -84,41 +84,41 @@ struct Queue {
     generation: u64,
     /// Whether nothing in the redo log waits for a sync.
     synced: bool,
-    /// Whether the statement log is ready for records, and up to where.
+    /// Whether the commit log is ready for records, and up to where.
     ready: bool,
     room: u64,
     /// Where the records in it and in the queue end, at most.
     used: u64,
     /// How long their transactions took.
     took: Duration,
-    /// Frames of SQLite's log for which there is space in the redo log, should they be folded.
+    /// Frames of SQLite's log for which there is space in the redo log, should they be materialized.
     claimed: usize,
-    mixture: Mixture,
-    company: Company,
+    log_form_backoff: LogFormBackoff,
+    commit_delay: CommitDelay,
 }
 
 /// How many commits are worth waiting for before a sync, which then serves them all.
 #[derive(Default)]
-struct Company {
+struct CommitDelay {
     /// Transactions that were written by the last sync or came during it.
-    expected: usize,
+    followers: usize,
     /// How long that took.
     sync: Duration,
     /// Commits that are not to wait.
     alone: u32,
 }
 
-impl Company {
+impl CommitDelay {
     /// How long the next sync may be put off for more than `pending` transactions.
-    fn patience(&mut self, pending: usize) -> Option<Duration> {
-        if pending >= self.expected {
+    fn longest_wait(&mut self, pending: usize) -> Option<Duration> {
+        if pending >= self.followers {
             return None;
         }
         if self.alone > 0 {
             self.alone -= 1;
             return None;
         }
-        Some((self.sync / COMPANY_SHARE).min(MOST_COMPANY))
+        Some((self.sync / COMMIT_DELAY_SHARE).min(MAX_COMMIT_DELAY))
     }
 
     /// Nobody came.
@@ -129,30 +129,30 @@ impl Company {
 
 /// Whether statements pay: each switch between statements and pages costs two syncs.
 #[derive(Default)]
-struct Mixture {
+struct LogFormBackoff {
     /// Transactions to be written as pages after the next that must be.
-    penalty: u32,
+    backoff: u32,
     /// Those still to come.
     left: u32,
     /// Transactions logged as statements since.
-    calm: u32,
+    statements_in_a_row: u32,
 }
 
-impl Mixture {
+impl LogFormBackoff {
     /// A transaction had to be written as pages while statements were in the log.
     fn meet_pages(&mut self) {
-        self.left = self.penalty;
-        self.penalty = (self.penalty * 2).clamp(1, MOST_MIXED);
-        self.calm = 0;
+        self.left = self.backoff;
+        self.backoff = (self.backoff * 2).clamp(1, MOST_MIXED);
+        self.statements_in_a_row = 0;
     }
 
     /// Whether one that could be replayed is better written as pages.
     fn prefers_pages(&mut self) -> bool {
         let pages = self.left > 0;
         self.left -= u32::from(pages);
-        self.calm += u32::from(!pages);
-        if self.calm > CALM {
-            self.penalty = 0;
+        self.statements_in_a_row += u32::from(!pages);
+        if self.statements_in_a_row > STATEMENTS_TO_FORGIVE {
+            self.backoff = 0;
         }
         pages
     }
@@ -161,7 +161,7 @@ impl Mixture {
 impl Commits {
     pub fn new(
         redo: RedoLog,
-        statements: StatementLog,
+        statements: CommitLog,
         logged: usize,
         statement_bytes: usize,
         writer: Writer,
@@ -172,7 +172,7 @@ impl Commits {
         Commits {
             media: Mutex::new(media),
             queue: Mutex::new(Queue { logged, taken: logged, ..Queue::default() }),
-            promised: AtomicU64::new(0),
+            committed_lsn: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             statement_bytes: statement_bytes as u64,
             latch,
@@ -181,7 +181,7 @@ impl Commits {
     }
 
     /// Closes the log on the medium.
-    pub fn let_go(&self) {
+    pub fn close(&self) {
         self.media.lock().redo.close();
     }
 
@@ -191,18 +191,18 @@ impl Commits {
     }
 
     /// The newest transaction that was promised to be durable and is not yet.
-    pub fn owed(&self) -> Option<u64> {
-        let promised = self.promised.load(Ordering::Acquire);
-        (promised > self.durable.load(Ordering::Acquire)).then_some(promised)
+    pub fn not_durable(&self) -> Option<u64> {
+        let committed_lsn = self.committed_lsn.load(Ordering::Acquire);
+        (committed_lsn > self.durable.load(Ordering::Acquire)).then_some(committed_lsn)
     }
 
-    /// How full the statement log is, in percent.
+    /// How full the commit log is, in percent.
     pub fn fill(&self) -> u64 {
         self.queue.lock().used * 100 / self.statement_bytes.max(1)
     }
 
-    /// Bytes of the statement log that are in use, or will be.
-    pub fn log_bytes(&self) -> u64 {
+    /// Bytes of the commit log that are in use, or will be.
+    pub fn commit_log_bytes(&self) -> u64 {
         self.queue.lock().used
     }
 
@@ -233,7 +233,7 @@ impl Commits {
         if queue.took + captured.took > MOST_TIME {
             return Err(FallbackCause::Size);
         }
-        if queue.mixture.prefers_pages() {
+        if queue.log_form_backoff.prefers_pages() {
             return Err(FallbackCause::Mixed);
         }
         let needed = bytes as u64 + SPARE_BYTES;
@@ -245,7 +245,7 @@ impl Commits {
         queue.published += 1;
         let number = queue.published;
         queue.taken = queue.taken.max(transaction.end);
-        // Where a fold has taken the frames already, they are in the redo log.
+        // Where a materialization has taken the frames already, they are in the redo log.
         if transaction.end > queue.logged {
             queue.used += bytes as u64;
             queue.took += captured.took;
@@ -253,13 +253,13 @@ impl Commits {
             queue.pending.push(Pending { number, generation, end: transaction.end, captured });
         }
         if promise {
-            self.promised.fetch_max(number, Ordering::AcqRel);
+            self.committed_lsn.fetch_max(number, Ordering::AcqRel);
         }
         Ok(number)
     }
 
-    /// Makes the statement log ready for `needed` more bytes, and sees to it that a full disk is met by a commit and
-    /// not by the fold that comes after it: there is space for all frames up to `end`.
+    /// Makes the commit log ready for `needed` more bytes, and sees to it that a full disk is met by a commit and
+    /// not by the materialization that comes after it: there is space for all frames up to `end`.
     fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), FallbackCause> {
         let mut media = self.media();
         let used = self.queue.lock().used.max(media.statements.bytes());
@@ -281,7 +281,7 @@ impl Commits {
     }
 
     /// Waits until a transaction is durable; the first who waits sees to it.
-    pub fn wait(&self, number: u64) -> Result<()> {
+    pub fn wait_durable(&self, number: u64) -> Result<()> {
         self.settle(number, Durability::Durable)
     }
 
@@ -296,7 +296,7 @@ impl Commits {
                 return Ok(());
             }
             let mut queue = self.queue.lock();
-            if queue.leading {
+            if queue.has_leader {
                 queue.waiting.push(std::thread::current());
                 drop(queue);
                 std::thread::park();
@@ -308,10 +308,10 @@ impl Commits {
                 // Whoever took it along may have failed.
                 return Ok(self.latch.check(&self.path)?);
             }
-            queue.leading = true;
-            let leads = Leads(self);
+            queue.has_leader = true;
+            let leads = Leader(self);
             if durability == Durability::Durable {
-                queue = self.await_company(queue);
+                queue = self.await_followers(queue);
             }
             let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.published);
             drop(queue);
@@ -322,8 +322,8 @@ impl Commits {
             }
             let mut queue = self.queue.lock();
             if durability == Durability::Durable {
-                queue.company.expected = written + queue.pending.len();
-                queue.company.sync = begun.elapsed();
+                queue.commit_delay.followers = written + queue.pending.len();
+                queue.commit_delay.sync = begun.elapsed();
             }
             drop(queue);
             drop(leads);
@@ -337,14 +337,14 @@ impl Commits {
     }
 
     /// Lets those come who committed during the last sync, too.
-    fn await_company<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let pending = queue.pending.len();
-        let Some(patience) = queue.company.patience(pending) else { return queue };
+        let Some(longest_wait) = queue.commit_delay.longest_wait(pending) else { return queue };
         let begun = Instant::now();
-        while queue.pending.len() < queue.company.expected {
-            if begun.elapsed() >= patience {
+        while queue.pending.len() < queue.commit_delay.followers {
+            if begun.elapsed() >= longest_wait {
                 if queue.pending.len() == pending {
-                    queue.company.miss();
+                    queue.commit_delay.miss();
                 }
                 break;
             }
@@ -361,7 +361,7 @@ impl Commits {
         let media = &mut *media;
         // Whoever failed before took transactions along that others wait for.
         self.latch.check(&self.path)?;
-        // What a fold has taken meanwhile is in the redo log.
+        // What a materialization has taken meanwhile is in the redo log.
         batch.retain(|pending| pending.generation == media.generation && pending.end > media.logged);
         let result = media.append(&batch).and_then(|records| match durability {
             _ if !records.is_empty() => media.statements.append(&records, durability),
@@ -378,7 +378,7 @@ impl Commits {
     /// Writes all that is committed as pages. `commit` is the last transaction, where its new pages may go ahead now.
     /// Numbers a transaction if one is `counted`. One that is `unpublished` is taken back if that fails, before anybody else
     /// can write it.
-    pub fn fold(
+    pub fn materialize(
         &self,
         frames: &RwLock<Frames>,
         db: &Db,
@@ -388,8 +388,8 @@ impl Commits {
     ) -> Result<()> {
         let mut media = self.media();
         let published = self.queue.lock().published;
-        let folded = media.fold(&frames.read(), db, durability, commit);
-        let (end, late, has_slots) = folded.inspect_err(|_| {
+        let materialized = media.materialize(&frames.read(), db, durability, commit);
+        let (end, late, has_slots) = materialized.inspect_err(|_| {
             if let Some(transaction) = unpublished {
                 self.take_back(&media, frames, transaction);
             }
@@ -397,8 +397,8 @@ impl Commits {
         if !late.is_empty() || has_slots {
             let mut frames = frames.write();
             frames.slots_logged();
-            let there = |leaving: Leaving| (leaving.frame, Away::Database(leaving.page_number));
-            frames.send_away(late.into_iter().map(there));
+            let there = |leaving: Leaving| (leaving.frame, Spilled::Database(leaving.page_number));
+            frames.mark_spilled(late.into_iter().map(there));
         }
         let mut queue = self.queue.lock();
         queue.pending.retain(|pending| pending.end > end);
@@ -454,7 +454,7 @@ impl Commits {
         count: usize,
     ) -> Result<Slots> {
         if first == 0 {
-            self.fold(frames, db, Durability::Buffered, false, (None, None))?;
+            self.materialize(frames, db, Durability::Buffered, false, (None, None))?;
         }
         let page_bytes = frames.read().page_bytes() as u32;
         Ok(self.media().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
@@ -469,12 +469,12 @@ impl Commits {
     pub fn meet_pages(&self) {
         let mut queue = self.queue.lock();
         if queue.ready {
-            queue.mixture.meet_pages();
+            queue.log_form_backoff.meet_pages();
         }
     }
 
-    /// SQLite begins its log anew; everything is in the database file, and that is synced.
-    pub fn void(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
+    /// SQLite restarts its log; everything is in the database file, and that is synced.
+    pub fn reset(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
         self.leave(frames, |media| {
             if db.awaits_tier() {
                 return media.move_to_tier(db);
@@ -517,8 +517,8 @@ impl Commits {
     fn leave(&self, frames: &RwLock<Frames>, end: impl FnOnce(&mut Media) -> Result<()>) -> Result<()> {
         let mut media = self.media();
         end(&mut media)?;
-        // Before anybody can fold them once more.
-        frames.write().forget();
+        // Before anybody can materialize them once more.
+        frames.write().reset();
         media.logged = 0;
         media.generation += 1;
         media.texts.clear();
@@ -533,7 +533,7 @@ impl Commits {
         Ok(())
     }
 
-    /// Makes room in a statement log that was replayed, for what announces the fold.
+    /// Makes room in a commit log that was replayed, for what announces the materialization.
     pub fn make_spare_room(&self) -> Result<()> {
         let statements = &mut self.media().statements;
         let end = statements.bytes() + SPARE_BYTES;
@@ -552,15 +552,15 @@ impl Commits {
 }
 
 /// Somebody writes what is in the queue. However that ends, those who wait go on.
-struct Leads<'a>(&'a Commits);
+struct Leader<'a>(&'a Commits);
 
-impl Drop for Leads<'_> {
+impl Drop for Leader<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.latch.close(PANICKED);
         }
         let mut queue = self.0.queue.lock();
-        queue.leading = false;
+        queue.has_leader = false;
         queue.wake();
     }
 }
@@ -599,7 +599,7 @@ impl Queue {
         self.waiting.drain(..).for_each(|thread| thread.unpark());
     }
 
-    /// The statement log is empty but for what waits in the queue.
+    /// The commit log is empty but for what waits in the queue.
     fn begin_log(&mut self, media: &Media) {
         let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
         self.used = media.statements.bytes() + pending;

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_sqlite_has_begun_anew_is_ours_where_it_goes_on_from_the_file() {
+    fn a_log_that_sqlite_has_restarted_is_ours_where_it_goes_on_from_the_file() {
         let redo = log(&SimMedium::new(), &page_one(77, 9), &[Some(page_one(31, 2)), None]);
         for (counter, expected) in [(30, Verdict::Ours), (31, Verdict::Foreign), (29, Verdict::Foreign)] {
             assert_eq!(judge(&redo, sector(&page_one(counter, 1)), false).unwrap(), expected, "{counter}");

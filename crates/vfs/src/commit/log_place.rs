@@ -16,16 +16,16 @@
 //! SQLite itself refuses to begin a transaction on a file that has lost its name, where the journal is one that is deleted.
 
 use crate::commit::log_identity::{Verdict, judge};
-use crate::commit::rollback_log::{AtomicLog, State, wal_mode};
+use crate::commit::rollback_log::{RedoLogState, RollbackRedoLog, wal_mode};
 use crate::db::Companion;
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::notice;
 use crate::stats::Stats;
 use crate::txn::TxnTarget;
-use crate::txn::dirty_pages::Held;
+use crate::txn::dirty_pages::DirtyPages;
 use crate::txn::dirty_pages::write_in_place;
-use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::file::{DeviceError, Operation, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::log_file::set_aside;
@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 /// Most foreign logs that are set aside before one commit.
 const MOST_FOREIGN: u32 = 16;
 
-impl AtomicLog {
+impl RollbackRedoLog {
     /// Takes over the log that recovery finds; `None` where nothing of it is the database's.
     pub(crate) fn find(&self, db: &Db) -> Result<Option<RedoLog>> {
         let path = db.companion_path(Companion::Wal);
@@ -92,7 +92,7 @@ impl AtomicLog {
     pub(crate) fn commit_in_place<T: TxnTarget>(
         &self,
         target: &T,
-        held: &mut Held,
+        held: &mut DirtyPages,
         durability: Durability,
     ) -> Result<()> {
         let db = target.db();
@@ -110,9 +110,9 @@ impl AtomicLog {
     }
 }
 
-impl State {
+impl RedoLogState {
     /// Sees to it that the log is one that a crash would find; `false` where none can be had.
-    pub(crate) fn keep_place(&mut self, db: &Db, held: Option<&mut Held>) -> Result<bool> {
+    pub(crate) fn keep_place(&mut self, db: &Db, held: Option<&mut DirtyPages>) -> Result<bool> {
         let has_name = db.has_its_name_now();
         if let Some(redo) = &mut self.redo {
             let whereabouts = if has_name { redo.whereabouts()? } else { Whereabouts::Elsewhere };
@@ -186,20 +186,20 @@ impl Db {
             aside.display()
         );
         notice::tell_once(self.path(), "log set aside", &text);
-        self.set_statements_aside()
+        self.set_commit_log_aside()
     }
 
-    /// The same for a statement log beside it whose redo log is gone, or that lies beside a new file.
-    pub(crate) fn set_statements_aside(&self) -> Result<()> {
+    /// The same for a commit log beside it whose redo log is gone, or that lies beside a new file.
+    pub(crate) fn set_commit_log_aside(&self) -> Result<()> {
         // The option names one place for any db.
-        if self.options().nvram.is_some() {
+        if self.options().commit_log_path.is_some() {
             return Ok(());
         }
-        let path = self.statement_path();
+        let path = self.commit_log_path();
         if self.medium().info(&path)?.is_none_or(|info| !info.is_file) {
             return Ok(());
         }
-        match StatementLog::open(self.medium().clone(), &path, self.latch().clone()) {
+        match CommitLog::open(self.medium().clone(), &path, self.latch().clone()) {
             Ok(statements) if statements.is_understood() && statements.is_empty() => Ok(()),
             // Its owner will remove it.
             Err(error) if is_in_use(&error) => Ok(()),
@@ -208,13 +208,13 @@ impl Db {
                 drop(statements);
                 let aside = set_aside(&**self.medium(), &path, self.latch())?;
                 let text = format!(
-                    "{}: the statement log {} is of another db, or of another time: nothing of it was \
+                    "{}: the commit log {} is of another db, or of another time: nothing of it was \
                      replayed, and it is kept as {}; remove it where nobody needs it",
                     self.path().display(),
                     path.display(),
                     aside.display()
                 );
-                notice::tell_once(self.path(), "statement log set aside", &text);
+                notice::tell_once(self.path(), "commit log set aside", &text);
                 Ok(())
             }
         }

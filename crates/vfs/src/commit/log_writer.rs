@@ -1,22 +1,22 @@
-//! What is on the medium of a log: the redo log and the statement log, and what of the commits goes where.
+//! What is on the medium of a log: the redo log and the commit log, and what of the commits goes where.
 //!
-//! Transactions reach the statement log as records; or they are folded into the redo log, as one transaction that has the
+//! Transactions reach the commit log as records; or they are materialized into the redo log, as one transaction that has the
 //! newest version of each page. Of these, pages that went to slots of the redo log are there already and get their
 //! headers (see `large`); new pages may be in the database file already, or go there now where they are many (see `ahead`),
 //! and the file is synced first; the others are appended.
 //!
 //! # Folding
 //! ```text
-//! statement log:  announces the fold: frames and checksum that the redo log will have       synced
+//! commit log:  announces the materialization: frames and checksum that the redo log will have       synced
 //! redo log:       the newest version of each page, as one transaction                       synced
-//! statement log:  its header says that it is of no more use          synced before it is used again, and
+//! commit log:  its header says that it is of no more use          synced before it is used again, and
 //!                                                                    before the redo log is voided
 //! ```
 //! Whatever is found after a crash is therefore one of three things: the redo log as the statements build upon
-//! it; the redo log with the fold that was announced; or a database that somebody else has changed.
+//! it; the redo log with the materialization that was announced; or a database that somebody else has changed.
 //!
 //! # Invariants
-//! 1. `logged` only grows until SQLite begins its log anew, and then `generation` does.
+//! 1. `logged` only grows until SQLite restarts its log, and then `generation` does.
 //! 2. Records are given up when what they did is in the redo log for good, or all of it in the database file.
 //! 3. Where pages are in slots or in the file already, at least one is appended: it says that they count.
 
@@ -25,10 +25,10 @@ use crate::capture::encoding::{Captured, Text};
 use crate::db::Companion;
 use crate::db::Db;
 use crate::error::Result;
-use crate::txn::wal_bytes::Away;
+use crate::txn::wal_bytes::Spilled;
 use crate::txn::wal_frames::{Frames, Transaction};
 use crate::txn::wal_spill_state::Leaving;
-use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::{Base, Record, Writer};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file;
@@ -43,14 +43,14 @@ const FRAMES_CLAIMED: usize = 256;
 /// What is on the medium.
 pub(crate) struct Media {
     pub redo: RedoLog,
-    pub statements: StatementLog,
+    pub statements: CommitLog,
     /// Frames whose pages have reached the redo log.
     pub logged: usize,
     /// Counts how often SQLite began its log anew.
     pub generation: u64,
     /// Whose statements these are.
     writer: Writer,
-    /// The texts in the statement log, numbered.
+    /// The texts in the commit log, numbered.
     pub texts: HashMap<Arc<Text>, u64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Pending {
 
 impl Media {
     /// The logs as they were found; `logged` frames are in the redo log.
-    pub fn new(mut redo: RedoLog, statements: StatementLog, logged: usize, writer: Writer) -> Media {
+    pub fn new(mut redo: RedoLog, statements: CommitLog, logged: usize, writer: Writer) -> Media {
         if !statements.is_empty() && statements.base().map(|base| base.salts) == redo.salts() {
             redo.build_upon();
         }
@@ -84,12 +84,12 @@ impl Media {
         self.statements.delete()?;
         self.redo.delete()?;
         db.move_to_tier()?;
-        self.statements.relocate(&db.statement_path());
+        self.statements.relocate(&db.commit_log_path());
         self.redo.relocate(&db.companion_path(Companion::Wal));
         Ok(())
     }
 
-    /// Makes the statement log ready for records up to `room` bytes.
+    /// Makes the commit log ready for records up to `room` bytes.
     pub fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_storage::file::Result<()> {
         self.statements.reserve(room)?;
         if self.statements.base().is_some() {
@@ -123,7 +123,7 @@ impl Media {
         let Some(page_bytes) = (!batch.is_empty()).then(|| self.redo.page_bytes()) else {
             return Ok(Vec::new());
         };
-        // After a fold, what was queued meanwhile begins the next generation.
+        // After a materialization, what was queued meanwhile begins the next generation.
         self.ready(page_bytes as usize, 0)?;
         let mut records = Vec::with_capacity(batch.len() + 1);
         for pending in batch {
@@ -141,7 +141,7 @@ impl Media {
 
     /// Brings all committed frames into the redo log, or, as far as they are new, into the database file; answers how many
     /// there are, which of them went into the file just now, and whether there were slots.
-    pub fn fold(
+    pub fn materialize(
         &mut self,
         frames: &Frames,
         db: &Db,
@@ -151,7 +151,7 @@ impl Media {
         let mut newest = frames.newest(self.logged);
         let slots = frames.slots();
         let given_up = self.given_up(frames, db, &slots, &newest)?;
-        let is_there = |frame: &usize| matches!(frames.away(*frame), Some(Away::Database(_)));
+        let is_there = |frame: &usize| matches!(frames.away(*frame), Some(Spilled::Database(_)));
         let there: Vec<u32> =
             newest.iter().filter(|(_, frame)| is_there(frame)).map(|(number, _)| *number).collect();
         newest.retain(|_, frame| frames.away(*frame).is_none());
@@ -207,7 +207,7 @@ impl Media {
         given_up.map(read).collect()
     }
 
-    /// The pages that a transaction of which none was written ahead can still write so, by number. They are many.
+    /// The pages that a transaction of which none was written early can still write so, by number. They are many.
     fn late(
         &self,
         frames: &Frames,
@@ -254,15 +254,16 @@ impl Media {
                 Ok(())
             }
         };
-        // Where there are slots, the records were folded before the first was given.
+        // Where there are slots, the records were materialized before the first was given.
         let has_records = !self.statements.is_empty() && !page_numbers.is_empty();
         debug_assert!(!has_records || slots.is_empty(), "records behind slots");
         // The records are given up for what must then be there for good.
         let durability = if has_records { Durability::Durable } else { durability };
         if has_records {
             let (frames, checksum) = self.redo.predict(&transaction, &mut copy)?;
-            let payload = encoding::encode_fold(frames, checksum);
-            self.statements.append(&[Record { kind: encoding::FOLD, payload }], Durability::Durable)?;
+            let payload = encoding::encode_materialization(frames, checksum);
+            self.statements
+                .append(&[Record { kind: encoding::MATERIALIZATION, payload }], Durability::Durable)?;
         }
         self.redo.append(&transaction, &mut copy, durability)?;
         self.logged = frames.committed();

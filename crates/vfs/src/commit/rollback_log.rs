@@ -14,7 +14,7 @@
 //!
 //! # Writing in place
 //! The database file is not touched by a commit: pages that are in the log are read from there. When the
-//! log has grown to the option `log_bytes`, a thread of its own copies the newest pages to the database file and
+//! log has grown to the option `max_wal_size`, a thread of its own copies the newest pages to the database file and
 //! syncs it while commits go on; then, while they wait, it does the same for the few pages committed
 //! meanwhile, and voids the log.
 
@@ -24,7 +24,7 @@ use crate::db::Db;
 use crate::db::MAGIC;
 use crate::error::{Error, Result};
 use crate::stats::Stats;
-use crate::txn::dirty_pages::Held;
+use crate::txn::dirty_pages::DirtyPages;
 use crate::txn::{SpillTarget, TxnTarget};
 use litefoot_storage::file::{self, DeviceError, File, Operation, runs};
 use litefoot_storage::log_file::Durability;
@@ -49,8 +49,8 @@ const READ_VERSION: usize = 19;
 
 /// The log, and who works on it.
 #[derive(Default)]
-pub struct AtomicLog {
-    pub(crate) state: RwLock<State>,
+pub struct RollbackRedoLog {
+    pub(crate) state: RwLock<RedoLogState>,
     /// Whether there is a log on the medium.
     pub(crate) live: Arc<AtomicBool>,
     /// Whether its name was found to be in use by another owner.
@@ -60,7 +60,7 @@ pub struct AtomicLog {
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct RedoLogState {
     pub(crate) redo: Option<RedoLog>,
     /// The newest page 1 of a log that holds frames; it was logged with another counter.
     page_one: Option<Vec<u8>>,
@@ -68,7 +68,7 @@ pub(crate) struct State {
     past_log: bool,
 }
 
-impl AtomicLog {
+impl RollbackRedoLog {
     /// Finishes what a crash left: copies the log's pages to the database file. A log of a database in WAL
     /// mode is left to SQLite.
     pub fn recover(&self, db: &Db) -> Result<()> {
@@ -142,7 +142,7 @@ impl AtomicLog {
     pub fn commit<T: TxnTarget>(
         &self,
         target: &Arc<T>,
-        held: &mut Held,
+        held: &mut DirtyPages,
         durability: Durability,
     ) -> Result<()> {
         let db = target.db();
@@ -206,7 +206,7 @@ impl AtomicLog {
     }
 
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
-    pub fn forget_ahead(&self, db: &Db, held: &Held) {
+    pub fn forget_ahead(&self, db: &Db, held: &DirtyPages) {
         // A rollback has cut what it holds, but not what lies in the file.
         if !held.has_slots() && !held.has_pages_in_file() && !db.is_behind_end() {
             return;
@@ -242,9 +242,9 @@ impl AtomicLog {
     /// The log, where a crash would find it; `None` where there is no place for one.
     fn open<'a>(
         &self,
-        state: &'a mut State,
+        state: &'a mut RedoLogState,
         db: &Db,
-        held: Option<&mut Held>,
+        held: Option<&mut DirtyPages>,
     ) -> Result<Option<&'a mut RedoLog>> {
         if db.awaits_tier() {
             state.move_to_tier(db)?;
@@ -274,9 +274,9 @@ impl AtomicLog {
     }
 
     /// Begins the log anew where it has grown large, in a thread of its own, which keeps `target` open.
-    pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<AtomicLog>, target: &Arc<T>) {
+    pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<RollbackRedoLog>, target: &Arc<T>) {
         let db = target.db();
-        if !self.is_large(db.options().log_bytes) {
+        if !self.is_large(db.options().max_wal_size) {
             return;
         }
         let Some(claim) = self.reset.claim() else { return };
@@ -330,12 +330,12 @@ impl AtomicLog {
         let mut state = self.state.write();
         state.checkpoint(db)?;
         match &mut state.redo {
-            Some(redo) => Ok(redo.begin_anew()?),
+            Some(redo) => Ok(redo.restart()?),
             None => Ok(()),
         }
     }
 
-    /// Prepares for a journal beside the database: as [`AtomicLog::clear`], and nothing is away.
+    /// Prepares for a journal beside the database: as [`RollbackRedoLog::clear`], and nothing is away.
     pub fn clear_for_journal(&self, db: &Db) -> Result<()> {
         if db.tier().is_none() {
             return self.clear(db);
@@ -363,7 +363,7 @@ impl AtomicLog {
     }
 }
 
-impl State {
+impl RedoLogState {
     /// Begins to log beside the tier device, where nothing waits in the log that there is.
     fn move_to_tier(&mut self, db: &Db) -> Result<()> {
         if let Some(redo) = &mut self.redo {
@@ -412,7 +412,7 @@ impl State {
     }
 
     /// Appends what is held to the log, page 1 only where it must be.
-    fn log(&mut self, db: &Db, held: &Held, durability: Durability) -> Result<()> {
+    fn log(&mut self, db: &Db, held: &DirtyPages, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let mut numbers: Vec<u32> = held.in_memory().collect();
         let database_pages = held.len().div_ceil(held.page_bytes() as u64) as u32;
@@ -455,7 +455,7 @@ impl State {
     }
 
     /// A VACUUM to another page size: logs the whole database in pages of the new size.
-    fn log_whole(&mut self, db: &Db, held: &Held, page_bytes: usize) -> Result<()> {
+    fn log_whole(&mut self, db: &Db, held: &DirtyPages, page_bytes: usize) -> Result<()> {
         self.checkpoint(db)?;
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let database_pages = (held.len() / page_bytes as u64) as u32;
@@ -497,7 +497,7 @@ impl State {
         match &mut self.redo {
             Some(redo) => {
                 redo.reset();
-                Ok(redo.begin_anew()?)
+                Ok(redo.restart()?)
             }
             None => Ok(()),
         }
@@ -536,7 +536,7 @@ impl State {
 /// Commits a transaction of one page by writing it in place, where the device never tears it; `false` where
 /// it must be logged. The page must have no frame in the log, which would hide it, and page 1 must have one,
 /// whose counter is ahead of this transaction's; what the log holds must be durable already.
-fn write_in_place_alone(db: &Db, redo: &mut RedoLog, held: &Held, numbers: &[u32]) -> Result<bool> {
+fn write_in_place_alone(db: &Db, redo: &mut RedoLog, held: &DirtyPages, numbers: &[u32]) -> Result<bool> {
     let page_bytes = held.page_bytes();
     let [number] = *numbers else { return Ok(false) };
     let offset = u64::from(number - 1) * page_bytes as u64;
@@ -654,16 +654,16 @@ fn advance_counters(page: &mut [u8]) {
     }
 }
 
-impl PageSource for AtomicLog {
+impl PageSource for RollbackRedoLog {
     fn is_live(&self) -> bool {
-        AtomicLog::is_live(self)
+        RollbackRedoLog::is_live(self)
     }
 
     fn contains(&self, number: u32) -> bool {
-        AtomicLog::contains(self, number)
+        RollbackRedoLog::contains(self, number)
     }
 
     fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
-        AtomicLog::read(self, file, buf, offset)
+        RollbackRedoLog::read(self, file, buf, offset)
     }
 }

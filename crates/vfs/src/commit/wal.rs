@@ -13,7 +13,7 @@
 //! | `large` | a transaction that does not fit into memory |
 //! | `ahead` | its new pages, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
-//! | `media` | both logs on the medium: records, and folding into pages |
+//! | `media` | both logs on the medium: records, and materializing into pages |
 //! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
 //! | `mod` | what all of them share |
@@ -30,8 +30,8 @@
 //! # Invariants
 //! 1. `logged <= committed`; the newest versions of the pages in frames `0..logged` are in the redo log,
 //!    or in the database file and synced, and then no version of them is in the redo log. Frames behind them belong to
-//!    transactions in the statement log or in the queue.
-//! 2. The redo log is voided only when SQLite begins its log anew, which it does when every frame is in the
+//!    transactions in the commit log or in the queue.
+//! 2. The redo log is voided only when SQLite restarts its log, which it does when every frame is in the
 //!    database file, and after that file is synced.
 
 use crate::capture::{Capture, Host};
@@ -41,21 +41,21 @@ use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::memory::memory_file::position;
 use crate::memory::reservation::CacheSize;
-use crate::memory::reservation::{Allowance, SpillingCache};
+use crate::memory::reservation::{MemoryReservation, SpillingCache};
 use crate::memory::spill_file::MakeSpill;
 use crate::notice;
 use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
-use crate::txn::spill_policy::{Policy, Step};
+use crate::txn::spill_policy::{SpillPolicy, SpillStep};
 use crate::txn::spiller::Running;
 use crate::txn::wal_frames::Transaction;
 
 use crate::commit::group_commit::Commits;
 use crate::txn::wal_bytes::Store;
 use crate::txn::wal_frames::{Frames, Written};
-use crate::txn::wal_spill_state::{Cleaning, Leaving};
-use litefoot_storage::commit_log::StatementLog;
+use crate::txn::wal_spill_state::{Leaving, SpillBatch};
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
@@ -82,8 +82,8 @@ pub struct Wal {
     flush: Arc<Worker>,
     /// Bytes at which the log is tried to be emptied again, after readers were in the way.
     limit: AtomicUsize,
-    /// Whether a cleaning was begun in the transaction that is under way.
-    cleans: AtomicBool,
+    /// Whether a spill was begun in the transaction that is under way.
+    spills: AtomicBool,
 }
 
 impl Wal {
@@ -104,14 +104,14 @@ impl Wal {
             notice::tell_once(db.path(), "log in use", &what);
             Error::Refused(what)
         })?;
-        let statements = StatementLog::open(db.medium().clone(), &db.statement_path(), latch.clone())?;
+        let statements = CommitLog::open(db.medium().clone(), &db.commit_log_path(), latch.clone())?;
         let options = db.options();
-        let store = Store::new(Allowance::new(db.share()), db.wal_bytes(), make_spill);
+        let store = Store::new(MemoryReservation::new(db.share()), db.wal_bytes(), make_spill);
         let cache = SpillingCache::new(db.share());
-        let policy = Policy::new(options.cleaner, options.clean_threshold);
+        let policy = SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio);
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
         db.note_needed(frames.database_bytes());
-        let (logged, budget) = (frames.committed(), options.sla_size);
+        let (logged, budget) = (frames.committed(), options.commit_log_size);
         let commits = Commits::new(redo, statements, logged, budget, db.writer(), latch.clone());
         Ok(Wal {
             path,
@@ -121,7 +121,7 @@ impl Wal {
             replaying: AtomicBool::new(false),
             flush: Arc::default(),
             limit: AtomicUsize::new(0),
-            cleans: AtomicBool::new(false),
+            spills: AtomicBool::new(false),
         })
     }
 
@@ -146,9 +146,9 @@ impl Wal {
         frames + self.commits.memory_bytes()
     }
 
-    /// Shows how full it is, in memory and as a statement log.
+    /// Shows how full it is, in memory and as a commit log.
     pub(crate) fn note_fill(&self, stats: &Stats) {
-        Stats::set(&stats.statement_log_bytes, self.commits.log_bytes());
+        Stats::set(&stats.commit_log_bytes, self.commits.commit_log_bytes());
         Stats::set(&stats.wal_bytes, self.bytes());
     }
 
@@ -158,8 +158,8 @@ impl Wal {
     }
 
     /// Makes the log one that SQLite can read from its beginning; nobody uses it.
-    pub fn mend(&self, db: &Db) -> Result<()> {
-        self.frames.write().mend(&**db.data())
+    pub fn rebuild_checksums(&self, db: &Db) -> Result<()> {
+        self.frames.write().rebuild_checksums(&**db.data())
     }
 
     /// Takes what SQLite writes; answers the transaction that it completes.
@@ -172,13 +172,13 @@ impl Wal {
     ) -> Result<Option<Transaction>> {
         let db = target.db();
         if offset == 0 {
-            self.void(db)?;
+            self.reset(db)?;
         }
         let offset = position(offset, buf.len())?;
         let mut frames = self.frames.write();
         match frames.awaits(buf, offset) {
             Some(true) => {
-                if self.cleans.load(Ordering::Acquire) {
+                if self.spills.load(Ordering::Acquire) {
                     drop(frames);
                     self.settle(db)?;
                     self.write_rest(target)?;
@@ -186,7 +186,7 @@ impl Wal {
                 }
                 frames.check_complete()?;
             }
-            Some(false) if frames.next_step() != Step::GoOn => {
+            Some(false) if frames.next_step() != SpillStep::GoOn => {
                 drop(frames);
                 self.make_room(target)?;
                 frames = self.frames.write();
@@ -219,8 +219,8 @@ impl Wal {
         }
         loop {
             let step = self.frames.read().next_step();
-            let Step::Clean { in_background, for_good } = step else {
-                if step == Step::GoOn {
+            let SpillStep::Spill { in_background, for_good } = step else {
+                if step == SpillStep::GoOn {
                     return Ok(());
                 }
                 self.settle(db)?;
@@ -231,17 +231,17 @@ impl Wal {
                 self.frames.write().find_new(file_bytes);
             }
             let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
-            self.cleans.store(true, Ordering::Release);
-            let (homeless, first) = self.frames.read().homeless(&leaving);
-            if !homeless.is_empty() {
-                let slots = self.commits.reserve_slots(&self.frames, db, first, homeless.len())?;
-                self.frames.write().give_slots(&homeless, slots);
+            self.spills.store(true, Ordering::Release);
+            let (unplaced, first) = self.frames.read().unplaced(&leaving);
+            if !unplaced.is_empty() {
+                let slots = self.commits.reserve_slots(&self.frames, db, first, unplaced.len())?;
+                self.frames.write().give_slots(&unplaced, slots);
             }
-            self.begin_cleaning(target, leaving, in_background, for_good);
+            self.begin_spill(target, leaving, in_background, for_good);
         }
     }
 
-    fn begin_cleaning<T: SpillTarget>(
+    fn begin_spill<T: SpillTarget>(
         &self,
         target: &Arc<T>,
         leaving: Vec<Leaving>,
@@ -254,7 +254,7 @@ impl Wal {
         };
         // Others read the log meanwhile.
         let running = Running::begin(job, target, in_background);
-        self.frames.write().begin_cleaning(Cleaning { running, leaving, until });
+        self.frames.write().begin_spill(SpillBatch { running, leaving, until });
     }
 
     /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
@@ -264,21 +264,21 @@ impl Wal {
         if rest.is_empty() {
             return Ok(());
         }
-        self.begin_cleaning(target, rest, false, false);
+        self.begin_spill(target, rest, false, false);
         self.settle(target.db())
     }
 
-    /// Waits for the cleaning that is under way, if one is.
+    /// Waits for the spill that is under way, if one is.
     fn settle(&self, db: &Db) -> Result<()> {
-        let Some(cleaning) = self.frames.write().take_cleaning() else { return Ok(()) };
-        let result = cleaning.running.wait(db);
-        self.frames.write().end_cleaning(cleaning, result)
+        let Some(spill_under_way) = self.frames.write().take_spill() else { return Ok(()) };
+        let result = spill_under_way.running.wait(db);
+        self.frames.write().end_spill(spill_under_way, result)
     }
 
     /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
     /// gone.
     pub fn end_transaction(&self, db: &Db) {
-        if !self.cleans.load(Ordering::Acquire) && !db.is_behind_end() {
+        if !self.spills.load(Ordering::Acquire) && !db.is_behind_end() {
             return;
         }
         // Whether it has failed is of no interest any more.
@@ -287,7 +287,7 @@ impl Wal {
             self.commits.discard_slots();
         }
         self.frames.write().end_large();
-        self.cleans.store(false, Ordering::Release);
+        self.spills.store(false, Ordering::Release);
         db.end_behind_end(0);
     }
 
@@ -296,7 +296,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.commits.fold(&self.frames, db, durability, false, (None, None))
+        self.commits.materialize(&self.frames, db, durability, false, (None, None))
     }
 
     /// A transaction commits, and the write lock is held. Answers its number if it was queued as statements, to
@@ -313,7 +313,7 @@ impl Wal {
         }
         let queued = match capture {
             // Some of its pages are not to be had from memory.
-            _ if self.frames.read().has_pages_away(transaction) => Err(FallbackCause::Large),
+            _ if self.frames.read().has_spilled_pages(transaction) => Err(FallbackCause::Large),
             Some(capture) => capture.take(self.commits.next()),
             None => Err(FallbackCause::Untracked),
         };
@@ -323,8 +323,8 @@ impl Wal {
         match queued {
             Ok(number) => {
                 if promise {
-                    // Behind what `owed` looks at, and before SQLite publishes the commit.
-                    db.shared().note_promise();
+                    // Behind what `not_durable` looks at, and before SQLite publishes the commit.
+                    db.shared().note_durability_wanted();
                 }
                 Stats::add(&db.counters().commits_statements, 1);
                 Some(number)
@@ -346,8 +346,9 @@ impl Wal {
         }
         Stats::add(&db.counters().commits_pages, 1);
         let commit = Some(transaction);
-        let folded = self.commits.fold(&self.frames, db, Durability::Durable, true, (commit, commit));
-        folded.inspect_err(|_| self.note_taken_back(db))
+        let materialized =
+            self.commits.materialize(&self.frames, db, Durability::Durable, true, (commit, commit));
+        materialized.inspect_err(|_| self.note_taken_back(db))
     }
 
     /// Writes a commit that SQLite does not sync as pages, before it is published; if that fails, nobody sees it, and nothing
@@ -358,16 +359,16 @@ impl Wal {
         }
         Stats::add(&db.counters().commits_pages, 1);
         let commit = (None, Some(transaction));
-        let folded = self.commits.fold(&self.frames, db, Durability::Buffered, true, commit);
-        folded.inspect_err(|error| {
+        let materialized = self.commits.materialize(&self.frames, db, Durability::Buffered, true, commit);
+        materialized.inspect_err(|error| {
             db.latch().close(&error.to_string());
             self.note_taken_back(db);
         })
     }
 
     /// A commit that was written as soon as it was complete is published: makes it durable soon.
-    pub(crate) fn flush_logged(self: &Arc<Self>, db: &Db, promised: bool) -> Result<()> {
-        if self.replaying.load(Ordering::Acquire) || !promised {
+    pub(crate) fn flush_logged(self: &Arc<Self>, db: &Db, committed_lsn: bool) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) || !committed_lsn {
             return Ok(());
         }
         self.flush_soon(db, self.commits.next() - 1)
@@ -392,8 +393,8 @@ impl Wal {
     }
 
     /// Waits until a queued transaction is durable.
-    pub fn wait(&self, number: u64) -> Result<()> {
-        self.commits.wait(number)
+    pub fn wait_durable(&self, number: u64) -> Result<()> {
+        self.commits.wait_durable(number)
     }
 
     /// Sees to it that a queued transaction survives the process, and is durable soon after.
@@ -402,29 +403,30 @@ impl Wal {
         self.flush_soon(db, number)
     }
 
-    /// Whether pages of a transaction that was completed were written ahead, and count only once it is logged: before
+    /// Whether pages of a transaction that was completed were written early, and count only once it is logged: before
     /// anybody else writes.
     pub(crate) fn must_log_now(&self, transaction: Transaction) -> bool {
-        self.frames.read().has_pages_away(transaction)
+        self.frames.read().has_spilled_pages(transaction)
     }
 
     /// Writes a commit that SQLite has published, and not synced, as pages, so that it survives the process; where it is to be
     /// durable soon, that is seen to. Only the first commit of a connection goes this way that has not said by a PRAGMA that
     /// SQLite is to sync none; the others were written by [`Wal::log_completed`].
-    pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, promised: bool) -> Result<()> {
+    pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, committed_lsn: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
         }
         Stats::add(&db.counters().commits_pages, 1);
-        let folded = self.commits.fold(&self.frames, db, Durability::Buffered, true, (None, None));
-        folded.inspect_err(|error| db.latch().close(&error.to_string()))?;
-        self.flush_logged(db, promised)
+        let materialized =
+            self.commits.materialize(&self.frames, db, Durability::Buffered, true, (None, None));
+        materialized.inspect_err(|error| db.latch().close(&error.to_string()))?;
+        self.flush_logged(db, committed_lsn)
     }
 
     /// Makes a commit durable within the window of `synchronous=NORMAL`, and all others until then with it.
     fn flush_soon(self: &Arc<Self>, db: &Db, number: u64) -> Result<()> {
         let Some(claim) = self.flush.claim() else { return Ok(()) };
-        let (wal, window) = (self.clone(), db.options().normal_window);
+        let (wal, window) = (self.clone(), db.options().flush_interval);
         let work = move |run: &mut Run<()>| {
             // Commits from the end of the pause on need another run.
             run.pause(window);
@@ -432,7 +434,7 @@ impl Wal {
             let _ = wal.wait_for_all();
         };
         if claim.start("litefoot-flush", db.latch(), work).is_err() {
-            return self.commits.wait(number);
+            return self.commits.wait_durable(number);
         }
         Ok(())
     }
@@ -443,16 +445,16 @@ impl Wal {
     }
 
     /// Another process may have the log on the medium from now on; everything is in there, for good.
-    pub(crate) fn let_go(&self) {
-        self.commits.let_go();
+    pub(crate) fn close(&self) {
+        self.commits.close();
     }
 
     /// The commit that a reader who starts now must wait for.
-    pub fn owed(&self) -> Option<u64> {
-        self.commits.owed()
+    pub fn not_durable(&self) -> Option<u64> {
+        self.commits.not_durable()
     }
 
-    /// Whether it should be folded or written to the database file.
+    /// Whether it should be materialized or written to the database file.
     pub fn wants_checkpoint(&self, db: &Db) -> bool {
         self.commits.fill() > FILL_PERCENT || self.is_large(db)
     }
@@ -473,7 +475,7 @@ impl Wal {
 
     /// Waits until everything queued so far is durable.
     pub fn wait_for_all(&self) -> Result<()> {
-        self.commits.wait(self.commits.next() - 1)
+        self.commits.wait_durable(self.commits.next() - 1)
     }
 
     /// The database file is about to be written in place: what is committed must be in the redo log first, for
@@ -496,7 +498,7 @@ impl Wal {
     /// Cuts the log, as SQLite asks.
     pub fn set_len(&self, db: &Db, len: u64) -> Result<()> {
         if len == 0 {
-            self.void(db)?;
+            self.reset(db)?;
         }
         self.frames.write().set_len(position(len, 0)?);
         Ok(())
@@ -527,8 +529,8 @@ impl Wal {
         self.commits.bring_home(&self.frames, db)
     }
 
-    /// SQLite begins its log anew: what the redo log holds is in the database file.
-    fn void(&self, db: &Db) -> Result<()> {
+    /// SQLite restarts its log: what the redo log holds is in the database file.
+    fn reset(&self, db: &Db) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             // The redo log was void already, and what waits for the end of the replay must stay.
             return Ok(());
@@ -537,7 +539,7 @@ impl Wal {
         self.before_in_place(db)?;
         db.sync_if_written()?;
         db.forget_there();
-        self.commits.void(&self.frames, db)
+        self.commits.reset(&self.frames, db)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may

@@ -23,8 +23,8 @@ pub enum Companion {
     Wal,
     /// The rollback journal.
     Journal,
-    /// The statement log, which SQLite knows nothing of.
-    StatementLog,
+    /// The commit log, which SQLite knows nothing of.
+    CommitLog,
 }
 
 impl Companion {
@@ -38,14 +38,14 @@ impl Companion {
         match self {
             Companion::Wal => "-wal",
             Companion::Journal => "-journal",
-            Companion::StatementLog => "-sla",
+            Companion::CommitLog => "-commits",
         }
     }
 }
 
 /// What is known of the files beside one database.
 #[derive(Default)]
-pub struct Beside {
+pub struct CompanionFiles {
     /// Whether it is known that no log and no journal lie there, which nobody but the owner could put there.
     alone: [AtomicBool; 2],
     /// Changes whenever the log in memory does, and is odd while there is one.
@@ -56,10 +56,10 @@ pub struct Beside {
     closed: AtomicBool,
 }
 
-impl Beside {
+impl CompanionFiles {
     /// Nothing is known; `redo_log` says whether that log lies there.
-    pub fn new(redo_log: Arc<AtomicBool>) -> Beside {
-        Beside { redo_log, ..Beside::default() }
+    pub fn new(redo_log: Arc<AtomicBool>) -> CompanionFiles {
+        CompanionFiles { redo_log, ..CompanionFiles::default() }
     }
 
     /// Whether it is known that a companion is not there.
@@ -118,7 +118,7 @@ struct Note {
     registry: u64,
     path: Box<[u8]>,
     companion: Companion,
-    beside: Arc<Beside>,
+    companions: Arc<CompanionFiles>,
 }
 
 #[derive(Default)]
@@ -149,15 +149,21 @@ pub fn lacks(registry: u64, path: &Path) -> bool {
     let is_it = |note: &&Note| note.registry == registry && note.opened == opened && *note.path == *path;
     let known = |mine: &RefCell<Notes>| {
         let mine = mine.borrow();
-        mine.notes.iter().flatten().find(is_it).is_some_and(|note| note.beside.lacks(note.companion))
+        mine.notes.iter().flatten().find(is_it).is_some_and(|note| note.companions.lacks(note.companion))
     };
     MINE.try_with(known).unwrap_or(false)
 }
 
 /// The thread has found the database that a path belongs to, when so many were opened.
-pub fn remember(registry: u64, opened: u64, path: &Path, companion: Companion, beside: &Arc<Beside>) {
+pub fn remember(
+    registry: u64,
+    opened: u64,
+    path: &Path,
+    companion: Companion,
+    companions: &Arc<CompanionFiles>,
+) {
     let path = path.as_os_str().as_bytes();
-    let note = Note { opened, registry, path: path.into(), companion, beside: beside.clone() };
+    let note = Note { opened, registry, path: path.into(), companion, companions: companions.clone() };
     let put = |mine: &RefCell<Notes>| {
         let mut mine = mine.borrow_mut();
         let next = mine.next;
@@ -175,12 +181,12 @@ mod tests {
 
     #[test]
     fn a_note_is_believed_while_nothing_has_changed() {
-        let beside = Arc::new(Beside::default());
+        let companions = Arc::new(CompanionFiles::default());
         let (wal, journal) = (Path::new("/a.db-wal"), Path::new("/a.db-journal"));
         // Other tests open databases meanwhile, and make notes void.
         let note = || {
-            remember(7, opened(), wal, Companion::Wal, &beside);
-            remember(7, opened(), journal, Companion::Journal, &beside);
+            remember(7, opened(), wal, Companion::Wal, &companions);
+            remember(7, opened(), journal, Companion::Journal, &companions);
         };
         let is_known = |path| {
             (0..1000).any(|_| {
@@ -189,19 +195,19 @@ mod tests {
             })
         };
         assert!(!is_known(wal) && !is_known(journal));
-        beside.set_alone(Companion::Wal, true);
+        companions.set_alone(Companion::Wal, true);
         assert!(is_known(wal) && !is_known(journal) && !lacks(8, wal) && !lacks(7, Path::new("/b.db-wal")));
-        beside.change_wal();
+        companions.change_wal();
         assert!(!is_known(wal));
-        beside.change_wal();
-        beside.set_alone(Companion::Wal, false);
+        companions.change_wal();
+        companions.set_alone(Companion::Wal, false);
         assert!(!is_known(wal));
-        beside.redo_log.store(true, Ordering::Release);
-        beside.set_alone(Companion::Journal, true);
+        companions.redo_log.store(true, Ordering::Release);
+        companions.set_alone(Companion::Journal, true);
         assert!(is_known(wal) && is_known(journal));
         note_opened();
         assert!(!lacks(7, wal) && !lacks(7, journal));
-        beside.close();
+        companions.close();
         assert!(!is_known(wal) && !is_known(journal));
     }
 }

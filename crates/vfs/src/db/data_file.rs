@@ -135,7 +135,7 @@ impl Db {
         self.shared.needed.store(bytes, Ordering::Release);
     }
 
-    /// SQLite begins its log anew: it will not write those pages again.
+    /// SQLite restarts its log: it will not write those pages again.
     pub fn forget_there(&self) {
         *self.shared.tail.lock() = None;
     }

@@ -34,14 +34,14 @@ use crate::error::{Error, Result};
 use crate::memory::process_budget::{Share, ShareRequest};
 use crate::options::Options;
 use crate::stats::{Meter, MeteredFile, Page, Stats};
-use companions::Beside;
+use companions::CompanionFiles;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, SyncLatch};
 use litefoot_storage::fork;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use tier::{Tier, redo_log_beside};
+use tier::{Tier, redo_log_companion};
 
 /// Most bytes of the write-ahead log in memory between transactions, and the part of the memory of the process, where
 /// no option says how much.
@@ -64,7 +64,7 @@ pub struct Db {
     fork_generation: u32,
     latch: Arc<SyncLatch>,
     stats: Arc<Page>,
-    companions: Arc<Beside>,
+    companions: Arc<CompanionFiles>,
     /// The build of SQLite that writes statements to the commit log, and replays them; absent where SQLite is not
     /// reached from below.
     build: Option<Writer>,
@@ -120,10 +120,10 @@ impl Db {
         });
         // Without rights of its own, a medium makes files as it does.
         let medium = setup.medium.for_database(&setup.file).unwrap_or(setup.medium);
-        let limit = if setup.options.logs_statements() { setup.options.sla_size as u64 } else { 0 };
-        Stats::set(&stats.statement_log_limit_bytes, limit);
-        Stats::set(&stats.redo_log_limit_bytes, setup.options.log_bytes as u64);
-        let pooled = setup.access.pooled && setup.options.pool != Some(0);
+        let limit = if setup.options.logs_statements() { setup.options.commit_log_size as u64 } else { 0 };
+        Stats::set(&stats.commit_log_limit_bytes, limit);
+        Stats::set(&stats.redo_log_limit_bytes, setup.options.max_wal_size as u64);
+        let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {
             medium: Arc::new(Meter::new(medium, stats.clone())),
@@ -135,7 +135,7 @@ impl Db {
             fork_generation: fork::generation(),
             latch: Arc::default(),
             stats,
-            companions: Arc::new(Beside::new(setup.redo_log)),
+            companions: Arc::new(CompanionFiles::new(setup.redo_log)),
             build: setup.build,
             memory: Memory::default(),
             name: data_file::Name::new(setup.access.created),
@@ -244,7 +244,7 @@ impl Db {
     }
 
     /// The files beside it.
-    pub(crate) fn companions(&self) -> &Arc<Beside> {
+    pub(crate) fn companions(&self) -> &Arc<CompanionFiles> {
         &self.companions
     }
 
@@ -263,8 +263,8 @@ impl Db {
     pub fn share(&self) -> &Arc<Share> {
         self.memory.share.get_or_init(|| {
             Arc::new(Share::join(&ShareRequest {
-                pool_bytes: self.options.pool,
-                write_bytes: self.options.wal_memory,
+                pool_bytes: self.options.buffer_pool_size,
+                write_bytes: self.options.write_buffer_size,
                 is_pooled: self.is_pooled(),
             }))
         })
@@ -277,12 +277,12 @@ impl Db {
 
     /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.
     pub fn many_new_bytes(&self) -> usize {
-        self.options.wal_memory.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
+        self.options.write_buffer_size.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
     }
 
     /// Bytes of the write-ahead log that are kept in memory between transactions.
     pub fn wal_bytes(&self) -> usize {
-        match self.options.wal_memory {
+        match self.options.write_buffer_size {
             Some(bytes) => bytes,
             None if self.is_pooled() => WAL_BYTES.min(self.share().bytes() / WAL_SHARE),
             None => WAL_BYTES,
@@ -290,9 +290,9 @@ impl Db {
     }
 
     /// Notes that a connection keeps more or less memory for its transactions.
-    pub fn note_held_bytes(&self, before: usize, now: usize) {
-        self.stats.held_memory_bytes.fetch_add(now as u64, Ordering::Relaxed);
-        self.stats.held_memory_bytes.fetch_sub(before as u64, Ordering::Relaxed);
+    pub fn note_dirty_bytes(&self, before: usize, now: usize) {
+        self.stats.txn_dirty_bytes.fetch_add(now as u64, Ordering::Relaxed);
+        self.stats.txn_dirty_bytes.fetch_sub(before as u64, Ordering::Relaxed);
     }
 
     /// Whether it is known, without asking the medium, that a companion is not there.
@@ -305,11 +305,11 @@ impl Db {
         self.companions.set_alone(companion, alone);
     }
 
-    /// Where the statement log lies.
-    pub fn statement_path(&self) -> PathBuf {
-        match &self.options.nvram {
+    /// Where the commit log lies.
+    pub fn commit_log_path(&self) -> PathBuf {
+        match &self.options.commit_log_path {
             Some(path) => path.clone(),
-            None => self.companion_path(Companion::StatementLog),
+            None => self.companion_path(Companion::CommitLog),
         }
     }
 
@@ -317,8 +317,8 @@ impl Db {
     pub fn companion_path(&self, companion: Companion) -> PathBuf {
         let marked = self.tier.get().is_some_and(Tier::is_marked);
         match (companion, self.options.tier.as_ref().filter(|_| marked)) {
-            (Companion::Wal, Some(device)) => redo_log_beside(device),
-            (Companion::StatementLog, Some(device)) => companion.of(device),
+            (Companion::Wal, Some(device)) => redo_log_companion(device),
+            (Companion::CommitLog, Some(device)) => companion.of(device),
             _ => companion.of(&self.path),
         }
     }

@@ -75,7 +75,7 @@ impl Shared {
 
     /// A commit was promised to be durable, and readers must wait for that: the log says so already, and no reader sees
     /// the commit yet.
-    pub fn note_promise(&self) {
+    pub fn note_durability_wanted(&self) {
         self.promises.fetch_add(1, Ordering::Release);
     }
 

@@ -7,8 +7,8 @@
 //! first bytes, so the logs must not lie there then.
 //!
 //! # Invariants
-//! 1. The redo log and the statement log lie beside the device exactly while the file is marked, and beside the
-//!    database exactly while it is not (option `nvram` names one place of the statement log for both).
+//! 1. The redo log and the commit log lie beside the device exactly while the file is marked, and beside the
+//!    database exactly while it is not (option `commit_log_path` names one place of the commit log for both).
 //! 2. They change places only while neither is there: before the first log is written the file is marked, durably,
 //!    and before the mark goes they are removed, durably.
 //! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
@@ -22,7 +22,7 @@
 //! | no | marked | any | not looked at | refuses, names the device |
 //! | yes | plain | nothing | nothing | takes the device; the first commit marks the file |
 //! | yes | plain | logs of a rollback-journal database | nothing | recovers from them, removes them, goes on as above |
-//! | yes | plain | logs of a WAL database | nothing | recovers from them, uses them where they are until SQLite begins its log anew, and then marks the file |
+//! | yes | plain | logs of a WAL database | nothing | recovers from them, uses them where they are until SQLite restarts its log, and then marks the file |
 //! | yes | plain | hot journal | nothing | lets SQLite roll back; then as above |
 //! | yes | plain | any | a log | refuses: it is of another time |
 //! | yes | marked | nothing | any | finds the chunks, recovers from the logs there |
@@ -42,7 +42,7 @@
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::stats::Stats;
-use litefoot_storage::commit_log::StatementLog;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_tier::{self as tier, CHUNK_BYTES, Config, TieredFile, Whereabouts};
@@ -78,13 +78,13 @@ impl Tier {
     }
 }
 
-/// Where the logs of a tiered database lie: the redo log and the statement log.
+/// Where the logs of a tiered database lie: the redo log and the commit log.
 pub fn logs_beside(device: &Path) -> [PathBuf; 2] {
-    [redo_log_beside(device), Companion::StatementLog.of(device)]
+    [redo_log_companion(device), Companion::CommitLog.of(device)]
 }
 
 /// Where the redo log lies. SQLite knows no such name.
-pub(crate) fn redo_log_beside(device: &Path) -> PathBuf {
+pub(crate) fn redo_log_companion(device: &Path) -> PathBuf {
     beside(device, "-redo")
 }
 
@@ -146,8 +146,8 @@ impl Db {
         }
         let in_the_way = if marked {
             let mut ours = vec![Companion::Wal.of(self.path())];
-            if self.options().nvram.is_none() {
-                ours.push(Companion::StatementLog.of(self.path()));
+            if self.options().commit_log_path.is_none() {
+                ours.push(Companion::CommitLog.of(self.path()));
             }
             if self.has_real_journal()? {
                 ours.push(Companion::Journal.of(self.path()));
@@ -190,7 +190,7 @@ impl Db {
             return Ok(true);
         }
         self.latch().check(self.path())?;
-        if tier.file.len()? < CHUNK_BYTES as u64 || self.has_real_journal()? || !self.remove_void_logs()? {
+        if tier.file.len()? < CHUNK_BYTES as u64 || self.has_real_journal()? || !self.remove_empty_logs()? {
             return Ok(false);
         }
         // A journal that is finished, and a log that is gone, must not come back beside a marked file.
@@ -207,7 +207,7 @@ impl Db {
     }
 
     /// Removes logs beside the database in which nothing waits; answers whether there are none now.
-    fn remove_void_logs(&self) -> Result<bool> {
+    fn remove_empty_logs(&self) -> Result<bool> {
         let (medium, latch) = (self.medium(), self.latch());
         let redo = self.companion_path(Companion::Wal);
         if medium.info(&redo)?.is_some() {
@@ -217,12 +217,12 @@ impl Db {
             }
             redo.delete()?;
         }
-        if self.options().nvram.is_some() {
-            return Ok(!self.statements_wait()?);
+        if self.options().commit_log_path.is_some() {
+            return Ok(!self.commit_log_waits()?);
         }
-        let statements = self.statement_path();
+        let statements = self.commit_log_path();
         if medium.info(&statements)?.is_some() {
-            let mut statements = StatementLog::open(medium.clone(), &statements, latch.clone())?;
+            let mut statements = CommitLog::open(medium.clone(), &statements, latch.clone())?;
             if !statements.is_understood() || !statements.is_empty() {
                 return Ok(false);
             }
@@ -261,16 +261,20 @@ impl Db {
         if there(&self.companion_path(Companion::Wal))? {
             return Ok(true);
         }
-        if self.options().nvram.is_some() { self.statements_wait() } else { there(&self.statement_path()) }
+        if self.options().commit_log_path.is_some() {
+            self.commit_log_waits()
+        } else {
+            there(&self.commit_log_path())
+        }
     }
 
-    /// Whether transactions wait in the statement log that the option `nvram` names, which may be another database's.
-    fn statements_wait(&self) -> Result<bool> {
-        let path = self.statement_path();
+    /// Whether transactions wait in the commit log that the option `commit_log_path` names, which may be another database's.
+    fn commit_log_waits(&self) -> Result<bool> {
+        let path = self.commit_log_path();
         if self.medium().info(&path)?.is_none() {
             return Ok(false);
         }
-        match StatementLog::open(self.medium().clone(), &path, self.latch().clone()) {
+        match CommitLog::open(self.medium().clone(), &path, self.latch().clone()) {
             Ok(statements) => Ok(!statements.is_understood() || !statements.is_empty()),
             Err(error) if error.operation == Operation::Lock => Ok(false),
             Err(error) => Err(error.into()),
@@ -324,11 +328,11 @@ fn refused(error: tier::Error) -> Error {
     }
 }
 
-/// Where the redo log and the statement log of a database lie, as its file says.
+/// Where the redo log and the commit log of a database lie, as its file says.
 pub(crate) fn logs_of(medium: &Arc<dyn Medium>, database: &Path) -> Result<[PathBuf; 2]> {
     let flash = medium.open(database, FileKind::Database, OpenMode::ReadOnly)?;
     Ok(match tier::tier_of(&*flash).map_err(refused)? {
         Some(device) => logs_beside(&device),
-        None => [Companion::Wal.of(database), Companion::StatementLog.of(database)],
+        None => [Companion::Wal.of(database), Companion::CommitLog.of(database)],
     })
 }

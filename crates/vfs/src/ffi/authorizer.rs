@@ -1,7 +1,7 @@
 //! Confined connections: internal connections that run SQL of unknown origin.
 //!
 //! # Why
-//! A statement log is a file beside a database, and anybody may have put it there. Replay must do no more than change
+//! A commit log is a file beside a database, and anybody may have put it there. Replay must do no more than change
 //! rows of that database, whatever the log says.
 //!
 //! # Promises

@@ -20,8 +20,8 @@ impl MainFile {
         }
         let unlocked = self.session.unlocked;
         let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
-        let hears_controls = self.session.hears_controls.load(Ordering::Relaxed);
-        new.session.hears_controls.store(hears_controls, Ordering::Relaxed);
+        let receives_file_controls = self.session.receives_file_controls.load(Ordering::Relaxed);
+        new.session.receives_file_controls.store(receives_file_controls, Ordering::Relaxed);
         new.persist_wal = self.persist_wal;
         new.session.inherit(&self.session);
         if self.uses_shm {
@@ -39,8 +39,8 @@ impl MainFile {
     /// Has what a connection in WAL mode has between its transactions.
     fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
         let spill = vfs.provide_spill(&self.database);
-        self.database.lock(&self.session.seat, Level::Shared)?;
-        self.session.seat.set_by_slots(true);
+        self.database.lock(&self.session.reader_slot, Level::Shared)?;
+        self.session.reader_slot.set_by_slots(true);
         self.database.wal_or_open(spill).map(drop)
     }
 }

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The size of a mapping by which litefoot has SQLite ask for pages by address; no application would ask for it.
-pub const MMAP_SIZE_OF_OURS: i64 = 1;
+pub const MMAP_SIZE_OF_INTERNAL: i64 = 1;
 
 /// What SQLite cuts every wish for a mapping down to, unless it was built otherwise.
 pub const MOST_MAPPED: i64 = 0x7fff_0000;

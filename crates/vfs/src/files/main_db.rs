@@ -1,11 +1,11 @@
 //! A handle on a main database file.
 
-use crate::cache::connection_cache::View;
+use crate::cache::connection_cache::ConnectionCache;
 use crate::commit::wal::Wal;
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
-use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, PragmaCall};
+use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::Batcher;
 use crate::files::session::Session;
 use crate::open::OpenDatabase;
@@ -34,7 +34,7 @@ pub struct MainFile {
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
     pub(super) unlogged: bool,
     checkpoint: Checkpoint,
-    pub(super) view: View,
+    pub(super) connection_cache: ConnectionCache,
     /// How many commits had been promised to be durable when the last look found all of them so.
     pub(super) settled: u64,
     /// Whether it was looked what a crash has left, by one that takes no locks.
@@ -70,8 +70,8 @@ impl MainFile {
         let id = database.new_handle(internal);
         let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
         MainFile {
-            view: View::new(database.cache(), session.seat.clone()),
-            slots: database.shm().sit(),
+            connection_cache: ConnectionCache::new(database.cache(), session.reader_slot.clone()),
+            slots: database.shm().new_reader_slot(),
             session,
             database,
             id,
@@ -105,8 +105,8 @@ impl MainFile {
     pub fn is_idle(&self) -> bool {
         !self.session.internal
             && !self.batcher.holds()
-            && !self.view.is_mapped()
-            && self.session.seat.is_idle()
+            && !self.connection_cache.is_mapped()
+            && self.session.reader_slot.is_idle()
             && self.slots.is_empty()
     }
 
@@ -176,24 +176,25 @@ impl MainFile {
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
     fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
         // Where a VFS above keeps it to itself, nobody will say that the commit is done.
-        let hears = self.session.hears_controls.load(Ordering::Relaxed);
-        if !hears && self.session.logged.swap(false, Ordering::Relaxed) {
+        let subscription = self.session.receives_file_controls.load(Ordering::Relaxed);
+        if !subscription && self.session.logged.swap(false, Ordering::Relaxed) {
             // Where that fails, the database is closed.
-            let _ = wal.flush_logged(self.database.db(), self.session.is_promised());
+            let _ = wal.flush_logged(self.database.db(), self.session.wants_durability());
         }
         let Some(transaction) = self.session.completed.lock().take() else { return };
         // The next one is in the log before it is published.
         self.session.unsynced_commits.store(true, Ordering::Relaxed);
-        let queued = if self.session.is_promised() {
+        let queued = if self.session.wants_durability() {
             wal.queue(self.database.db(), self.session.capture(), transaction, false)
         } else {
             None
         };
         match queued {
             Some(number) => self.session.wait_for(number, false),
-            None if !hears || wal.must_log_now(transaction) => {
+            None if !subscription || wal.must_log_now(transaction) => {
                 // Where that fails, the commit hears of it.
-                self.unlogged = wal.log_unsynced(self.database.db(), self.session.is_promised()).is_err();
+                self.unlogged =
+                    wal.log_unsynced(self.database.db(), self.session.wants_durability()).is_err();
             }
             None => self.unlogged = true,
         }
@@ -206,13 +207,13 @@ impl MainFile {
         // In exclusive mode there are no locks to be dropped.
         self.queue_unsynced(&wal);
         match self.session.take_waiting() {
-            Some((number, true)) => wal.wait(number)?,
+            Some((number, true)) => wal.wait_durable(number)?,
             Some((number, false)) => wal.write_out(self.database.db(), number)?,
             None if std::mem::take(&mut self.unlogged) => {
-                wal.log_unsynced(self.database.db(), self.session.is_promised())?
+                wal.log_unsynced(self.database.db(), self.session.wants_durability())?
             }
             None if self.session.logged.swap(false, Ordering::Relaxed) => {
-                wal.flush_logged(self.database.db(), self.session.is_promised())?
+                wal.flush_logged(self.database.db(), self.session.wants_durability())?
             }
             None => {}
         }
@@ -223,13 +224,12 @@ impl MainFile {
         Ok(())
     }
 
-    /// The slots that are really taken. When our checkpoint begins the log anew, SQLite locks out the readers of the
+    /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the
     /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
     /// for no reason of the application's making. We lock them out as well.
     fn widen(&self, first: usize, count: usize) -> (usize, usize) {
-        let begins_anew =
-            self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
-        if begins_anew { (READ_SLOTS, count + 1) } else { (first, count) }
+        let restarts = self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
+        if restarts { (READ_SLOTS, count + 1) } else { (first, count) }
     }
 
     /// Takes slots while this process owns the database; `false` where somebody is in the way.
@@ -254,11 +254,11 @@ impl MainFile {
             return Ok(());
         }
         match (first, exclusive) {
-            (WRITE_SLOT, true) if !self.database.writers().may_write(self.id) => {
+            (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
                 // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
                 // be what is in its way.
                 self.database.await_background();
-                if self.database.writers().may_write(self.id) {
+                if self.database.writer_queue().may_write(self.id) {
                     return Ok(());
                 }
                 self.session.disturb();
@@ -279,18 +279,18 @@ impl MainFile {
     fn await_durable(&mut self) -> Result<()> {
         // First of all: what is promised later is looked at the next time.
         let promises = self.database.db().shared().promises();
-        if self.settled == promises { Ok(()) } else { self.await_promises(promises) }
+        if self.settled == promises { Ok(()) } else { self.await_committed(promises) }
     }
 
-    fn await_promises(&mut self, promises: u64) -> Result<()> {
+    fn await_committed(&mut self, promises: u64) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
-        match wal.owed() {
+        match wal.not_durable() {
             None => {
                 self.settled = promises;
                 Ok(())
             }
             Some(number) if !self.session.capture().is_some_and(|capture| capture.defers_wait(number)) => {
-                wal.wait(number)
+                wal.wait_durable(number)
             }
             _ => Ok(()),
         }
@@ -311,14 +311,14 @@ impl MainFile {
     /// The address of `bytes` at `offset`, where they are one page that the connection keeps; it stays until
     /// [`MainFile::unfetch`].
     #[inline]
-    pub fn fetch_kept(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        self.view.fetch_kept(self.database.cache(), offset, bytes)
+    pub fn fetch_pinned(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
+        self.connection_cache.fetch_pinned(self.database.cache(), offset, bytes)
     }
 
     /// The same where they are one that is in memory.
     #[inline]
     pub fn fetch_in_memory(&mut self, offset: u64, bytes: u32) -> Option<NonNull<u8>> {
-        self.view.fetch_in_memory(self.database.cache(), offset, bytes)
+        self.connection_cache.fetch_in_memory(self.database.cache(), offset, bytes)
     }
 
     /// The address of `bytes` at `offset`, where they are one page that can be had.
@@ -326,13 +326,13 @@ impl MainFile {
         if self.batcher.holds() {
             return None;
         }
-        self.view.fetch(&*self.database, offset, bytes)
+        self.connection_cache.fetch(&*self.database, offset, bytes)
     }
 
     /// The page at `offset` that was fetched is not looked at any more.
     #[inline]
     pub fn unfetch(&mut self, offset: u64) {
-        self.view.unfetch(offset);
+        self.connection_cache.unfetch(offset);
     }
 }
 
@@ -341,7 +341,7 @@ impl Handle for MainFile {
         if !self.looked {
             self.look();
         }
-        if !self.batcher.holds() && self.view.read(&*self.database, buf, offset) {
+        if !self.batcher.holds() && self.connection_cache.read(&*self.database, buf, offset) {
             return Ok(());
         }
         self.batcher.read(&self.session, buf, offset, &mut ())
@@ -349,7 +349,7 @@ impl Handle for MainFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        self.view.step_back();
+        self.connection_cache.leave_fast_path();
         self.at_leisure(|this| {
             this.before_in_place()?;
             this.batcher.write(&this.session, buf, offset)
@@ -358,7 +358,7 @@ impl Handle for MainFile {
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.view.step_back();
+        self.connection_cache.leave_fast_path();
         self.before_in_place()?;
         self.batcher.set_len(&self.session, len)
     }
@@ -380,10 +380,10 @@ impl Handle for MainFile {
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
-        self.database.writers().leave(self.id);
+        self.database.writer_queue().leave(self.id);
         self.database.shm().give_up(&mut self.slots);
-        self.view.close(&*self.database);
-        self.database.give_up_seat(&self.session.seat);
+        self.connection_cache.close(&*self.database);
+        self.database.give_up_reader_slot(&self.session.reader_slot);
         self.database.leave(self.session.internal)
     }
 
@@ -402,9 +402,9 @@ impl Handle for MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        self.database.lock(&self.session.seat, to)?;
+        self.database.lock(&self.session.reader_slot, to)?;
         match to {
-            Level::Shared if !self.batcher.holds() => self.view.step_near(),
+            Level::Shared if !self.batcher.holds() => self.connection_cache.enter_fast_path(),
             Level::Reserved => self.session.begin_writing(),
             _ => {}
         }
@@ -415,9 +415,9 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.batcher.end(&self.session);
         }
-        self.view.step_back();
-        self.view.rest(&*self.database);
-        self.database.unlock(&self.session.seat, to);
+        self.connection_cache.leave_fast_path();
+        self.connection_cache.rest(&*self.database);
+        self.database.unlock(&self.session.reader_slot, to);
         Ok(())
     }
 
@@ -427,7 +427,7 @@ impl Handle for MainFile {
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
         match control {
-            Control::LockState(state) => *state = self.session.seat.level() as c_int,
+            Control::LockState(state) => *state = self.session.reader_slot.level() as c_int,
             Control::LastErrno(errno) => *errno = last_errno(),
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
@@ -440,15 +440,15 @@ impl Handle for MainFile {
             }
             Control::MmapSize(size) => {
                 let wanted = std::mem::replace(size, self.mmap_size);
-                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
                     self.mmap_size = wanted.min(MOST_MAPPED);
                 }
             }
             // A database has one owner.
             Control::ExternalReader(is_there) => *is_there = 0,
             Control::Growth => {}
-            Control::Connected => self.session.hears_controls.store(true, Ordering::Relaxed),
-            Control::SeveralFiles => self.batcher.go_classic(&self.session)?,
+            Control::Connected => self.session.receives_file_controls.store(true, Ordering::Relaxed),
+            Control::SeveralFiles => self.batcher.use_native_journal(&self.session)?,
             Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),
         }
@@ -481,9 +481,11 @@ impl Handle for MainFile {
         if !self.uses_shm {
             // SQLite is about to make its index from the log.
             let wal = self.wal();
-            self.database.shm().join(|| wal.map_or(Ok(()), |wal| wal.mend(self.database.db())))?;
+            self.database
+                .shm()
+                .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
             self.uses_shm = true;
-            self.session.seat.set_by_slots(true);
+            self.session.reader_slot.set_by_slots(true);
         }
         self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }
@@ -516,7 +518,7 @@ impl Handle for MainFile {
             return Err(Error::Busy);
         }
         if first == WRITE_SLOT && exclusive && !self.session.internal {
-            self.database.writers().writes(self.id);
+            self.database.writer_queue().writes(self.id);
         }
         if first == CHECKPOINT_SLOT && exclusive {
             self.checkpoint = Checkpoint::Begun;
@@ -527,23 +529,23 @@ impl Handle for MainFile {
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         self.database.shm().index_made(&self.slots);
         if first == WRITE_SLOT && !self.session.internal {
-            // In a forked child the transaction is the parent's, and so is what it has written ahead.
+            // In a forked child the transaction is the parent's, and so is what it has written early.
             if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
                 self.queue_unsynced(&wal);
                 wal.end_transaction(self.database.db());
             }
             self.database.shm().unlock(&mut self.slots, first, count);
-            self.database.writers().leave(self.id);
-            self.database.may_give_turn();
+            self.database.writer_queue().leave(self.id);
+            self.database.may_hand_over();
             return Ok(());
         }
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
         }
-        self.view.rest(&*self.database);
+        self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.shm().unlock(&mut self.slots, first, count);
-        self.database.may_give_turn();
+        self.database.may_hand_over();
         Ok(())
     }
 
@@ -555,7 +557,7 @@ impl Handle for MainFile {
         if self.uses_shm {
             self.database.shm().leave(&mut self.slots);
             self.uses_shm = false;
-            self.session.seat.set_by_slots(false);
+            self.session.reader_slot.set_by_slots(false);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
 
 use crate::error::Result;
-use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_OURS, MOST_MAPPED, read_exactly};
+use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, read_exactly};
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{File, Medium, parent_directory};
@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 /// A file that is passed through to the device as SQLite uses it.
-pub struct PlainFile {
+pub struct PassThroughFile {
     medium: Arc<dyn Medium>,
     file: Arc<dyn File>,
     /// The database whose soundness depends on this file.
@@ -25,10 +25,10 @@ pub struct PlainFile {
     mmap_size: i64,
 }
 
-impl PlainFile {
+impl PassThroughFile {
     /// A temporary file that nobody needs after a crash.
-    pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PlainFile {
-        PlainFile {
+    pub fn temporary(medium: Arc<dyn Medium>, file: Arc<dyn File>, delete_on_close: bool) -> PassThroughFile {
+        PassThroughFile {
             medium,
             file,
             database: None,
@@ -48,8 +48,8 @@ impl PlainFile {
         database: Option<Arc<OpenDatabase>>,
         name_unsynced: bool,
         settles: bool,
-    ) -> PlainFile {
-        PlainFile {
+    ) -> PassThroughFile {
+        PassThroughFile {
             medium,
             file,
             database,
@@ -76,14 +76,14 @@ impl PlainFile {
     }
 }
 
-impl Handle for PlainFile {
+impl Handle for PassThroughFile {
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
         match control {
             // A database in a temporary file has no locks.
             Control::LockState(state) => *state = Level::None as c_int,
             Control::MmapSize(size) => {
                 let wanted = std::mem::replace(size, self.mmap_size);
-                if wanted >= 0 && wanted != MMAP_SIZE_OF_OURS {
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
                     self.mmap_size = wanted.min(MOST_MAPPED);
                 }
             }

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub(crate) fn answer(database: &OpenDatabase, name: &str, value: Option<&str>) -> Result<String> {
     match name {
         "stats" => Ok(table(&database.stats())),
-        "pool" if value.is_none() => Ok(table(&pool_rows(database))),
+        "buffer_pool_size" if value.is_none() => Ok(table(&pool_rows(database))),
         "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
         _ => option(database, name, value),
     }

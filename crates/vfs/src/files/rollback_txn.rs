@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::journal::make_real;
 use crate::files::session::Session;
 use crate::open::OpenDatabase;
-use crate::txn::dirty_pages::{Held, before, write_in_place};
+use crate::txn::dirty_pages::{DirtyPages, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ pub enum Batch {
     /// An empty database was given a length, and nothing was written yet: it is not known what a page is.
     Sized(u64),
     /// Held back until the commit.
-    Held(Box<Held>),
+    DirtyPages(Box<DirtyPages>),
     /// A write has failed, and SQLite must roll back: what was held is gone, and there is nothing to be undone. The
     /// transaction is this one of its journal's.
     Failed(u64),
     /// By SQLite's own protocol until the lock is dropped.
-    Classic,
+    NativeJournal,
 }
 
 /// The batch of one connection.
@@ -39,13 +39,13 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, buf.len())?;
         match &mut self.batch {
-            Batch::Held(held) => {
+            Batch::DirtyPages(held) => {
                 let written = held.write(database, buf, offset);
                 return self.or_fail(session, written);
             }
             Batch::Failed(_) => return Ok(()),
             Batch::None | Batch::Sized(_) => database.rollback_log().clear(database.db())?,
-            Batch::Classic => {}
+            Batch::NativeJournal => {}
         }
         database.write(buf, offset)
     }
@@ -64,7 +64,7 @@ impl Batcher {
         let (there, behind) = buf.split_at_mut(inside);
         if !there.is_empty() || behind.is_empty() {
             match &self.batch {
-                Batch::Held(held) => {
+                Batch::DirtyPages(held) => {
                     held.read(there, offset, &|buf, offset| before(&**database, buf, offset))?;
                 }
                 Batch::Sized(_) => there.fill(0),
@@ -80,7 +80,7 @@ impl Batcher {
 
     /// Whether the connection sees something else than what was committed last.
     pub fn holds(&self) -> bool {
-        matches!(self.batch, Batch::Held(_) | Batch::Sized(_))
+        matches!(self.batch, Batch::DirtyPages(_) | Batch::Sized(_))
     }
 
     /// Cuts or extends the database.
@@ -88,7 +88,7 @@ impl Batcher {
         let database = &session.database;
         self.begin(session, 0)?;
         match &mut self.batch {
-            Batch::Held(held) => {
+            Batch::DirtyPages(held) => {
                 let cut = held.set_len(database, len);
                 return self.or_fail(session, cut);
             }
@@ -98,7 +98,7 @@ impl Batcher {
             }
             Batch::Failed(_) => return Ok(()),
             Batch::None => database.rollback_log().clear(database.db())?,
-            Batch::Classic => {}
+            Batch::NativeJournal => {}
         }
         database.set_len(len)
     }
@@ -106,7 +106,7 @@ impl Batcher {
     /// Length of the database as the transaction sees it; `None` where that is the file's.
     pub fn len(&self) -> Option<u64> {
         match &self.batch {
-            Batch::Held(held) => Some(held.len()),
+            Batch::DirtyPages(held) => Some(held.len()),
             Batch::Sized(len) => Some(*len),
             _ => None,
         }
@@ -115,9 +115,9 @@ impl Batcher {
     /// SQLite asks for a sync of the database file.
     pub fn sync(&mut self, session: &Session) -> Result<()> {
         match &mut self.batch {
-            Batch::Held(held) => held.sync_wanted = true,
+            Batch::DirtyPages(held) => held.sync_wanted = true,
             Batch::Failed(_) | Batch::Sized(_) => {}
-            Batch::None | Batch::Classic => return session.database.db().sync(),
+            Batch::None | Batch::NativeJournal => return session.database.db().sync(),
         }
         Ok(())
     }
@@ -134,32 +134,32 @@ impl Batcher {
 
     /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
     /// them one, and each is best off with the log.
-    pub fn go_classic(&mut self, session: &Session) -> Result<()> {
-        if !session.is_writing() || matches!(self.batch, Batch::Classic | Batch::Failed(_)) {
+    pub fn use_native_journal(&mut self, session: &Session) -> Result<()> {
+        if !session.is_writing() || matches!(self.batch, Batch::NativeJournal | Batch::Failed(_)) {
             return Ok(());
         }
         let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
-        if let Batch::Held(held) = &mut self.batch {
+        if let Batch::DirtyPages(held) = &mut self.batch {
             let settled = held.settle(session.database.db());
             self.or_fail(session, settled)?;
         }
-        // The log is void by then, and with it what was written away to it.
+        // The log is void by then, and with it what was spilled to it.
         let real = make_real(session, &journal);
         self.or_fail(session, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
         let written = match &self.batch {
-            Batch::Held(held) => write_in_place(&*session.database, held),
+            Batch::DirtyPages(held) => write_in_place(&*session.database, held),
             Batch::Sized(len) => session.database.set_len(*len),
             _ => Ok(()),
         };
-        self.finish(session, Batch::Classic);
+        self.finish(session, Batch::NativeJournal);
         written
     }
 
     /// The transaction commits.
     pub fn commit(&mut self, session: &Session) -> Result<()> {
         match &mut self.batch {
-            Batch::Held(held) => {
+            Batch::DirtyPages(held) => {
                 let committed = commit(&session.database, held);
                 self.or_fail(session, committed)?;
                 self.finish(session, Batch::None);
@@ -176,7 +176,7 @@ impl Batcher {
                 self.finish(session, Batch::None);
                 session.database.set_len(len)
             }
-            Batch::None | Batch::Classic => {
+            Batch::None | Batch::NativeJournal => {
                 self.finish(session, Batch::None);
                 Ok(())
             }
@@ -203,9 +203,9 @@ impl Batcher {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
         let is_over = match self.batch {
-            Batch::Classic => !session.has_real_journal() && session.may_hold(),
+            Batch::NativeJournal => !session.has_real_journal() && session.may_hold(),
             Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
-            Batch::None | Batch::Held(_) | Batch::Sized(_) => false,
+            Batch::None | Batch::DirtyPages(_) | Batch::Sized(_) => false,
         };
         if is_over {
             self.finish(session, Batch::None);
@@ -221,7 +221,7 @@ impl Batcher {
                 session.database.go_native()?;
             }
             session.database.rollback_log().clear_for_journal(session.database.db())?;
-            if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::Classic) {
+            if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::NativeJournal) {
                 session.database.set_len(len)?;
             }
             return Ok(());
@@ -230,7 +230,7 @@ impl Batcher {
             let journal = session.journal.lock().clone();
             if let Some(journal) = journal {
                 make_real(session, &journal)?;
-                if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::Classic) {
+                if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::NativeJournal) {
                     session.database.set_len(len)?;
                 }
                 return Ok(());
@@ -249,19 +249,19 @@ impl Batcher {
             logged => logged,
         };
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
-        let mut held = Box::new(Held::new(session.database.db(), page_bytes, base_len));
+        let mut held = Box::new(DirtyPages::new(session.database.db(), page_bytes, base_len));
         held.set_cache_size(&session.cache_size);
         if let Batch::Sized(len) = self.batch {
             held.set_len(&session.database, len)?;
         }
-        self.batch = Batch::Held(held);
+        self.batch = Batch::DirtyPages(held);
         Ok(())
     }
 
     fn finish(&mut self, session: &Session, next: Batch) {
-        if let Batch::Held(mut held) = std::mem::replace(&mut self.batch, next) {
+        if let Batch::DirtyPages(mut held) = std::mem::replace(&mut self.batch, next) {
             if !session.database.db().is_of_this_process() {
-                // What was written ahead is the parent's, and so is the thread that may be writing.
+                // What was written early is the parent's, and so is the thread that may be writing.
                 std::mem::forget(held);
                 return;
             }
@@ -280,7 +280,7 @@ fn likely_page_bytes(written: usize, len: u64) -> usize {
     if is_size && len.is_multiple_of(written as u64) { written } else { 512 }
 }
 
-fn commit(database: &Arc<OpenDatabase>, held: &mut Held) -> Result<()> {
+fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     if held.is_empty() {
         return Ok(());
     }

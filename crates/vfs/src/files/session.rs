@@ -6,7 +6,7 @@ use crate::files::journal_content::Journal;
 use crate::memory::reservation::CacheSize;
 use crate::open::OpenDatabase;
 use crate::open::capture_host::ConnectionCapture;
-use crate::sync::lock_table::{HandleId, Seat};
+use crate::sync::lock_table::{HandleId, ReaderSlot};
 use crate::txn::wal_frames::Transaction;
 use litefoot_storage::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +25,11 @@ pub struct Session {
     /// The handle on the main database file.
     pub id: HandleId,
     /// What that holds of the locks on the database.
-    pub seat: Arc<Seat>,
-    /// Whether the connection is one of ours.
+    pub reader_slot: Arc<ReaderSlot>,
+    /// Whether the connection is internal.
     pub internal: bool,
     /// Whether SQLite tells of its commits: a VFS above may not pass file controls on.
-    pub hears_controls: AtomicBool,
+    pub receives_file_controls: AtomicBool,
     /// Whether it takes no locks (`nolock=1`, `immutable=1`).
     pub unlocked: bool,
     /// Whether commits need not be durable at all (`synchronous=OFF`).
@@ -54,11 +54,11 @@ impl Session {
     /// A new connection.
     pub fn new(database: Arc<OpenDatabase>, id: HandleId, internal: bool, unlocked: bool) -> Session {
         Session {
-            seat: database.sit(),
+            reader_slot: database.new_reader_slot(),
             database,
             id,
             internal,
-            hears_controls: AtomicBool::new(false),
+            receives_file_controls: AtomicBool::new(false),
             unlocked,
             unsafe_commits: AtomicBool::new(false),
             unsynced_commits: AtomicBool::new(false),
@@ -97,7 +97,7 @@ impl Session {
     }
 
     /// Whether its commits are to be durable, soon at least.
-    pub fn is_promised(&self) -> bool {
+    pub fn wants_durability(&self) -> bool {
         !self.unsafe_commits.load(Ordering::Relaxed)
     }
 
@@ -143,7 +143,7 @@ impl Session {
     /// Whether transactions may be held back, with a journal or a log in memory.
     #[inline]
     pub fn may_hold(&self) -> bool {
-        let heard = self.hears_controls.load(Ordering::Relaxed) && !self.unlocked;
+        let heard = self.receives_file_controls.load(Ordering::Relaxed) && !self.unlocked;
         heard && self.database.db().holds_back() && !self.database.is_native()
     }
 

@@ -24,7 +24,7 @@ fn content(pages: usize) -> Vec<u8> {
 }
 
 fn open(medium: &SimMedium, pooled: bool) -> MainFile {
-    let options = Options { log_bytes: 20 * PAGE, pool: Some(1 << 20), ..Options::default() };
+    let options = Options { max_wal_size: 20 * PAGE, buffer_pool_size: Some(1 << 20), ..Options::default() };
     let setup = DatabaseSetup::of_test(Arc::new(medium.clone()), Path::new("/app.db"));
     let database = OpenDatabase::new(DatabaseSetup { options, pooled, ..setup });
     let mut file = MainFile::new(Arc::new(database), false, true, false);

@@ -20,13 +20,13 @@ use crate::files::any_handle::AnyHandle;
 use crate::files::handle::Handle;
 use crate::files::journal::JournalFile;
 use crate::files::main_db::MainFile;
-use crate::files::passthrough::PlainFile;
+use crate::files::passthrough::PassThroughFile;
 use crate::files::rejected::RefusedFile;
 use crate::files::session::Session;
 use crate::files::temporary::TemporaryFiles;
 use crate::files::wal::WalFile;
 use crate::memory::memory_file::MemoryFile;
-use crate::memory::reservation::Allowance;
+use crate::memory::reservation::MemoryReservation;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
@@ -110,8 +110,8 @@ impl Vfs {
     }
 
     /// Whether databases are left to the platform's VFS unless they say otherwise.
-    pub(crate) fn shared_by_default(&self) -> bool {
-        self.defaults.shared
+    pub(crate) fn passthrough_by_default(&self) -> bool {
+        self.defaults.passthrough
     }
 
     pub(crate) fn open(&self, request: OpenRequest) -> Result<Opened> {
@@ -131,14 +131,14 @@ impl Vfs {
             };
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            return self.open_beside(&path, flags, request.session);
+            return self.open_companion_file(&path, flags, request.session);
         }
         if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
             return self.open_companion(&path, flags, None);
         }
         let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
         let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
-        Ok(Opened::new(PlainFile::temporary(self.medium.clone(), file.file, delete), flags))
+        Ok(Opened::new(PassThroughFile::temporary(self.medium.clone(), file.file, delete), flags))
     }
 
     fn open_main(
@@ -162,7 +162,7 @@ impl Vfs {
         // could keep the writers of other processes out.
         let read_only = flags & SQLITE_OPEN_READONLY != 0;
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
-        self.settle_devices(&mut options)?;
+        self.close_devices(&mut options)?;
         let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         let id = opened.file.id();
@@ -229,18 +229,18 @@ impl Vfs {
                 || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
         };
         // What is only there as statements is for us to run again, or to refuse.
-        Ok(is_foreign && self.medium.info(&Companion::StatementLog.of(path))?.is_none_or(|log| log.len == 0))
+        Ok(is_foreign && self.medium.info(&Companion::CommitLog.of(path))?.is_none_or(|log| log.len == 0))
     }
 
     /// Checks the options of a tier, and lets the paths of devices survive a change of the directory.
-    fn settle_devices(&self, options: &mut Options) -> Result<()> {
-        if let Some(nvram) = &mut options.nvram {
-            *nvram = self.medium.absolute(nvram)?.path;
+    fn close_devices(&self, options: &mut Options) -> Result<()> {
+        if let Some(commit_log_path) = &mut options.commit_log_path {
+            *commit_log_path = self.medium.absolute(commit_log_path)?.path;
         }
         let Some(tier) = &options.tier else { return Ok(()) };
-        if self.pass_through || options.shared {
+        if self.pass_through || options.passthrough {
             return Err(Error::Refused(format!(
-                "{}: a tier needs a database that one process owns: leave shared=1 out; nothing was opened",
+                "{}: a tier needs a database that one process owns: leave passthrough=1 out; nothing was opened",
                 tier.display()
             )));
         }
@@ -288,14 +288,19 @@ impl Vfs {
     }
 
     /// Opens a journal or a log: the one in memory where it is known to be the connection's, else the file.
-    fn open_beside(&self, path: &Path, flags: c_int, session: Option<Arc<Session>>) -> Result<Opened> {
+    fn open_companion_file(
+        &self,
+        path: &Path,
+        flags: c_int,
+        session: Option<Arc<Session>>,
+    ) -> Result<Opened> {
         if let Some(session) = session.as_ref().filter(|session| session.may_hold()) {
             if flags & SQLITE_OPEN_WAL != 0
                 && let Some(wal) = self.wal_of(&session.database)?
             {
                 // With the lock that it has, the connection will make an index of its own from the log.
-                if session.seat.level() == Level::Exclusive {
-                    wal.mend(session.database.db())?;
+                if session.reader_slot.level() == Level::Exclusive {
+                    wal.rebuild_checksums(session.database.db())?;
                 }
                 return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
             }
@@ -368,19 +373,19 @@ impl Vfs {
         };
         // Where it is not known whose it is, it may be one of ours.
         let settles = database.as_ref().map_or(!self.pass_through, |database| database.db().holds_back());
-        let handle = PlainFile::companion(medium.clone(), file, database, name_unsynced, settles);
+        let handle = PassThroughFile::companion(medium.clone(), file, database, name_unsynced, settles);
         Ok(Opened::new(handle, flags))
     }
 
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
         let file = self.temporary_files().open()?;
-        Ok(Opened::new(PlainFile::temporary(self.medium.clone(), file, false), flags))
+        Ok(Opened::new(PassThroughFile::temporary(self.medium.clone(), file, false), flags))
     }
 
     /// A file in memory that keeps as many bytes there as the database allows.
     fn memory(&self, database: &OpenDatabase) -> MemoryFile {
         let files = self.temporary_files_of(database);
-        MemoryFile::new(Allowance::new(database.db().share()), Box::new(move || files.open()))
+        MemoryFile::new(MemoryReservation::new(database.db().share()), Box::new(move || files.open()))
     }
 
     /// Where temporary files come from.
@@ -427,7 +432,7 @@ impl Vfs {
                     // The next log begins from nothing; until then the database is not in WAL mode.
                     database.shared_capture().close_reference();
                     wal.delete(database.db())?;
-                    database.forget_wal();
+                    database.reset_wal();
                     return Ok(());
                 }
                 if database.rollback_log().is_live() {

@@ -112,7 +112,7 @@ impl Handle for WalFile {
     fn close(self: Box<Self>) -> Result<()> {
         // The database leaves WAL mode. What the connection writes next, under the lock that it has already, is
         // a transaction.
-        if self.session.seat.level() == Level::Exclusive {
+        if self.session.reader_slot.level() == Level::Exclusive {
             self.session.begin_writing();
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A file in memory: bytes by offset, in chunks; what is beyond the budget lies in a nameless file.
 
 use crate::error;
-use crate::memory::reservation::Allowance;
+use crate::memory::reservation::MemoryReservation;
 use crate::memory::spill_file::{MakeSpill, Spill};
 use litefoot_storage::file::Result;
 
@@ -34,15 +34,15 @@ pub struct MemoryFile {
     chunks: Vec<Box<[u8; CHUNK_BYTES]>>,
     len: usize,
     border: usize,
-    allowance: Allowance,
+    reservation: MemoryReservation,
     spill: Spill,
 }
 
 impl MemoryFile {
     /// An empty file.
-    pub fn new(allowance: Allowance, make_spill: MakeSpill) -> MemoryFile {
+    pub fn new(reservation: MemoryReservation, make_spill: MakeSpill) -> MemoryFile {
         let spill = Spill::new(make_spill);
-        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, allowance, spill }
+        MemoryFile { chunks: Vec::new(), len: 0, border: usize::MAX, reservation, spill }
     }
 
     /// Length in bytes.
@@ -118,7 +118,7 @@ impl MemoryFile {
     fn grow_chunks(&mut self, len: usize) {
         while self.chunks.len() * CHUNK_BYTES < len.min(self.border) {
             let bytes = self.chunks.len() * CHUNK_BYTES;
-            if bytes >= self.allowance.most().max(1) {
+            if bytes >= self.reservation.most().max(1) {
                 self.border = bytes;
                 return;
             }
@@ -129,7 +129,7 @@ impl MemoryFile {
 
     fn account(&mut self) {
         let bytes = self.memory_bytes();
-        self.allowance.set(bytes);
+        self.reservation.set(bytes);
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
                 (0..3 * CHUNK_BYTES, 1..2 * CHUNK_BYTES, any::<u8>(), any::<bool>()), 1..20),
             budget in 0..4 * CHUNK_BYTES,
         ) {
-            let mut file = MemoryFile::new(Allowance::fixed(budget), make_spill());
+            let mut file = MemoryFile::new(MemoryReservation::fixed(budget), make_spill());
             let mut plain: Vec<u8> = Vec::new();
             for (offset, len, byte, cut) in steps {
                 if cut {

@@ -5,7 +5,7 @@
 //! is counted as well, by what is known of it.
 
 use crate::memory::process_budget::Share;
-use litefoot_storage::buffer_pool::Taken;
+use litefoot_storage::buffer_pool::Reservation;
 use litefoot_storage::reserve;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -17,24 +17,28 @@ const STEP_BYTES: usize = 64 << 10;
 const LEAST_BYTES: usize = 256 << 10;
 
 /// Memory of one such thing.
-pub struct Allowance {
-    taken: Taken,
+pub struct MemoryReservation {
+    taken: Reservation,
     /// Bytes that must do, whatever is free.
     fixed: Option<usize>,
     bytes: usize,
 }
 
-impl Allowance {
+impl MemoryReservation {
     /// Nothing yet, of a database's share.
-    pub fn new(share: &Share) -> Allowance {
-        Allowance { taken: Taken::nothing(share.budget().clone()), fixed: share.write_bytes(), bytes: 0 }
+    pub fn new(share: &Share) -> MemoryReservation {
+        MemoryReservation {
+            taken: Reservation::nothing(share.budget().clone()),
+            fixed: share.write_bytes(),
+            bytes: 0,
+        }
     }
 
     /// So many bytes, of a budget of its own.
     #[cfg(test)]
-    pub fn fixed(bytes: usize) -> Allowance {
+    pub fn fixed(bytes: usize) -> MemoryReservation {
         let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(bytes));
-        Allowance { taken: Taken::nothing(budget), fixed: Some(bytes), bytes: 0 }
+        MemoryReservation { taken: Reservation::nothing(budget), fixed: Some(bytes), bytes: 0 }
     }
 
     /// Bytes in use.
@@ -58,7 +62,7 @@ impl Allowance {
 /// The memory of the SQLite cache that a transaction comes from. A page that SQLite has passed on was dirty there, and most
 /// likely another is by now: so it counts as much as was passed on, up to what SQLite keeps back before it spills.
 pub struct SpillingCache {
-    taken: Taken,
+    taken: Reservation,
     /// Most bytes that are counted, whoever writes.
     limit: usize,
     /// Most bytes that are counted of the connection that writes.
@@ -115,14 +119,14 @@ impl SpillingCache {
     /// Of a connection to a database, before its transaction has passed anything on.
     pub fn new(share: &Share) -> SpillingCache {
         let limit = share.spill_bytes();
-        SpillingCache { taken: Taken::nothing(share.budget().clone()), limit, most: limit }
+        SpillingCache { taken: Reservation::nothing(share.budget().clone()), limit, most: limit }
     }
 
     /// One that is not counted.
     #[cfg(test)]
     pub fn uncounted() -> SpillingCache {
         let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(0));
-        SpillingCache { taken: Taken::nothing(budget), limit: 0, most: 0 }
+        SpillingCache { taken: Reservation::nothing(budget), limit: 0, most: 0 }
     }
 
     /// The transaction is a connection's whose cache is so large.
@@ -136,7 +140,7 @@ impl SpillingCache {
     }
 }
 
-fn set_in_steps(taken: &mut Taken, bytes: usize) {
+fn set_in_steps(taken: &mut Reservation, bytes: usize) {
     let counted = bytes.next_multiple_of(STEP_BYTES);
     if counted != taken.bytes() {
         taken.set(counted);

@@ -3,7 +3,7 @@
 use crate::capture::{Capture, Host, SharedCapture};
 use crate::ffi::connection::InternalConnection;
 use crate::open::OpenDatabase;
-use crate::sync::lock_table::Seat;
+use crate::sync::lock_table::ReaderSlot;
 use crate::sync::writer_queue::WriterId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,17 @@ pub(crate) type ConnectionCapture = Capture<CaptureHost>;
 pub(crate) struct CaptureHost {
     database: Arc<OpenDatabase>,
     writer: WriterId,
-    seat: Arc<Seat>,
+    reader_slot: Arc<ReaderSlot>,
 }
 
 impl CaptureHost {
-    /// The view of the connection that writes as `writer`, and whose locks are in `seat`.
-    pub(crate) fn new(database: Arc<OpenDatabase>, writer: WriterId, seat: Arc<Seat>) -> CaptureHost {
-        CaptureHost { database, writer, seat }
+    /// The view of the connection that writes as `writer`, and whose locks are in `reader slot`.
+    pub(crate) fn new(
+        database: Arc<OpenDatabase>,
+        writer: WriterId,
+        reader_slot: Arc<ReaderSlot>,
+    ) -> CaptureHost {
+        CaptureHost { database, writer, reader_slot }
     }
 }
 
@@ -46,12 +50,12 @@ impl Host for CaptureHost {
 
     fn wait_durable(&self, commit: u64) {
         if let Some(wal) = self.database.wal() {
-            let _ = wal.wait(commit);
+            let _ = wal.wait_durable(commit);
         }
     }
 
     fn may_read(&self) -> bool {
-        self.seat.reads()
+        self.reader_slot.reads()
     }
 
     fn is_reserved(&self) -> bool {
@@ -59,15 +63,19 @@ impl Host for CaptureHost {
     }
 
     fn join_writer_queue(&self) {
-        self.database.writers().enter(self.writer, self.database.db().options().busy_wait);
+        self.database.writer_queue().enter(self.writer, self.database.db().options().writer_timeout);
     }
 
     fn join_writer_queue_for(&self, most: Duration) {
-        self.database.writers().enter_for(self.writer, self.database.db().options().busy_wait, most);
+        self.database.writer_queue().enter_for(
+            self.writer,
+            self.database.db().options().writer_timeout,
+            most,
+        );
     }
 
     fn leave_writer_queue_unless_writing(&self) {
-        self.database.writers().leave_unless_writing(self.writer);
+        self.database.writer_queue().leave_unless_writing(self.writer);
     }
 
     #[inline]

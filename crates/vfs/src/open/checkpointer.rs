@@ -1,6 +1,6 @@
 //! Writing the log to the database file while commits go on.
 //!
-//! A thread of its own folds the statement log, lets SQLite checkpoint through a connection of our own, and
+//! A thread of its own materializes the commit log, lets SQLite checkpoint through an internal connection, and
 //! then does the little that came meanwhile while writers wait for their turn, and empties the log. Where readers
 //! are in the way of that, it is tried again when the log has grown by a quarter.
 
@@ -14,9 +14,9 @@ use std::time::Duration;
 /// Nobody's number: handles count from 1.
 const NOBODY: u64 = 0;
 /// How long writers are asked for a moment of quiet.
-const WRITERS_PATIENCE: Duration = Duration::from_millis(500);
+const WRITER_QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long readers that still use the log are waited for meanwhile.
-const READERS_PATIENCE: Duration = Duration::from_millis(20);
+const READERS_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Starts the thread, unless one is at work. Where the system has no thread to give, SQLite's own checkpoints have to do.
 pub fn checkpoint(database: &Arc<OpenDatabase>) {
@@ -36,7 +36,7 @@ fn run(database: &OpenDatabase) {
     if let Ok(connection) = database.internal_connection() {
         // The bulk of it, while commits go on.
         connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-        connection.set_busy_timeout(READERS_PATIENCE);
+        connection.set_busy_timeout(READERS_TIMEOUT);
         let _turn = outside(|| Turn::begin(database));
         // Commits that wait for their sync still read the log.
         if outside(|| wal.log(database.db(), Durability::Durable).is_ok()) {
@@ -52,13 +52,13 @@ struct Turn<'a>(&'a OpenDatabase);
 
 impl Turn<'_> {
     fn begin(database: &OpenDatabase) -> Turn<'_> {
-        database.writers().enter(NOBODY, WRITERS_PATIENCE);
+        database.writer_queue().enter(NOBODY, WRITER_QUEUE_TIMEOUT);
         Turn(database)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.writers().leave(NOBODY);
+        self.0.writer_queue().leave(NOBODY);
     }
 }

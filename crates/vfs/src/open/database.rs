@@ -6,7 +6,7 @@
 
 use crate::cache::{Cache, CacheHost};
 use crate::capture::SharedCapture;
-use crate::commit::rollback_log::AtomicLog;
+use crate::commit::rollback_log::RollbackRedoLog;
 use crate::commit::wal::Wal;
 use crate::db::tier::Tier;
 use crate::db::{Access, Db, DbSetup};
@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::stats::Stats;
 use crate::sync::lock_table::LockTable;
 use crate::sync::wal_index::SharedMemory;
-use crate::sync::writer_queue::Writers;
+use crate::sync::writer_queue::WriterQueue;
 use crate::sync::{forks, owner_lock, relatives};
 use crate::txn::{SpillTarget, TxnTarget};
 use litefoot_storage::buffer_pool::Advisor;
@@ -39,12 +39,12 @@ pub struct OpenDatabase {
     pub(super) db: Db,
     pub(super) cache: Cache,
     /// The redo log of its rollback-journal transactions.
-    pub(super) rollback_log: Arc<AtomicLog>,
+    pub(super) rollback_log: Arc<RollbackRedoLog>,
     /// The write-ahead log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
     pub(super) locks: LockTable,
     pub(super) wal_index: SharedMemory,
-    pub(super) writers: Writers,
+    pub(super) writer_queue: WriterQueue,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
     pub(super) checkpointer: Arc<Worker>,
@@ -94,7 +94,7 @@ impl OpenDatabase {
     /// A database over an open file.
     pub fn new(setup: DatabaseSetup) -> OpenDatabase {
         forks::watch();
-        let rollback_log = Arc::<AtomicLog>::default();
+        let rollback_log = Arc::<RollbackRedoLog>::default();
         let build = setup.host.as_ref().map(|host| host.api.build());
         let db = Db::new(DbSetup {
             medium: setup.medium,
@@ -117,7 +117,7 @@ impl OpenDatabase {
             wal: Mutex::default(),
             locks: LockTable::default(),
             wal_index: SharedMemory::default(),
-            writers: Writers::default(),
+            writer_queue: WriterQueue::default(),
             ownership: Ownership::default(),
             handles: Handles::default(),
             checkpointer: Arc::default(),
@@ -142,7 +142,7 @@ impl OpenDatabase {
     }
 
     /// The redo log of its rollback-journal transactions.
-    pub fn rollback_log(&self) -> &Arc<AtomicLog> {
+    pub fn rollback_log(&self) -> &Arc<RollbackRedoLog> {
         &self.rollback_log
     }
 
@@ -157,8 +157,8 @@ impl OpenDatabase {
     }
 
     /// The queue of its writers.
-    pub fn writers(&self) -> &Writers {
-        &self.writers
+    pub fn writer_queue(&self) -> &WriterQueue {
+        &self.writer_queue
     }
 
     /// The thread that checkpoints.
@@ -221,7 +221,7 @@ impl OpenDatabase {
         if let Some(wal) = &wal {
             wal.note_fill(stats);
         }
-        self.cache.views().count(stats);
+        self.cache.pin_caches().count(stats);
         if let Some(pages) = self.cache.known_pages() {
             pages.note();
         }
@@ -234,7 +234,7 @@ impl OpenDatabase {
     }
 
     /// Forgets the log in memory; what is on the medium stays.
-    pub(crate) fn forget_wal(&self) {
+    pub(crate) fn reset_wal(&self) {
         let mut wal = self.wal.lock();
         if wal.is_some() {
             *wal = None;
@@ -361,7 +361,7 @@ impl Drop for OpenDatabase {
 }
 
 impl CacheHost for OpenDatabase {
-    type Source = AtomicLog;
+    type Source = RollbackRedoLog;
 
     #[inline]
     fn cache(&self) -> &Cache {
@@ -374,7 +374,7 @@ impl CacheHost for OpenDatabase {
     }
 
     #[inline]
-    fn source(&self) -> &Arc<AtomicLog> {
+    fn source(&self) -> &Arc<RollbackRedoLog> {
         &self.rollback_log
     }
 }

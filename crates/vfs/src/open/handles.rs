@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::open::OpenDatabase;
-use crate::sync::lock_table::{HandleId, Seat};
+use crate::sync::lock_table::{HandleId, ReaderSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,14 +28,14 @@ impl OpenDatabase {
         self.handles.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A seat among the locks for a new handle, which gives it back to [`OpenDatabase::give_up_seat`].
-    pub fn sit(&self) -> Arc<Seat> {
-        self.locks.sit()
+    /// A reader slot among the locks for a new handle, which gives it back to [`OpenDatabase::give_up_reader_slot`].
+    pub fn new_reader_slot(&self) -> Arc<ReaderSlot> {
+        self.locks.new_reader_slot()
     }
 
     /// The handle is closed.
-    pub fn give_up_seat(&self, seat: &Arc<Seat>) {
-        self.locks.leave(seat);
+    pub fn give_up_reader_slot(&self, reader_slot: &Arc<ReaderSlot>) {
+        self.locks.leave(reader_slot);
     }
 
     /// A handle is closed; the last one leaves the database file alone and complete.
@@ -58,7 +58,7 @@ impl OpenDatabase {
         // SQLite makes no checkpoint of a file that has lost its name.
         if let Some(wal) = self.wal().filter(|_| !self.db.has_its_name()) {
             wal.bring_home(&self.db)?;
-            self.forget_wal();
+            self.reset_wal();
         }
         if self.db.tier().is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Looking at a statement log that waits beside a database, without opening the database.
+//! Looking at a commit log that waits beside a database, without opening the database.
 
 use crate::capture::encoding;
 use crate::capture::encoding::{Logged, Text};
@@ -6,19 +6,19 @@ use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::ffi::statement::Value;
 use crate::open::export_sql;
-use crate::open::recovery::{Worth, version_text, worth};
+use crate::open::recovery::{RecoveryDecision, recovery_decision, version_text};
 use crate::sync::owner_lock;
+use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::Record;
-use litefoot_storage::commit_log::StatementLog;
 use litefoot_storage::file::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
 use litefoot_storage::wal_file::RedoLog;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What becomes of a statement log when the database is opened.
+/// What becomes of a commit log when the database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RecoveryOutcome {
     /// Nothing waits in it: it is removed.
     Removed,
     /// Its transactions are replayed, by the build of SQLite that wrote them.
@@ -29,13 +29,13 @@ pub enum Fate {
     Unknown,
 }
 
-/// A statement log beside a database.
+/// A commit log beside a database.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// Where it lies.
     pub path: PathBuf,
     /// What becomes of it.
-    pub fate: Fate,
+    pub recovery_outcome: RecoveryOutcome,
     /// The version of the SQLite that wrote it, and that alone replays it.
     pub written_by: String,
     /// Its transactions, oldest first.
@@ -53,7 +53,7 @@ pub struct Transaction {
     pub statements: Vec<String>,
 }
 
-/// The statement log of the database at `database`, if there is one; `log` names it where it does not lie
+/// The commit log of the database at `database`, if there is one; `log` names it where it does not lie
 /// beside the database. Changes nothing.
 ///
 /// # Errors
@@ -66,19 +66,21 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     }
     let latch = Arc::new(SyncLatch::new());
     let redo = RedoLog::look(medium.clone(), &redo, None)?;
-    let statements = StatementLog::open(medium.clone(), &path, latch)?;
-    let (fate, records) = match worth(&redo, &statements, None)? {
-        Worth::Nothing => (Fate::Removed, Vec::new()),
-        Worth::Replay | Worth::OtherBuild => (Fate::Replayed, statements.records()?),
-        Worth::Foreign => (Fate::Refused, statements.records()?),
-        Worth::Unknown => (Fate::Unknown, Vec::new()),
+    let statements = CommitLog::open(medium.clone(), &path, latch)?;
+    let (recovery_outcome, records) = match recovery_decision(&redo, &statements, None)? {
+        RecoveryDecision::Nothing => (RecoveryOutcome::Removed, Vec::new()),
+        RecoveryDecision::Replay | RecoveryDecision::OtherBuild => {
+            (RecoveryOutcome::Replayed, statements.records()?)
+        }
+        RecoveryDecision::Foreign => (RecoveryOutcome::Refused, statements.records()?),
+        RecoveryDecision::Unknown => (RecoveryOutcome::Unknown, Vec::new()),
     };
     let transactions = transactions(&records, &path)?;
     let written_by = version_text(statements.base().map_or(0, |base| base.writer.version));
-    Ok(Some(Waiting { path, fate, written_by, transactions }))
+    Ok(Some(Waiting { path, recovery_outcome, written_by, transactions }))
 }
 
-/// Renames a statement log to a name that is free, and returns that, while nobody has the database open.
+/// Renames a commit log to a name that is free, and returns that, while nobody has the database open.
 ///
 /// # Errors
 /// Those of renaming; [`Error::Owned`] where a process has the database open.

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
-use crate::open::turns::Turns;
+use crate::open::turns::Handover;
 use crate::stats::PageState;
-use crate::sync::lock_table::{Level, Seat};
+use crate::sync::lock_table::{Level, ReaderSlot};
 use crate::sync::owner_lock;
 use litefoot_storage::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ pub(crate) struct Ownership {
     /// Held by the one that makes this process the owner, or gives the file up.
     pub(super) becoming: Mutex<()>,
     /// What is known of related processes that want the database.
-    pub(super) turns: Turns,
+    pub(super) handover: Handover,
 }
 
 impl OpenDatabase {
@@ -27,7 +27,7 @@ impl OpenDatabase {
 
     /// Raises a handle's lock; takes ownership of the file with the first one.
     #[inline]
-    pub fn lock(&self, seat: &Seat, wanted: Level) -> Result<()> {
+    pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<()> {
         self.db.check_process()?;
         if wanted == Level::Exclusive {
             self.await_background();
@@ -36,13 +36,13 @@ impl OpenDatabase {
         if self.recovery.replay_waits.load(Ordering::Acquire) {
             self.replay_once()?;
         }
-        let before = seat.level();
-        let locked = self.locks.lock(seat, wanted);
+        let before = reader_slot.level();
+        let locked = self.locks.lock(reader_slot, wanted);
         if !locked || !self.is_owned() {
-            self.lock_again(seat, before, wanted, locked)?;
+            self.lock_again(reader_slot, before, wanted, locked)?;
         }
         if wanted == Level::Exclusive {
-            self.cache.views().let_go();
+            self.cache.pin_caches().unpin();
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl OpenDatabase {
     fn replay_once(&self) -> Result<()> {
         let _one = self.recovery.replaying.lock();
         if self.recovery.replay_waits.load(Ordering::Acquire) {
-            self.recover_statements()?;
+            self.recover_commit_log()?;
             self.recovery.replay_waits.store(false, Ordering::Release);
         }
         Ok(())
@@ -59,14 +59,20 @@ impl OpenDatabase {
 
     /// Somebody is in the way of a handle that was `before`, or the database was given to another process meanwhile.
     #[cold]
-    fn lock_again(&self, seat: &Seat, before: Level, wanted: Level, mut locked: bool) -> Result<()> {
+    fn lock_again(
+        &self,
+        reader_slot: &ReaderSlot,
+        before: Level,
+        wanted: Level,
+        mut locked: bool,
+    ) -> Result<()> {
         while !locked || !self.is_owned() {
             if !locked && self.is_owned() {
                 return Err(Error::Busy);
             }
-            self.locks.unlock(seat, before);
+            self.locks.unlock(reader_slot, before);
             self.own()?;
-            locked = self.locks.lock(seat, wanted);
+            locked = self.locks.lock(reader_slot, wanted);
         }
         Ok(())
     }
@@ -82,7 +88,7 @@ impl OpenDatabase {
         let _one = self.ownership.becoming.lock();
         if !self.db.shared().was_owned() {
             self.acquire()?;
-            if let Err(error) = self.take_over().and_then(|()| self.begin_turn()) {
+            if let Err(error) = self.take_over().and_then(|()| self.begin_ownership()) {
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
                 if self.db.tier().is_none() {
                     owner_lock::release(self.db.file())?;
@@ -91,16 +97,16 @@ impl OpenDatabase {
             }
             self.db.shared().set_owned(true);
             self.db.stats_page().set_state(PageState::Owned);
-            self.note_turn();
+            self.note_ownership();
         }
         Ok(())
     }
 
     /// Lowers a handle's lock.
     #[inline]
-    pub fn unlock(&self, seat: &Seat, to: Level) {
-        self.locks.unlock(seat, to);
-        self.may_give_turn();
+    pub fn unlock(&self, reader_slot: &ReaderSlot, to: Level) {
+        self.locks.unlock(reader_slot, to);
+        self.may_hand_over();
     }
 
     /// Whether any handle is at RESERVED or above.

@@ -1,16 +1,16 @@
 //! Giving a database to a related process, and having it again: connections stay open meanwhile.
 //!
 //! # Invariants
-//! 1. The ownership is given up only while no connection of this process is in a transaction: no seat is above NONE, but for
+//! 1. The ownership is given up only while no connection of this process is in a transaction: no reader slot is above NONE, but for
 //!    those whose transactions take slots of the wal-index, and no slot is taken. Nor is a thread of ours at work.
 //! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good: what is left is
 //!    what a crash at this moment would leave. The next owner begins as after a crash.
 //! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
-//! 4. Who begins a transaction has its seat, or its slot, and then looks whether this process still is the owner.
+//! 4. Who begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
 //! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
 //!    no index that is made is equal to an earlier one ([`SharedMemory::renew`](crate::sync::wal_index::SharedMemory)).
 //!
-//! A database with a tier, with a statement log, or whose calls are only passed on, is not given up.
+//! A database with a tier, with a commit log, or whose calls are only passed on, is not given up.
 
 use crate::commit::rollback_log::is_wal_mode;
 use crate::db::Companion;
@@ -40,11 +40,11 @@ pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
 
 /// What is known of relatives that want the database.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct Handover {
     /// How often it was asked for when that was seen to last.
     seen: AtomicU32,
     /// Whether somebody waits for the transactions of this process to end.
-    owed: AtomicBool,
+    awaited: AtomicBool,
     /// Whether it was given up, and not taken since.
     given: AtomicBool,
     /// How often it was asked for in a row and nobody has answered.
@@ -55,7 +55,7 @@ pub(crate) struct Turns {
 impl OpenDatabase {
     /// Where a log that is opened again has its spill from.
     pub(crate) fn set_spill_source(&self, source: SpillSource) {
-        let _ = self.ownership.turns.spill.set(source);
+        let _ = self.ownership.handover.spill.set(source);
     }
 
     /// Whether it may be given to another process while it is open.
@@ -65,7 +65,7 @@ impl OpenDatabase {
             && (self.db.holds_back() || !self.db.writable())
             && options.tier.is_none()
             && self.db.tier().is_none()
-            && options.nvram.is_none()
+            && options.commit_log_path.is_none()
             && !options.logs_statements()
             && self.db.file().raw_descriptor().is_some()
             // Its logs lie where another process would not find them.
@@ -74,8 +74,8 @@ impl OpenDatabase {
 
     /// A transaction has ended, or a connection was closed.
     #[inline]
-    pub(crate) fn may_give_turn(&self) {
-        if self.ownership.turns.owed.load(Ordering::Relaxed) {
+    pub(crate) fn may_hand_over(&self) {
+        if self.ownership.handover.awaited.load(Ordering::Relaxed) {
             relatives::look_again();
         }
     }
@@ -83,7 +83,7 @@ impl OpenDatabase {
     /// Takes the lock on the file, or asks a relative for it.
     pub(crate) fn acquire(&self) -> Result<()> {
         let place = relatives::place_of(self.db.file().id());
-        if self.ownership.turns.given.swap(false, Ordering::Relaxed) {
+        if self.ownership.handover.given.swap(false, Ordering::Relaxed) {
             let end = Instant::now() + COURTESY;
             while relatives::is_awaited(place) && Instant::now() < end {
                 std::thread::sleep(GLANCE);
@@ -92,7 +92,7 @@ impl OpenDatabase {
         if owner_lock::try_acquire(self.db.file(), self.db.writable())? {
             return Ok(());
         }
-        let unanswered = self.ownership.turns.unanswered.load(Ordering::Relaxed);
+        let unanswered = self.ownership.handover.unanswered.load(Ordering::Relaxed);
         let again = || {
             owner_lock::try_acquire(self.db.file(), self.db.writable()).is_ok_and(|free| free).then_some(())
         };
@@ -101,7 +101,7 @@ impl OpenDatabase {
             Some(Answer::Busy) => Err(Error::Busy),
             None if unanswered < QUESTIONS && relatives::has_relatives() => {
                 // A relative may be slow to hear: somebody else is told of when the application tries again.
-                self.ownership.turns.unanswered.store(unanswered + 1, Ordering::Relaxed);
+                self.ownership.handover.unanswered.store(unanswered + 1, Ordering::Relaxed);
                 Err(Error::Busy)
             }
             None => owner_lock::acquire(self.db.file(), self.db.writable()),
@@ -109,8 +109,8 @@ impl OpenDatabase {
     }
 
     /// This process has become the owner, and may have connections from before.
-    pub(crate) fn begin_turn(&self) -> Result<()> {
-        let Some(spill) = self.ownership.turns.spill.get().filter(|_| self.wal_index.is_used()) else {
+    pub(crate) fn begin_ownership(&self) -> Result<()> {
+        let Some(spill) = self.ownership.handover.spill.get().filter(|_| self.wal_index.is_used()) else {
             return Ok(());
         };
         let path = self.db.companion_path(Companion::Wal);
@@ -124,12 +124,12 @@ impl OpenDatabase {
             )));
         }
         drop(redo);
-        self.wal_or_open(spill())?.mend(&self.db)
+        self.wal_or_open(spill())?.rebuild_checksums(&self.db)
     }
 
     /// As above, once nothing can fail any more.
-    pub(crate) fn note_turn(&self) {
-        self.ownership.turns.unanswered.store(0, Ordering::Relaxed);
+    pub(crate) fn note_ownership(&self) {
+        self.ownership.handover.unanswered.store(0, Ordering::Relaxed);
         if self.may_be_given()
             && let Some(me) = self.me.get().and_then(Weak::upgrade)
         {
@@ -137,8 +137,8 @@ impl OpenDatabase {
             // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
             let wanted = relatives::wanted(place);
             let seen = if relatives::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
-            self.ownership.turns.seen.store(seen, Ordering::Relaxed);
-            self.ownership.turns.owed.store(false, Ordering::Relaxed);
+            self.ownership.handover.seen.store(seen, Ordering::Relaxed);
+            self.ownership.handover.awaited.store(false, Ordering::Relaxed);
             relatives::note_owned(&me);
         }
     }
@@ -172,9 +172,9 @@ impl OpenDatabase {
     fn let_file_go(&self) -> bool {
         if let Some(wal) = self.wal() {
             // Handles that are idle still have it.
-            wal.let_go();
+            wal.close();
         }
-        self.forget_wal();
+        self.reset_wal();
         self.db.forget_there();
         self.wal_index.renew();
         self.cache.drop_pages(|| ());
@@ -199,20 +199,20 @@ impl Lendable for OpenDatabase {
     }
 
     fn is_wanted(&self, wanted: u32) -> bool {
-        self.ownership.turns.seen.load(Ordering::Relaxed) != wanted
+        self.ownership.handover.seen.load(Ordering::Relaxed) != wanted
     }
 
-    fn give_turn(&self, wanted: u32) {
+    fn hand_over(&self, wanted: u32) {
         if !self.may_be_given() {
-            return self.ownership.turns.seen.store(wanted, Ordering::Relaxed);
+            return self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
         }
         // First of all: who ends a transaction from now on says so.
-        self.ownership.turns.owed.store(true, Ordering::SeqCst);
+        self.ownership.handover.awaited.store(true, Ordering::SeqCst);
         let given = self.give_up();
         if given {
-            self.ownership.turns.given.store(true, Ordering::Relaxed);
-            self.ownership.turns.owed.store(false, Ordering::Relaxed);
-            self.ownership.turns.seen.store(wanted, Ordering::Relaxed);
+            self.ownership.handover.given.store(true, Ordering::Relaxed);
+            self.ownership.handover.awaited.store(false, Ordering::Relaxed);
+            self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
         }
     }
 }

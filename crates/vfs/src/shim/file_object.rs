@@ -13,7 +13,7 @@ use crate::files::session::Session;
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::shim::boundary::{answer, caught, guard};
-use crate::shim::trace_hook::Watched;
+use crate::shim::trace_hook::TraceHook;
 use litefoot_storage::fork;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(crate) struct FileObject {
     /// True while one of its methods runs, where that is asserted.
     is_called: bool,
     /// The trace hook of the connection, on a main file whose statements are captured.
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<TraceHook>,
     /// True once a connection has been opened on it.
     pub(crate) met: bool,
 }

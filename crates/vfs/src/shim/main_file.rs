@@ -5,12 +5,12 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::ffi::connection::Connection;
 use crate::ffi::{Sqlite3, Sqlite3File};
-use crate::files::handle::MMAP_SIZE_OF_OURS;
+use crate::files::handle::MMAP_SIZE_OF_INTERNAL;
 use crate::files::session::Session;
 use crate::open::capture_host::{CaptureHost, ConnectionCapture};
 use crate::shim::file_object::FileObject;
 use crate::shim::io_methods::object_of;
-use crate::shim::trace_hook::Watched;
+use crate::shim::trace_hook::TraceHook;
 use crate::stats::FallbackCause;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -49,12 +49,12 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     }
     let capture = Arc::new(ConnectionCapture::new(
         handle,
-        CaptureHost::new(database.clone(), session.id, session.seat.clone()),
+        CaptureHost::new(database.clone(), session.id, session.reader_slot.clone()),
     ));
     session.set_capture(capture.clone());
     // SAFETY: as above; the connection is new, and its hook nobody's.
     unsafe {
-        let watched = Watched::begin(capture);
+        let watched = TraceHook::begin(capture);
         (*file.as_ptr()).watched = Some(watched);
     }
     Ok(())
@@ -64,7 +64,7 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
 /// (`MmapSize`). This reads nothing of the database.
 fn use_pool(db: Connection) -> Result<()> {
     // Any size will do: the VFS decides how much is mapped. A build that cannot map reads instead.
-    match db.execute(&format!("PRAGMA mmap_size={MMAP_SIZE_OF_OURS}")) {
+    match db.execute(&format!("PRAGMA mmap_size={MMAP_SIZE_OF_INTERNAL}")) {
         Err(SQLITE_NOMEM) => Err(Error::NoMemory),
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn fetch(
 ) -> c_int {
     // SAFETY: the file holds a FileObject, SQLite does not call two methods of it at a time; `page` can be written.
     unsafe {
-        match on_main_file(file, |main| main.fetch_kept(offset as u64, bytes as u32)) {
+        match on_main_file(file, |main| main.fetch_pinned(offset as u64, bytes as u32)) {
             Ok(Some(Some(found))) => {
                 *page = found.as_ptr().cast();
                 SQLITE_OK

@@ -33,18 +33,18 @@ struct Context {
 }
 
 /// A captured connection, as its main file knows it.
-pub(crate) struct Watched {
+pub(crate) struct TraceHook {
     context: NonNull<Context>,
     /// So that the context's pointer is good until this is dropped.
     _capture: Arc<ConnectionCapture>,
 }
 
-impl Watched {
+impl TraceHook {
     /// Sets the hook.
     ///
     /// # Safety
     /// The connection of the capture is alive, and its hook is nobody's.
-    pub unsafe fn begin(capture: Arc<ConnectionCapture>) -> Watched {
+    pub unsafe fn begin(capture: Arc<ConnectionCapture>) -> TraceHook {
         let pointer = AtomicPtr::new(Arc::as_ptr(&capture).cast_mut());
         let context = Box::new(Context { capture: pointer, closes: AtomicBool::new(false) });
         let context = NonNull::from(Box::leak(context));
@@ -55,11 +55,11 @@ impl Watched {
                 set_authorizer(capture.db().raw(), Some(authorized), context.as_ptr().cast());
             }
         }
-        Watched { context, _capture: capture }
+        TraceHook { context, _capture: capture }
     }
 }
 
-impl Drop for Watched {
+impl Drop for TraceHook {
     fn drop(&mut self) {
         // SAFETY: the context was leaked in `begin`, and is freed only here. If the connection closes no statement of it
         // will ever run again.

@@ -255,7 +255,7 @@ unsafe fn main_parameters(name: *const c_char, flags: c_int) -> Vec<(String, Str
     unsafe { filenames::parameters(name) }
 }
 
-/// True for a file of a database that the platform's VFS serves (`shared=1`).
+/// True for a file of a database that the platform's VFS serves (`passthrough=1`).
 ///
 /// # Safety
 /// As for `xOpen`.
@@ -274,12 +274,12 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
         found.map(|(_, value)| value.as_str())
     };
     if value(["tier", "litefoot_tier"]).is_some() {
-        // Litefoot serves it, and refuses the tier together with `shared=1`.
+        // Litefoot serves it, and refuses the tier together with `passthrough=1`.
         return false;
     }
-    match value(["shared", "litefoot_shared"]) {
+    match value(["passthrough", "litefoot_passthrough"]) {
         Some(value) => matches!(value, "1" | "on" | "yes" | "true"),
-        None => app.vfs.upgrade().is_some_and(|vfs| vfs.shared_by_default()),
+        None => app.vfs.upgrade().is_some_and(|vfs| vfs.passthrough_by_default()),
     }
 }
 

@@ -67,28 +67,28 @@ figures! {
     checkpoint_waits: Counter,
     /// Directories that were synced.
     directory_syncs: Counter,
-    /// Bytes of the statement log that are in use.
-    statement_log_bytes: Gauge,
-    /// Most bytes of the statement log; option sla_size.
-    statement_log_limit_bytes: Gauge,
+    /// Bytes of the commit log that are in use.
+    commit_log_bytes: Gauge,
+    /// Most bytes of the commit log; option commit_log_size.
+    commit_log_limit_bytes: Gauge,
     /// Bytes of the redo log of rollback-journal transactions.
     redo_log_bytes: Gauge,
-    /// Bytes at which the redo log is written to the database file; option log_bytes.
+    /// Bytes at which the redo log is written to the database file; option max_wal_size.
     redo_log_limit_bytes: Gauge,
     /// Bytes of SQLite's write-ahead log.
     wal_bytes: Gauge,
-    /// Most bytes of SQLite's write-ahead log in memory; option wal_memory.
+    /// Most bytes of SQLite's write-ahead log in memory; option write_buffer_size.
     wal_limit_bytes: Gauge,
     /// Bytes of dirty pages of transactions, in memory.
-    held_memory_bytes: Gauge,
+    txn_dirty_bytes: Gauge,
     /// Spills: batches of a transaction's pages that were written before its commit.
-    cleanings: Counter,
+    spills: Counter,
     /// Bytes of pages that spills wrote.
-    cleaned_bytes: Counter,
+    spilled_bytes: Counter,
     /// Waits of a transaction for a spill.
-    cleaning_waits: Counter,
+    spill_waits: Counter,
     /// Microseconds that transactions waited for spills.
-    cleaning_wait_us: Counter,
+    spill_wait_us: Counter,
     /// Requests for a page that found it in the pool.
     pool_hits as "pool.hits": Counter,
     /// Pages that had to be read, and waited for.
@@ -103,11 +103,11 @@ figures! {
     pool_pinned as "pool.pinned": Gauge,
     /// Bytes of memory for pages.
     pool_bytes as "pool.bytes": Gauge,
-    /// Most bytes of memory for pages; option pool.
+    /// Most bytes of memory for pages; option buffer_pool_size.
     pool_limit_bytes as "pool.limit_bytes": Gauge,
     /// Bytes of memory that all databases of the process have for pages and what shares it with them.
     pool_process_bytes as "pool.process_bytes": Gauge,
-    /// 1 where pages are read past the system's cache; option direct.
+    /// 1 where pages are read past the system's cache; option direct_io.
     pool_direct as "pool.direct": Gauge,
     /// Slots of the tier device; option tier_size.
     tier_slots as "tier.slots": Gauge,
@@ -253,14 +253,14 @@ mod tests {
     fn names_and_values_are_in_the_same_order() {
         let stats = Stats::default();
         Stats::add(&stats.commits_statements, 1);
-        Stats::set(&stats.held_memory_bytes, 2);
+        Stats::set(&stats.txn_dirty_bytes, 2);
         Stats::add(&stats.files[0].writes, 3);
         Stats::add(&stats.files[FileKind::Tier as usize].syncs, 4);
         stats.add_fallback(FallbackCause::Untracked);
         stats.add_fallback(FallbackCause::Unavailable);
         let expected = [
             ("commits_statements", 1),
-            ("held_memory_bytes", 2),
+            ("txn_dirty_bytes", 2),
             ("database_writes", 3),
             ("tier_syncs", 4),
             ("fallback.untracked", 1),

@@ -285,7 +285,7 @@ mod tests {
         let setup = DatabaseSetup::of_test(medium, path);
         let id = setup.file.id();
         let database = OpenDatabase::new(setup);
-        database.lock(&database.sit(), Level::Shared).unwrap();
+        database.lock(&database.new_reader_slot(), Level::Shared).unwrap();
         Published::find(id)
     }
 

@@ -44,13 +44,13 @@ impl Level {
 /// Reader slot: the lock level of one handle, in a cache line or two of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Seat {
+pub struct ReaderSlot {
     level: Announcement,
     /// Set where the handle's transactions take slots of the wal-index.
     by_slots: AtomicBool,
 }
 
-impl Seat {
+impl ReaderSlot {
     /// The handle's level.
     #[inline]
     pub fn level(&self) -> Level {
@@ -98,92 +98,92 @@ const CLOSED: u8 = 1;
 pub struct LockTable {
     /// Closed where no further handle may read.
     gate: Gate,
-    seats: Mutex<Vec<Arc<Seat>>>,
+    reader_slots: Mutex<Vec<Arc<ReaderSlot>>>,
 }
 
 impl LockTable {
     /// A reader slot for a new handle, which holds nothing.
-    pub fn sit(&self) -> Arc<Seat> {
-        let seat = Arc::<Seat>::default();
-        self.seats.lock().push(seat.clone());
-        seat
+    pub fn new_reader_slot(&self) -> Arc<ReaderSlot> {
+        let reader_slot = Arc::<ReaderSlot>::default();
+        self.reader_slots.lock().push(reader_slot.clone());
+        reader_slot
     }
 
     /// Takes back the slot of a handle that is closed.
-    pub fn leave(&self, seat: &Arc<Seat>) {
-        self.unlock(seat, Level::None);
-        self.seats.lock().retain(|other| !Arc::ptr_eq(other, seat));
+    pub fn leave(&self, reader_slot: &Arc<ReaderSlot>) {
+        self.unlock(reader_slot, Level::None);
+        self.reader_slots.lock().retain(|other| !Arc::ptr_eq(other, reader_slot));
     }
 
     /// Raises a handle's lock; `false` when another handle is in the way. A request for EXCLUSIVE that
     /// meets readers leaves the handle at PENDING, as SQLite expects.
     #[inline]
-    pub fn lock(&self, seat: &Seat, wanted: Level) -> bool {
-        if seat.level() >= wanted {
+    pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> bool {
+        if reader_slot.level() >= wanted {
             return true;
         }
         // A handle at PENDING waits for readers. A reader that is about to be refused must not look like one of them.
         if wanted == Level::Shared
             && self.gate.glance() == OPEN
-            && self.gate.enter(&seat.level, Level::None as u8, Level::Shared as u8, CLOSED)
+            && self.gate.enter(&reader_slot.level, Level::None as u8, Level::Shared as u8, CLOSED)
         {
             return true;
         }
-        self.lock_slowly(seat, wanted)
+        self.lock_slowly(reader_slot, wanted)
     }
 
     #[cold]
-    fn lock_slowly(&self, seat: &Seat, wanted: Level) -> bool {
-        let seats = self.seats.lock();
+    fn lock_slowly(&self, reader_slot: &ReaderSlot, wanted: Level) -> bool {
+        let reader_slots = self.reader_slots.lock();
         if wanted >= Level::Pending {
             self.gate.set(CLOSED);
         }
-        let strongest = strongest(&seats, Some(seat));
-        let level = granted(seat.level(), wanted, strongest);
-        seat.set(level);
-        self.settle_gate(&seats);
+        let strongest = strongest(&reader_slots, Some(reader_slot));
+        let level = granted(reader_slot.level(), wanted, strongest);
+        reader_slot.set(level);
+        self.settle_gate(&reader_slots);
         level >= wanted
     }
 
     /// Lowers a handle's lock.
     #[inline]
-    pub fn unlock(&self, seat: &Seat, to: Level) {
-        match seat.level() {
+    pub fn unlock(&self, reader_slot: &ReaderSlot, to: Level) {
+        match reader_slot.level() {
             level if level <= to => {}
-            Level::Shared => seat.level.retract(to as u8),
-            _ => self.unlock_slowly(seat, to),
+            Level::Shared => reader_slot.level.retract(to as u8),
+            _ => self.unlock_slowly(reader_slot, to),
         }
     }
 
     #[cold]
-    fn unlock_slowly(&self, seat: &Seat, to: Level) {
-        let seats = self.seats.lock();
-        seat.set(to);
-        self.settle_gate(&seats);
+    fn unlock_slowly(&self, reader_slot: &ReaderSlot, to: Level) {
+        let reader_slots = self.reader_slots.lock();
+        reader_slot.set(to);
+        self.settle_gate(&reader_slots);
     }
 
     /// Calls `then` if no handle holds any lock. No handle gets one until it is done.
     pub fn while_free<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
-        let closed = ClosedGate { table: self, seats: self.seats.lock() };
+        let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
         self.gate.set(CLOSED);
-        (strongest(&closed.seats, None) == Level::None).then(then)
+        (strongest(&closed.reader_slots, None) == Level::None).then(then)
     }
 
     /// Calls `then` if no handle is in a transaction, as far as the slots say. No handle gets a lock until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
-        let closed = ClosedGate { table: self, seats: self.seats.lock() };
+        let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
         self.gate.set(CLOSED);
-        closed.seats.iter().all(|seat| seat.is_idle()).then(then)
+        closed.reader_slots.iter().all(|reader_slot| reader_slot.is_idle()).then(then)
     }
 
     /// Tells whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
-        strongest(&self.seats.lock(), None) >= Level::Reserved
+        strongest(&self.reader_slots.lock(), None) >= Level::Reserved
     }
 
     /// Opens or closes the gate, as the slots say. Under the lock.
-    fn settle_gate(&self, seats: &[Arc<Seat>]) {
-        let wanted = if strongest(seats, None) >= Level::Pending { CLOSED } else { OPEN };
+    fn settle_gate(&self, reader_slots: &[Arc<ReaderSlot>]) {
+        let wanted = if strongest(reader_slots, None) >= Level::Pending { CLOSED } else { OPEN };
         if self.gate.glance() != wanted {
             self.gate.set(wanted);
         }
@@ -193,12 +193,12 @@ impl LockTable {
 /// The gate, closed for a while. Dropping this opens or closes it as the slots say.
 struct ClosedGate<'a> {
     table: &'a LockTable,
-    seats: MutexGuard<'a, Vec<Arc<Seat>>>,
+    reader_slots: MutexGuard<'a, Vec<Arc<ReaderSlot>>>,
 }
 
 impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
-        self.table.settle_gate(&self.seats);
+        self.table.settle_gate(&self.reader_slots);
     }
 }
 
@@ -215,9 +215,11 @@ fn granted(held: Level, wanted: Level, others: Level) -> Level {
 }
 
 /// The highest level in any slot but one.
-fn strongest(seats: &[Arc<Seat>], but: Option<&Seat>) -> Level {
-    let others = seats.iter().filter(|seat| but.is_none_or(|but| !std::ptr::eq(&raw const ***seat, but)));
-    others.map(|seat| seat.level()).max().unwrap_or_default()
+fn strongest(reader_slots: &[Arc<ReaderSlot>], but: Option<&ReaderSlot>) -> Level {
+    let others = reader_slots
+        .iter()
+        .filter(|reader_slot| but.is_none_or(|but| !std::ptr::eq(&raw const ***reader_slot, but)));
+    others.map(|reader_slot| reader_slot.level()).max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -244,7 +246,7 @@ mod tests {
         ];
         for (held, wanted, granted, after) in cases {
             let table = LockTable::default();
-            let (one, two) = (table.sit(), table.sit());
+            let (one, two) = (table.new_reader_slot(), table.new_reader_slot());
             assert!(table.lock(&one, held));
             assert_eq!(table.lock(&two, wanted), granted, "{held:?} against {wanted:?}");
             assert_eq!(two.level(), after, "{held:?} against {wanted:?}");
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn pending_waits_for_readers_and_then_wins() {
         let table = LockTable::default();
-        let [one, two, three] = [table.sit(), table.sit(), table.sit()];
+        let [one, two, three] = [table.new_reader_slot(), table.new_reader_slot(), table.new_reader_slot()];
         assert!(table.lock(&one, Shared) && table.lock(&two, Shared) && table.lock(&two, Reserved));
         assert!(!table.lock(&two, Exclusive));
         assert_eq!(two.level(), Pending);
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn a_handle_that_reads_by_slots_is_idle_between_transactions() {
         let table = LockTable::default();
-        let [one, two] = [table.sit(), table.sit()];
+        let [one, two] = [table.new_reader_slot(), table.new_reader_slot()];
         assert!(table.lock(&one, Shared));
         assert_eq!(table.while_idle(|| ()), Option::None);
         one.set_by_slots(true);
@@ -298,9 +300,9 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_is_left_is_in_nobodys_way() {
+    fn a_reader_slot_that_is_left_is_in_nobodys_way() {
         let table = LockTable::default();
-        let [one, two] = [table.sit(), table.sit()];
+        let [one, two] = [table.new_reader_slot(), table.new_reader_slot()];
         assert!(table.lock(&one, Exclusive) && !table.lock(&two, Shared));
         assert_eq!(table.while_free(|| ()), Option::None);
         table.leave(&one);
@@ -314,30 +316,33 @@ mod tests {
         let table = LockTable::default();
         let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
         let read = || {
-            let seat = table.sit();
+            let reader_slot = table.new_reader_slot();
             let mut seen = 0;
             while seen < 2000 {
-                if table.lock(&seat, Shared) {
+                if table.lock(&reader_slot, Shared) {
                     assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
-                    table.unlock(&seat, None);
+                    table.unlock(&reader_slot, None);
                     seen += 1;
                 }
             }
-            table.leave(&seat);
+            table.leave(&reader_slot);
         };
         let write = || {
-            let seat = table.sit();
+            let reader_slot = table.new_reader_slot();
             let mut done = 0;
             while done < 500 {
-                if table.lock(&seat, Shared) && table.lock(&seat, Reserved) && table.lock(&seat, Exclusive) {
+                if table.lock(&reader_slot, Shared)
+                    && table.lock(&reader_slot, Reserved)
+                    && table.lock(&reader_slot, Exclusive)
+                {
                     one.fetch_add(1, Ordering::Relaxed);
                     std::thread::yield_now();
                     other.fetch_add(1, Ordering::Relaxed);
                     done += 1;
                 }
-                table.unlock(&seat, None);
+                table.unlock(&reader_slot, None);
             }
-            table.leave(&seat);
+            table.leave(&reader_slot);
         };
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -348,6 +353,6 @@ mod tests {
             }
         });
         assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
-        assert!(table.seats.lock().is_empty() && table.gate.closed() == OPEN);
+        assert!(table.reader_slots.lock().is_empty() && table.gate.closed() == OPEN);
     }
 }

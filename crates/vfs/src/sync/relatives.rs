@@ -45,7 +45,7 @@ pub(crate) trait Lendable: Send + Sync {
     fn is_wanted(&self, wanted: u32) -> bool;
 
     /// Hands it over if no connection of this process is in a transaction, or else as soon as their transactions have ended.
-    fn give_turn(&self, wanted: u32);
+    fn hand_over(&self, wanted: u32);
 }
 
 /// The page that all relatives share.
@@ -54,7 +54,7 @@ struct Page {
     /// Forks of processes that have the page.
     forks: AtomicU32,
     /// Rung whenever an owner has something to do.
-    bell: AtomicU32,
+    notify: AtomicU32,
     /// Requests for the databases of a place.
     wanted: [AtomicU32; PLACES],
     /// Processes that wait for an answer.
@@ -223,7 +223,7 @@ fn watch() {
 /// Answers requests until this process owns no database.
 fn keep_watch(page: &'static Page, generation: u32) {
     loop {
-        let rung = page.bell.load(Ordering::SeqCst);
+        let rung = page.notify.load(Ordering::SeqCst);
         let mut databases = Vec::new();
         {
             let mut owned = OWNED.lock();
@@ -239,11 +239,11 @@ fn keep_watch(page: &'static Page, generation: u32) {
             let wanted = page.wanted[place].load(Ordering::SeqCst);
             if database.is_wanted(wanted) {
                 say(&page.heard[place]);
-                database.give_turn(wanted);
+                database.hand_over(wanted);
                 say(&page.answered[place]);
             }
         }
-        futex(&page.bell, libc::FUTEX_WAIT, rung, None);
+        futex(&page.notify, libc::FUTEX_WAIT, rung, None);
     }
 }
 
@@ -257,7 +257,7 @@ pub(crate) fn look_again() {
 
 /// Wakes the threads of all owners.
 fn ring(page: &Page) {
-    say(&page.bell);
+    say(&page.notify);
 }
 
 /// Counts a word up, and wakes all threads that sleep on it.

@@ -81,11 +81,11 @@ pub struct SharedMemory {
     adopted: AtomicUsize,
     /// Barriers of exclusive holders.
     barriers: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<WalIndexState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WalIndexState {
     regions: Vec<Region>,
     readers: Vec<Arc<WalReader>>,
     users: usize,
@@ -137,12 +137,12 @@ impl Drop for Region {
 }
 
 impl SharedMemory {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WalIndexState> {
         self.state.lock()
     }
 
     /// Registers a new handle, which holds no slot.
-    pub fn sit(&self) -> HeldSlots {
+    pub fn new_reader_slot(&self) -> HeldSlots {
         let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
         self.state().readers.push(held.shared.clone());
         held
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn slots_are_shared_or_exclusive() {
         let memory = SharedMemory::default();
-        let (mut a, mut b) = (memory.sit(), memory.sit());
+        let (mut a, mut b) = (memory.new_reader_slot(), memory.new_reader_slot());
         assert!(memory.lock(&mut a, 3, 1, false));
         assert!(memory.lock(&mut b, 3, 1, false));
         assert!(a.reads() && !memory.lock(&mut b, 1, 7, true));
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn an_index_that_is_made_anew_is_like_none_before() {
         let memory = SharedMemory::default();
-        let mut held = memory.sit();
+        let mut held = memory.new_reader_slot();
         memory.join(|| Ok::<(), ()>(())).unwrap();
         let region = memory.map(0, 32768, true).unwrap().unwrap();
         // SAFETY: region 0 holds 32768 bytes.
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
         let memory = SharedMemory::default();
-        let (mut a, mut b) = (memory.sit(), memory.sit());
+        let (mut a, mut b) = (memory.new_reader_slot(), memory.new_reader_slot());
         assert_eq!(memory.join(|| Err(1)), Err(1));
         for _ in 0..2 {
             let first = memory.state().users == 0;
@@ -464,7 +464,7 @@ mod tests {
         let memory = SharedMemory::default();
         let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
         let share = || {
-            let (mut held, mut seen) = (memory.sit(), 0);
+            let (mut held, mut seen) = (memory.new_reader_slot(), 0);
             while seen < 2000 {
                 if memory.lock(&mut held, 4, 1, false) {
                     assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
@@ -475,7 +475,7 @@ mod tests {
             memory.give_up(&mut held);
         };
         let change = || {
-            let (mut held, mut done) = (memory.sit(), 0);
+            let (mut held, mut done) = (memory.new_reader_slot(), 0);
             while done < 500 {
                 if memory.lock(&mut held, 4, 2, true) {
                     one.fetch_add(1, Ordering::Relaxed);

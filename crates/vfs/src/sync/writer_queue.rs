@@ -10,7 +10,7 @@
 //! # Invariants
 //! 1. At most one writer holds the ticket; no other writer gets the write lock meanwhile.
 //! 2. A ticket ends when its writer says so. Where that writer may not be heard of again before it has the lock, the ticket
-//!    expires ([`Writers::enter_for`]).
+//!    expires ([`WriterQueue::enter_for`]).
 //! 3. Every wait is bounded, and a thread never waits for itself. A writer that gives up goes on without a ticket, and meets
 //!    SQLite's busy handling.
 
@@ -28,7 +28,7 @@ pub type WriterId = u64;
 
 /// The queue of one database.
 #[derive(Default)]
-pub struct Writers {
+pub struct WriterQueue {
     state: Mutex<State>,
 }
 
@@ -59,7 +59,7 @@ struct Waiting {
 
 impl State {
     /// Ends a ticket that has expired.
-    fn end_turn(&mut self) {
+    fn expire_ticket(&mut self) {
         let has_expired =
             |ticket: &Ticket| !ticket.writing && ticket.expires.is_some_and(|at| at <= Instant::now());
         if self.ticket.as_ref().is_some_and(has_expired) {
@@ -78,12 +78,12 @@ fn may_overtake(first_waited: Option<Duration>) -> bool {
     first_waited.is_none_or(|waited| waited < FAIRNESS)
 }
 
-impl Writers {
+impl WriterQueue {
     /// Waits for the ticket, at most `limit`.
     pub fn enter(&self, writer: WriterId, limit: Duration) {
         let thread = thread::id();
         let mut state = self.state.lock();
-        state.end_turn();
+        state.expire_ticket();
         if state.is_free() {
             state.ticket = Some(Ticket { writer, thread, writing: false, expires: None });
             return;
@@ -98,7 +98,7 @@ impl Writers {
         loop {
             let until = state.ticket.as_ref().and_then(|ticket| ticket.expires).unwrap_or(since + limit);
             wakes.wait_until(&mut state, until.min(since + limit));
-            state.end_turn();
+            state.expire_ticket();
             let timed_out = since.elapsed() >= limit;
             if state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer) {
                 return;
@@ -130,7 +130,7 @@ impl Writers {
     /// Tells whether the writer may take the write lock now.
     pub fn may_write(&self, writer: WriterId) -> bool {
         let mut state = self.state.lock();
-        state.end_turn();
+        state.expire_ticket();
         match &state.ticket {
             // The thread of the ticket may use another handle: a database that is attached to itself.
             Some(ticket) => ticket.writer == writer || !ticket.writing && ticket.thread == thread::id(),
@@ -209,25 +209,25 @@ mod tests {
         ] {
             let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, expires });
             let mut state = State { ticket, waiting: VecDeque::new() };
-            state.end_turn();
+            state.expire_ticket();
             assert_eq!(state.ticket.is_some(), remains, "{writing} {expires:?}");
         }
     }
 
-    fn wait_until_queued(writers: &Writers, count: usize) {
-        while writers.state.lock().waiting.len() < count {
+    fn wait_until_queued(writer_queue: &WriterQueue, count: usize) {
+        while writer_queue.state.lock().waiting.len() < count {
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn writers_are_served_in_the_order_in_which_they_came() {
-        let writers = Arc::new(Writers::default());
-        writers.enter(0, LONG);
+        let writer_queue = Arc::new(WriterQueue::default());
+        writer_queue.enter(0, LONG);
         let (sender, receiver) = mpsc::channel();
         let threads: Vec<_> = (1..4)
             .map(|writer| {
-                let (queue, sender) = (writers.clone(), sender.clone());
+                let (queue, sender) = (writer_queue.clone(), sender.clone());
                 let thread = std::thread::spawn(move || {
                     queue.enter(writer, LONG);
                     queue.writes(writer);
@@ -235,73 +235,73 @@ mod tests {
                     sender.send(writer).unwrap();
                     queue.leave(writer);
                 });
-                wait_until_queued(&writers, writer as usize);
+                wait_until_queued(&writer_queue, writer as usize);
                 thread
             })
             .collect();
-        writers.leave(0);
+        writer_queue.leave(0);
         for thread in threads {
             thread.join().unwrap();
         }
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(writers.may_write(9));
+        assert!(writer_queue.may_write(9));
     }
 
-    fn may_write_elsewhere(writers: &Arc<Writers>, writer: WriterId) -> bool {
-        let writers = writers.clone();
-        std::thread::spawn(move || writers.may_write(writer)).join().unwrap()
+    fn may_write_elsewhere(writer_queue: &Arc<WriterQueue>, writer: WriterId) -> bool {
+        let writer_queue = writer_queue.clone();
+        std::thread::spawn(move || writer_queue.may_write(writer)).join().unwrap()
     }
 
     #[test]
-    fn a_turn_that_nobody_ends_is_over_in_time() {
-        let writers = Arc::new(Writers::default());
-        writers.enter_for(0, LONG, Duration::from_millis(20));
-        assert!(writers.may_write(0) && !may_write_elsewhere(&writers, 1));
-        let other = writers.clone();
+    fn a_ticket_that_nobody_ends_expires() {
+        let writer_queue = Arc::new(WriterQueue::default());
+        writer_queue.enter_for(0, LONG, Duration::from_millis(20));
+        assert!(writer_queue.may_write(0) && !may_write_elsewhere(&writer_queue, 1));
+        let other = writer_queue.clone();
         std::thread::spawn(move || {
             other.enter(1, LONG);
             assert!(other.may_write(1));
         })
         .join()
         .unwrap();
-        assert!(!writers.may_write(0));
-        writers.leave(1);
+        assert!(!writer_queue.may_write(0));
+        writer_queue.leave(1);
         // A writer that has the lock by then keeps its ticket.
-        writers.enter_for(0, LONG, Duration::ZERO);
-        writers.writes(0);
-        assert!(!writers.may_write(1));
-        writers.leave(0);
-        writers.enter_for(0, LONG, Duration::ZERO);
-        assert!(writers.may_write(1));
+        writer_queue.enter_for(0, LONG, Duration::ZERO);
+        writer_queue.writes(0);
+        assert!(!writer_queue.may_write(1));
+        writer_queue.leave(0);
+        writer_queue.enter_for(0, LONG, Duration::ZERO);
+        assert!(writer_queue.may_write(1));
     }
 
     #[test]
-    fn who_waited_before_a_turn_got_an_end_hears_of_it() {
-        let writers = Arc::new(Writers::default());
-        writers.enter(0, LONG);
-        let other = writers.clone();
+    fn who_waited_before_a_ticket_expired_hears_of_it() {
+        let writer_queue = Arc::new(WriterQueue::default());
+        writer_queue.enter(0, LONG);
+        let other = writer_queue.clone();
         let waiting = std::thread::spawn(move || {
             other.enter(1, Duration::from_secs(10));
             assert!(other.may_write(1));
         });
-        wait_until_queued(&writers, 1);
+        wait_until_queued(&writer_queue, 1);
         let begun = Instant::now();
-        writers.enter_for(0, LONG, Duration::from_millis(20));
+        writer_queue.enter_for(0, LONG, Duration::from_millis(20));
         waiting.join().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn nobody_waits_for_itself_or_without_end() {
-        let writers = Arc::new(Writers::default());
-        writers.enter(0, LONG);
-        writers.enter(1, LONG);
+        let writer_queue = Arc::new(WriterQueue::default());
+        writer_queue.enter(0, LONG);
+        writer_queue.enter(1, LONG);
         // The thread of the ticket may use another handle, as a database that is attached to itself does.
-        assert!(writers.may_write(1) && !may_write_elsewhere(&writers, 1));
-        let other = writers.clone();
+        assert!(writer_queue.may_write(1) && !may_write_elsewhere(&writer_queue, 1));
+        let other = writer_queue.clone();
         std::thread::spawn(move || other.enter(2, Duration::from_millis(1))).join().unwrap();
-        assert!(writers.state.lock().waiting.is_empty());
-        writers.leave_unless_writing(0);
-        assert!(writers.may_write(1));
+        assert!(writer_queue.state.lock().waiting.is_empty());
+        writer_queue.leave_unless_writing(0);
+        assert!(writer_queue.may_write(1));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Where a page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum SpillPlace {
     /// A slot of the log, whose page begins at this offset.
     Slot(u64),
     /// The database file, behind its end.
@@ -21,7 +21,7 @@ pub enum Home {
 }
 
 /// A page in the log.
-struct Slot {
+struct LogSlot {
     number: u32,
     offset: u64,
     /// Once it was written.
@@ -30,18 +30,18 @@ struct Slot {
 
 /// The homes of pages, by number.
 #[derive(Default)]
-pub struct Homes {
+pub struct SpillMap {
     /// The slot, by its place among them; none for the file.
     of: BTreeMap<u32, Option<usize>>,
-    slots: Vec<Slot>,
+    slots: Vec<LogSlot>,
     log: Option<(Arc<dyn File>, Header)>,
 }
 
-impl Homes {
+impl SpillMap {
     /// Where a page goes, or went.
-    pub fn get(&self, number: u32) -> Option<Home> {
+    pub fn get(&self, number: u32) -> Option<SpillPlace> {
         let slot = self.of.get(&number)?;
-        Some(slot.map_or(Home::File, |index| Home::Slot(self.slots[index].offset)))
+        Some(slot.map_or(SpillPlace::File, |index| SpillPlace::Slot(self.slots[index].offset)))
     }
 
     /// Whether a page has one.
@@ -89,7 +89,7 @@ impl Homes {
         for (index, number) in numbers.iter().enumerate() {
             let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
             self.of.insert(*number, Some(self.slots.len()));
-            self.slots.push(Slot { number: *number, offset, sum: None });
+            self.slots.push(LogSlot { number: *number, offset, sum: None });
         }
         self.log = Some((slots.file, slots.header));
     }
@@ -140,6 +140,6 @@ impl Homes {
 
     /// Bytes of memory that all this takes.
     pub fn bytes(&self) -> usize {
-        self.of.len() * size_of::<(u32, Option<usize>)>() + self.slots.len() * size_of::<Slot>()
+        self.of.len() * size_of::<(u32, Option<usize>)>() + self.slots.len() * size_of::<LogSlot>()
     }
 }

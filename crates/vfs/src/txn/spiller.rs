@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The name of the thread.
-const NAME: &str = "litefoot-clean";
+const NAME: &str = "litefoot-spill";
 
 /// The content of a page, shared with whoever writes it.
 pub type Bytes = Arc<[u8]>;
@@ -76,8 +76,8 @@ impl Job {
             }
         }
         let counters = db.counters();
-        Stats::add(&counters.cleanings, 1);
-        Stats::add(&counters.cleaned_bytes, (self.pages() * self.page_bytes) as u64);
+        Stats::add(&counters.spills, 1);
+        Stats::add(&counters.spilled_bytes, (self.pages() * self.page_bytes) as u64);
         Ok(written)
     }
 }
@@ -118,16 +118,16 @@ impl Running {
         if let Some(begun) = begun {
             note_wait(db, begun);
         }
-        result?.unwrap_or_else(|| Err(Error::Io("a cleaning was asked for twice".to_owned())))
+        result?.unwrap_or_else(|| Err(Error::Io("a spill was asked for twice".to_owned())))
     }
 }
 
-/// A transaction has waited for a cleaning.
+/// A transaction has waited for a spill.
 fn note_wait(db: &Db, begun: Instant) {
     let counters = db.counters();
-    Stats::add(&counters.cleaning_waits, 1);
+    Stats::add(&counters.spill_waits, 1);
     let waited_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Stats::add(&counters.cleaning_wait_us, waited_us);
+    Stats::add(&counters.spill_wait_us, waited_us);
 }
 
 /// The half that was changed longest ago, of pages and when they were changed; in order.

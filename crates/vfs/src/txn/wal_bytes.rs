@@ -1,7 +1,7 @@
 //! The bytes of SQLite's log, by frame: where each page of it is.
 //!
 //! Headers are in memory. A page is
-//! - in memory, as long as the log may have some ([`Allowance`]);
+//! - in memory, as long as the log may have some ([`MemoryReservation`]);
 //! - in the database file or in the redo log, where it was written ahead of its commit (see `large`);
 //! - in a nameless file, where it may be in none of them.
 //!
@@ -13,7 +13,7 @@
 //!    file, which is gone with the last.
 
 use crate::error::{Error, Result, check_reserve};
-use crate::memory::reservation::Allowance;
+use crate::memory::reservation::MemoryReservation;
 use crate::memory::spill_file::{MakeSpill, Spill};
 use crate::txn::spiller::Bytes;
 use litefoot_storage::file::{self, File};
@@ -27,7 +27,7 @@ pub const FEWEST_PAGES: usize = 8;
 pub struct Store {
     head: [u8; HEADER_BYTES],
     page_bytes: usize,
-    slots: Vec<Slot>,
+    slots: Vec<FrameSlot>,
     /// Bytes that SQLite sees.
     len: usize,
     in_memory: usize,
@@ -43,32 +43,32 @@ pub struct Store {
     known: usize,
     /// Bytes that are kept for the next log.
     kept: usize,
-    allowance: Allowance,
+    reservation: MemoryReservation,
     spill: Spill,
     /// The redo log, where pages are in it.
     log: Option<Arc<dyn File>>,
 }
 
 /// A frame.
-struct Slot {
+struct FrameSlot {
     header: [u8; FRAME_HEADER_BYTES],
-    place: Place,
+    place: FramePlace,
 }
 
 /// Where a frame's page is.
-enum Place {
+enum FramePlace {
     /// Nowhere: it was not written.
     Nothing,
     Memory(Bytes),
     /// Where it was written ahead of its commit.
-    Away(Away),
+    Spilled(Spilled),
     /// In the nameless file, at the frame's number.
     Spill,
 }
 
 /// Where a page is that was written ahead of its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Away {
+pub enum Spilled {
     /// In the database file, as the page of this number.
     Database(u32),
     /// In the redo log, at this offset.
@@ -84,7 +84,7 @@ enum Part {
 
 impl Store {
     /// Nothing yet; `kept` bytes of memory may stay from one log to the next.
-    pub fn new(allowance: Allowance, kept: usize, make_spill: MakeSpill) -> Store {
+    pub fn new(reservation: MemoryReservation, kept: usize, make_spill: MakeSpill) -> Store {
         Store {
             head: [0; HEADER_BYTES],
             page_bytes: 0,
@@ -98,7 +98,7 @@ impl Store {
             copies: 0,
             known: 0,
             kept,
-            allowance,
+            reservation,
             spill: Spill::new(make_spill),
             log: None,
         }
@@ -121,12 +121,12 @@ impl Store {
 
     /// Bytes of memory that it takes wherever its pages are.
     fn fixed_bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>() + self.known
+        self.slots.len() * size_of::<FrameSlot>() + self.known
     }
 
     /// Bytes of memory that it may have.
     fn most_bytes(&self) -> usize {
-        self.allowance.most().max(1)
+        self.reservation.most().max(1)
     }
 
     /// Pages in memory that are not of finished transactions. What was written before, and is not part of the log any more,
@@ -148,7 +148,7 @@ impl Store {
         self.touched.dedup();
         let (slots, closed) = (&self.slots, self.closed);
         let is_in_memory =
-            |number: usize| matches!(slots.get(number), Some(Slot { place: Place::Memory(_), .. }));
+            |number: usize| matches!(slots.get(number), Some(FrameSlot { place: FramePlace::Memory(_), .. }));
         self.touched.retain(|number| *number >= closed && is_in_memory(*number));
         &self.touched
     }
@@ -156,7 +156,7 @@ impl Store {
     /// Frames up to this one are of finished transactions: what they have beyond the memory that there is leaves it.
     pub fn close(&mut self, to: usize) {
         let range = self.closed.min(to)..self.closed.max(to).min(self.slots.len());
-        let is_in_memory = |number: &usize| matches!(self.slots[*number].place, Place::Memory(_));
+        let is_in_memory = |number: &usize| matches!(self.slots[*number].place, FramePlace::Memory(_));
         let count = range.clone().filter(is_in_memory).count();
         let grows = to > self.closed;
         if grows {
@@ -191,15 +191,15 @@ impl Store {
     /// A frame's page, where it is in memory.
     pub fn page_in_memory(&self, number: usize) -> Option<&Bytes> {
         match self.slots.get(number) {
-            Some(Slot { place: Place::Memory(bytes), .. }) => Some(bytes),
+            Some(FrameSlot { place: FramePlace::Memory(bytes), .. }) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Where a frame's page is that was written ahead.
-    pub fn away(&self, number: usize) -> Option<Away> {
+    /// Where a frame's page is that was written early.
+    pub fn away(&self, number: usize) -> Option<Spilled> {
         match self.slots.get(number) {
-            Some(Slot { place: Place::Away(away), .. }) => Some(*away),
+            Some(FrameSlot { place: FramePlace::Spilled(away), .. }) => Some(*away),
             _ => None,
         }
     }
@@ -247,18 +247,18 @@ impl Store {
         data: &dyn File,
     ) -> file::Result<()> {
         let read = match (self.slots.get(number).map(|slot| &slot.place), self.spill.existing()) {
-            (Some(Place::Memory(bytes)), _) => {
+            (Some(FramePlace::Memory(bytes)), _) => {
                 buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
                 buf.len()
             }
-            (Some(Place::Away(Away::Database(page))), _) => {
+            (Some(FramePlace::Spilled(Spilled::Database(page))), _) => {
                 data.read_at(buf, (u64::from(*page) - 1) * self.page_bytes as u64 + inside as u64)?
             }
-            (Some(Place::Away(Away::Log(offset))), _) => match &self.log {
+            (Some(FramePlace::Spilled(Spilled::Log(offset))), _) => match &self.log {
                 Some(log) => log.read_at(buf, offset + inside as u64)?,
                 None => 0,
             },
-            (Some(Place::Spill), Some(spill)) => {
+            (Some(FramePlace::Spill), Some(spill)) => {
                 spill.read_at(buf, (number * self.page_bytes + inside) as u64)?
             }
             _ => 0,
@@ -306,7 +306,7 @@ impl Store {
     /// Puts a whole page where it can be.
     fn put(&mut self, number: usize, page: &[u8]) -> Result<()> {
         self.touch(number);
-        if let Some(Slot { place: Place::Memory(bytes), .. }) = self.slots.get_mut(number) {
+        if let Some(FrameSlot { place: FramePlace::Memory(bytes), .. }) = self.slots.get_mut(number) {
             match Arc::get_mut(bytes) {
                 Some(bytes) => bytes.copy_from_slice(page),
                 None => {
@@ -322,8 +322,8 @@ impl Store {
         if !has_room {
             return self.write_spill(number, page);
         }
-        let was_spilled = matches!(place, Place::Spill);
-        *place = Place::Memory(page.into());
+        let was_spilled = matches!(place, FramePlace::Spill);
+        *place = FramePlace::Memory(page.into());
         self.in_memory += 1;
         self.closed_in_memory += usize::from(number < self.closed);
         self.unspill(was_spilled);
@@ -351,16 +351,16 @@ impl Store {
         self.spill.file()?.write_at(page, (number * self.page_bytes) as u64)?;
         // One more before one fewer: the file stays.
         self.spilled += 1;
-        let place = std::mem::replace(&mut self.slots[number].place, Place::Spill);
+        let place = std::mem::replace(&mut self.slots[number].place, FramePlace::Spill);
         self.leave(number, &place);
         self.account();
         Ok(())
     }
 
-    /// A frame's page was written ahead.
-    pub fn send_away(&mut self, number: usize, away: Away) {
+    /// A frame's page was written early.
+    pub fn mark_spilled(&mut self, number: usize, away: Spilled) {
         if let Some(slot) = self.slots.get_mut(number) {
-            let place = std::mem::replace(&mut slot.place, Place::Away(away));
+            let place = std::mem::replace(&mut slot.place, FramePlace::Spilled(away));
             self.leave(number, &place);
         }
     }
@@ -370,7 +370,7 @@ impl Store {
         self.log = Some(log);
     }
 
-    /// What was written away is nobody else's any more.
+    /// What was spilled is nobody else's any more.
     pub fn end_copies(&mut self) {
         self.copies = 0;
         self.account();
@@ -382,14 +382,14 @@ impl Store {
         self.account();
     }
 
-    /// SQLite begins its log anew.
-    pub fn forget(&mut self) {
+    /// SQLite restarts its log.
+    pub fn reset(&mut self) {
         self.log = None;
         self.close(0);
         self.cut(self.kept / self.page_bytes.max(1));
         for number in 0..self.slots.len() {
-            if !matches!(self.slots[number].place, Place::Memory(_)) {
-                let place = std::mem::replace(&mut self.slots[number].place, Place::Nothing);
+            if !matches!(self.slots[number].place, FramePlace::Memory(_)) {
+                let place = std::mem::replace(&mut self.slots[number].place, FramePlace::Nothing);
                 self.leave(number, &place);
             }
         }
@@ -407,7 +407,7 @@ impl Store {
     /// Forgets the frames from a number on, and gives their memory back.
     fn cut(&mut self, frames: usize) {
         for number in frames..self.slots.len() {
-            let place = std::mem::replace(&mut self.slots[number].place, Place::Nothing);
+            let place = std::mem::replace(&mut self.slots[number].place, FramePlace::Nothing);
             self.leave(number, &place);
         }
         self.slots.truncate(frames);
@@ -416,12 +416,12 @@ impl Store {
     }
 
     /// A page is no longer there.
-    fn leave(&mut self, number: usize, place: &Place) {
-        if let Place::Memory(_) = place {
+    fn leave(&mut self, number: usize, place: &FramePlace) {
+        if let FramePlace::Memory(_) = place {
             self.in_memory -= 1;
             self.closed_in_memory -= usize::from(number < self.closed);
         }
-        self.unspill(matches!(place, Place::Spill));
+        self.unspill(matches!(place, FramePlace::Spill));
     }
 
     fn unspill(&mut self, was_spilled: bool) {
@@ -433,7 +433,7 @@ impl Store {
 
     fn account(&mut self) {
         let bytes = self.memory_bytes();
-        self.allowance.set(bytes);
+        self.reservation.set(bytes);
     }
 
     /// Makes sure that a write of a frame finds memory for what is known of it.
@@ -443,9 +443,9 @@ impl Store {
         Ok(self.touched.try_reserve(1)?)
     }
 
-    fn slot(&mut self, number: usize) -> &mut Slot {
+    fn slot(&mut self, number: usize) -> &mut FrameSlot {
         while self.slots.len() <= number {
-            self.slots.push(Slot { header: [0; FRAME_HEADER_BYTES], place: Place::Nothing });
+            self.slots.push(FrameSlot { header: [0; FRAME_HEADER_BYTES], place: FramePlace::Nothing });
         }
         &mut self.slots[number]
     }
@@ -492,7 +492,7 @@ pub mod tests {
 
     /// A log that may have so much memory.
     pub fn store(bytes: usize) -> Store {
-        Store::new(Allowance::fixed(bytes), bytes / 2, make_spill())
+        Store::new(MemoryReservation::fixed(bytes), bytes / 2, make_spill())
     }
 
     fn head() -> [u8; HEADER_BYTES] {
@@ -565,12 +565,12 @@ pub mod tests {
                             let offset = u64::from(page_number - 1) * PAGE as u64;
                             let away = if number % 2 == 0 {
                                 data.write_at(bytes, offset).unwrap();
-                                Away::Database(page_number)
+                                Spilled::Database(page_number)
                             } else {
                                 log.write_at(bytes, offset + 7).unwrap();
-                                Away::Log(offset + 7)
+                                Spilled::Log(offset + 7)
                             };
-                            store.send_away(number, away);
+                            store.mark_spilled(number, away);
                             prop_assert_eq!(store.away(number), Some(away));
                         }
                     }
@@ -600,10 +600,10 @@ pub mod tests {
             }
             lent.clear();
             store.end_copies();
-            let in_pages = store.memory_bytes() - store.slots.len() * size_of::<Slot>();
+            let in_pages = store.memory_bytes() - store.slots.len() * size_of::<FrameSlot>();
             prop_assert!(in_pages <= budget + FEWEST_PAGES * PAGE, "{in_pages} of {budget}");
-            store.forget();
-            prop_assert!(store.memory_bytes() <= budget / 2 + store.slots.len() * size_of::<Slot>());
+            store.reset();
+            prop_assert!(store.memory_bytes() <= budget / 2 + store.slots.len() * size_of::<FrameSlot>());
             prop_assert!(store.spill.existing().is_none());
         }
     }

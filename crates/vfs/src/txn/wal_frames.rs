@@ -22,8 +22,8 @@
 
 use crate::error::Result;
 use crate::memory::reservation::{CacheSize, SpillingCache};
-use crate::txn::spill_policy::Policy;
-use crate::txn::wal_bytes::{Away, Store};
+use crate::txn::spill_policy::SpillPolicy;
+use crate::txn::wal_bytes::{Spilled, Store};
 use crate::txn::wal_spill_state::Large;
 use litefoot_storage::file::{self, File};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
@@ -66,7 +66,7 @@ pub struct Frames {
     /// The cache of whoever writes to it.
     cache: SpillingCache,
     /// What a transaction begins with.
-    policy: Policy,
+    policy: SpillPolicy,
     pub(crate) frames: Vec<Frame>,
     pub(crate) writes: u64,
     /// The transaction under way, as far as it is large.
@@ -87,7 +87,7 @@ impl Frames {
     pub fn load(
         mut store: Store,
         cache: SpillingCache,
-        policy: Policy,
+        policy: SpillPolicy,
         bytes: &[u8],
         data: &dyn File,
     ) -> Result<Frames> {
@@ -143,7 +143,7 @@ impl Frames {
     /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
     /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
     /// an index stands nobody looks at them, and the redo log has its own.
-    pub fn mend(&mut self, data: &dyn File) -> Result<()> {
+    pub fn rebuild_checksums(&mut self, data: &dyn File) -> Result<()> {
         let Some((header, mut checksum)) = Header::decode(self.store.head()) else { return Ok(()) };
         let mut page = vec![0; self.page_bytes()];
         for number in 0..self.committed {
@@ -179,12 +179,12 @@ impl Frames {
         }
         self.store.write(buf, offset, data)?;
         if offset == 0 && buf.len() >= HEADER_BYTES {
-            self.forget();
+            self.reset();
             return Ok(Written::Restart);
         }
         let Some((number, inside)) = at else { return Ok(Written::Part) };
         if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
-            if number == self.committed && !self.is_being_cleaned() {
+            if number == self.committed && !self.is_being_spilled() {
                 self.end_large();
             }
             // Frames come one behind the other; those behind this one were rolled back.
@@ -258,18 +258,18 @@ impl Frames {
     /// Cuts the log, as SQLite asks.
     pub fn set_len(&mut self, len: usize) {
         if len < HEADER_BYTES {
-            self.forget();
+            self.reset();
         }
         self.store.set_len(len);
     }
 
     /// Forgets all frames: they are in the database file.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         self.end_large();
         self.given_up.clear();
         self.frames.clear();
         self.committed = 0;
-        self.store.forget();
+        self.store.reset();
     }
 
     /// The numbers of the pages in some frames.
@@ -297,15 +297,15 @@ impl Frames {
         self.store.page_in_memory(number).is_some()
     }
 
-    /// Where a frame's page is that was written ahead.
-    pub fn away(&self, number: usize) -> Option<Away> {
+    /// Where a frame's page is that was written early.
+    pub fn away(&self, number: usize) -> Option<Spilled> {
         self.store.away(number)
     }
 
     /// These frames have their page there now.
-    pub fn send_away(&mut self, frames: impl IntoIterator<Item = (usize, Away)>) {
+    pub fn mark_spilled(&mut self, frames: impl IntoIterator<Item = (usize, Spilled)>) {
         for (number, away) in frames {
-            self.store.send_away(number, away);
+            self.store.mark_spilled(number, away);
         }
         self.store.end_copies();
     }
@@ -322,7 +322,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Cleaner;
+    use crate::options::PageCleaner;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use std::path::Path;
@@ -337,7 +337,7 @@ mod tests {
     /// A log, with what there is already.
     fn frames_of(bytes: &[u8]) -> Frames {
         let store = crate::txn::wal_bytes::tests::store(1 << 20);
-        let policy = Policy::new(Cleaner::Auto, 800);
+        let policy = SpillPolicy::new(PageCleaner::Auto, 800);
         Frames::load(store, SpillingCache::uncounted(), policy, bytes, &*data()).unwrap()
     }
 
@@ -389,7 +389,7 @@ mod tests {
 
     /// Whatever was written as statements in between would build upon slots that are not there yet.
     #[test]
-    fn a_transaction_has_pages_away_as_long_as_its_slots_are_not_logged() {
+    fn a_transaction_has_spilled_pages_as_long_as_its_slots_are_not_logged() {
         let mut frames = frames();
         frames.write(&header(), 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 2, 0);
@@ -400,12 +400,12 @@ mod tests {
         // One comes back, and the other is given up.
         let last = write_frame(&mut frames, 1, 2, 5);
         let Written::Commit(transaction) = last else { panic!("no commit") };
-        assert!(frames.has_pages_away(transaction) && !frames.has_idle_slots());
+        assert!(frames.has_spilled_pages(transaction) && !frames.has_idle_slots());
         assert_eq!(frames.frames_needed(transaction), 2 + 2 + 1);
         frames.slots_logged();
-        assert!(!frames.has_pages_away(transaction));
+        assert!(!frames.has_spilled_pages(transaction));
         assert_eq!(frames.given_up, [3].into());
-        frames.forget();
+        frames.reset();
         assert!(frames.given_up.is_empty());
     }
 
@@ -454,14 +454,14 @@ mod tests {
     }
 
     #[test]
-    fn checksums_that_sqlite_got_wrong_are_mended() {
+    fn checksums_that_sqlite_got_wrong_are_rebuilt() {
         let mut frames = frames();
         let first = Header::first(PAGE as u32, None);
         let (head, checksum) = first.encode();
         frames.write(&head, 0, &*data()).unwrap();
         write_frame(&mut frames, 0, 3, 0);
         write_frame(&mut frames, 1, 4, 9);
-        frames.mend(&*data()).unwrap();
+        frames.rebuild_checksums(&*data()).unwrap();
         let mut checksum = checksum;
         for (number, expected) in [(3, 0), (4, 9)].into_iter().enumerate() {
             let mut bytes = vec![0; FRAME_HEADER_BYTES + PAGE];

@@ -1,6 +1,6 @@
 //! The transaction under way in SQLite's log, where it does not fit into memory.
 //!
-//! Its pages leave in batches ([`Policy`](crate::txn::spill_policy::Policy)): new ones for the database file (see `ahead`), old ones for slots of the redo
+//! Its pages leave in batches ([`SpillPolicy`](crate::txn::spill_policy::SpillPolicy)): new ones for the database file (see `ahead`), old ones for slots of the redo
 //! log, where they will stay: the commit only adds their headers. From then on SQLite's log reads them there.
 //!
 //! # Invariants
@@ -10,16 +10,16 @@
 //!    slots, and says that they count. (Page 1 does not leave either, but need not be among its pages.)
 //! 3. A page leaves for one place only. What was changed since it left for a slot is appended behind the slots.
 //! 4. A page in a slot that the transaction has given up (`ROLLBACK TO`) is appended as it was before.
-//! 5. Once a cleaning has failed, the transaction cannot be completed.
+//! 5. Once a spill has failed, the transaction cannot be completed.
 
 use crate::error::{Error, Result};
 use crate::txn::new_pages::New;
-use crate::txn::spill_map::{Home, Homes};
-use crate::txn::spill_policy::Step;
+use crate::txn::spill_map::{SpillMap, SpillPlace};
+use crate::txn::spill_policy::SpillStep;
 use crate::txn::spiller::{Bytes, Job, Written, colder_half};
-use crate::txn::wal_bytes::Away;
+use crate::txn::wal_bytes::Spilled;
 use crate::txn::wal_frames::{Frame, Frames, Transaction};
-use crate::txn::wal_spill_state::{Cleaning, Leaving};
+use crate::txn::wal_spill_state::{Leaving, SpillBatch};
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::format::PageSum;
 
@@ -36,30 +36,31 @@ impl Frames {
     }
 
     /// What is to be done before another page comes.
-    pub fn next_step(&self) -> Step {
-        let ended = self.large.cleaning.as_ref().map(|cleaning| cleaning.running.has_ended());
+    pub fn next_step(&self) -> SpillStep {
+        let ended =
+            self.large.spill_under_way.as_ref().map(|spill_under_way| spill_under_way.running.has_ended());
         if ended == Some(true) {
-            return Step::Wait;
+            return SpillStep::Wait;
         }
         let (open, most) = self.store.open_bytes();
         let held = open.min((self.frames.len() - self.committed) * self.page_bytes());
         let step = match (self.store.has_room(), ended) {
             (true, _) => self.large.policy.step(held, most, ended.is_some()),
-            (false, Some(_)) => Step::Wait,
-            (false, None) => Step::Clean { in_background: false, for_good: false },
+            (false, Some(_)) => SpillStep::Wait,
+            (false, None) => SpillStep::Spill { in_background: false, for_good: false },
         };
         match step {
-            Step::Clean { .. } if self.writes < self.large.not_before => Step::GoOn,
+            SpillStep::Spill { .. } if self.writes < self.large.not_before => SpillStep::GoOn,
             step => step,
         }
     }
 
-    /// Whether it is known what may be written ahead.
+    /// Whether it is known what may be written early.
     pub fn knows_new(&self) -> bool {
         self.large.new.is_some()
     }
 
-    /// Finds out what may be written ahead into a database file of so many bytes.
+    /// Finds out what may be written early into a database file of so many bytes.
     pub fn find_new(&mut self, file_bytes: u64) {
         self.large.new = Some(self.new_pages(self.committed, file_bytes));
     }
@@ -95,13 +96,13 @@ impl Frames {
     }
 
     /// What is left of its new pages in memory, by number, once SQLite has begun its last frame; nothing where none of them
-    /// was written away. The page of that frame is not among them.
+    /// was spilled. The page of that frame is not among them.
     pub fn rest(&self) -> Vec<Leaving> {
         let Some((last, before)) = self.frames.get(self.committed..).and_then(<[_]>::split_last) else {
             return Vec::new();
         };
         let numbers = self.committed..self.committed + before.len();
-        let is_there = |number: usize| matches!(self.away(number), Some(Away::Database(_)));
+        let is_there = |number: usize| matches!(self.away(number), Some(Spilled::Database(_)));
         if !numbers.clone().any(is_there) {
             return Vec::new();
         }
@@ -117,30 +118,30 @@ impl Frames {
     }
 
     /// Those of the pages leaving that need slots, and the number of the first of these.
-    pub fn homeless(&self, leaving: &[Leaving]) -> (Vec<u32>, usize) {
+    pub fn unplaced(&self, leaving: &[Leaving]) -> (Vec<u32>, usize) {
         let numbers = leaving.iter().map(|leaving| leaving.page_number);
-        let homeless =
-            numbers.filter(|number| !self.large.is_new(*number) && !self.large.homes.contains(*number));
-        (homeless.collect(), self.large.homes.slots())
+        let unplaced =
+            numbers.filter(|number| !self.large.is_new(*number) && !self.large.spill_map.contains(*number));
+        (unplaced.collect(), self.large.spill_map.slots())
     }
 
     /// Gives them slots.
-    pub fn give_slots(&mut self, homeless: &[u32], slots: wal_file::Slots) {
+    pub fn give_slots(&mut self, unplaced: &[u32], slots: wal_file::Slots) {
         self.store.set_log(slots.file.clone());
-        self.large.homes.give(homeless, slots);
+        self.large.spill_map.give(unplaced, slots);
     }
 
     /// What is to be done to write pages away, sorted by number.
     pub fn job(&mut self, leaving: &[Leaving], start_writeback: bool) -> Job {
         let pages = self.pages_of(leaving);
-        let job = self.large.homes.job(self.page_bytes(), pages, start_writeback);
-        self.store.set_known_bytes(self.large.homes.bytes());
+        let job = self.large.spill_map.job(self.page_bytes(), pages, start_writeback);
+        self.store.set_known_bytes(self.large.spill_map.bytes());
         job
     }
 
     /// The same for new pages of a transaction that is complete.
     pub fn late_job(&self, leaving: &[Leaving]) -> Job {
-        Homes::default().job(self.page_bytes(), self.pages_of(leaving), false)
+        SpillMap::default().job(self.page_bytes(), self.pages_of(leaving), false)
     }
 
     fn pages_of(&self, leaving: &[Leaving]) -> Vec<(u32, Bytes)> {
@@ -151,49 +152,49 @@ impl Frames {
     }
 
     /// Whether pages of it are being written away.
-    pub fn is_being_cleaned(&self) -> bool {
-        self.large.cleaning.is_some()
+    pub fn is_being_spilled(&self) -> bool {
+        self.large.spill_under_way.is_some()
     }
 
-    /// A cleaning has begun.
-    pub fn begin_cleaning(&mut self, cleaning: Cleaning) {
-        self.large.policy.cleans(cleaning.leaving.len());
-        self.large.cleaning = Some(cleaning);
+    /// A spill has begun.
+    pub fn begin_spill(&mut self, spill_under_way: SpillBatch) {
+        self.large.policy.spills(spill_under_way.leaving.len());
+        self.large.spill_under_way = Some(spill_under_way);
     }
 
-    /// The cleaning that is under way, to be waited for.
-    pub fn take_cleaning(&mut self) -> Option<Cleaning> {
-        self.large.cleaning.take()
+    /// The spill that is under way, to be waited for.
+    pub fn take_spill(&mut self) -> Option<SpillBatch> {
+        self.large.spill_under_way.take()
     }
 
-    /// A cleaning has ended: what was not changed since has left.
-    pub fn end_cleaning(&mut self, cleaning: Cleaning, result: Result<Written>) -> Result<()> {
+    /// A spill has ended: what was not changed since has left.
+    pub fn end_spill(&mut self, spill_under_way: SpillBatch, result: Result<Written>) -> Result<()> {
         let written = match result {
             Ok(written) => written,
             Err(error) => {
                 self.large.failed = true;
-                self.send_away([]);
+                self.mark_spilled([]);
                 return Err(error);
             }
         };
-        self.large.homes.note(written);
-        let gone = cleaning.leaving.into_iter().filter_map(|Leaving { page_number, frame }| {
+        self.large.spill_map.note(written);
+        let gone = spill_under_way.leaving.into_iter().filter_map(|Leaving { page_number, frame }| {
             let known = self.frames.get(frame)?;
-            let is_same = known.page_number == page_number && known.changed <= cleaning.until;
-            let away = match self.large.homes.get(page_number)? {
-                Home::Slot(offset) => Away::Log(offset),
-                Home::File => Away::Database(page_number),
+            let is_same = known.page_number == page_number && known.changed <= spill_under_way.until;
+            let away = match self.large.spill_map.get(page_number)? {
+                SpillPlace::Slot(offset) => Spilled::Log(offset),
+                SpillPlace::File => Spilled::Database(page_number),
             };
             is_same.then_some((frame, away))
         });
-        let gone: Vec<(usize, Away)> = gone.collect();
-        self.send_away(gone);
+        let gone: Vec<(usize, Spilled)> = gone.collect();
+        self.mark_spilled(gone);
         Ok(())
     }
 
     /// Refuses to complete a transaction of which something could not be written.
     pub fn check_complete(&self) -> Result<()> {
-        if self.large.failed || !self.large.homes.are_written() {
+        if self.large.failed || !self.large.spill_map.are_written() {
             return Err(Error::Io("pages of this transaction could not be written; roll it back".to_owned()));
         }
         Ok(())
@@ -201,7 +202,7 @@ impl Frames {
 
     /// It is complete.
     pub(crate) fn close_large(&mut self) {
-        self.large.closing = self.large.homes.slots() > 0;
+        self.large.closing = self.large.spill_map.slots() > 0;
     }
 
     /// It was taken back.
@@ -211,18 +212,18 @@ impl Frames {
 
     /// Whether slots were given that count for nothing now.
     pub fn has_idle_slots(&self) -> bool {
-        self.large.homes.slots() > 0 && !self.large.closing
+        self.large.spill_map.slots() > 0 && !self.large.closing
     }
 
     /// The slots of a complete transaction that is not in the redo log, in their order: page and checksum.
     pub fn slots(&self) -> Vec<(u32, PageSum)> {
-        if self.large.closing { self.large.homes.in_slots() } else { Vec::new() }
+        if self.large.closing { self.large.spill_map.in_slots() } else { Vec::new() }
     }
 
     /// It is in the redo log, and so are the pages that it has given up.
     pub fn slots_logged(&mut self) {
         self.large.closing = false;
-        self.given_up.extend(std::mem::take(&mut self.large.homes).slot_numbers());
+        self.given_up.extend(std::mem::take(&mut self.large.spill_map).slot_numbers());
         if !self.given_up.is_empty() {
             for frame in &self.frames[..self.committed] {
                 self.given_up.remove(&frame.page_number);
@@ -241,13 +242,13 @@ impl Frames {
         }
         let (known, last) = (self.page_numbers(numbers), self.database_pages());
         let is_given_up = |number: &u32| *number <= last && !known.contains(number);
-        let given_up = self.large.homes.slot_numbers().filter(is_given_up).count();
-        kept + self.large.homes.slots() + given_up
+        let given_up = self.large.spill_map.slot_numbers().filter(is_given_up).count();
+        kept + self.large.spill_map.slots() + given_up
     }
 
-    /// Whether some of its frames were written ahead, or it has slots that are not in the redo log yet, though all that was in
+    /// Whether some of its frames were written early, or it has slots that are not in the redo log yet, though all that was in
     /// them came back or was given up: nothing else may go there before they do.
-    pub fn has_pages_away(&self, transaction: Transaction) -> bool {
+    pub fn has_spilled_pages(&self, transaction: Transaction) -> bool {
         self.large.closing
             || self.knows_new()
                 && (transaction.first..transaction.end).any(|number| self.away(number).is_some())

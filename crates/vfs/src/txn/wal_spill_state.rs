@@ -1,18 +1,18 @@
 //! The state of the transaction under way in SQLite's log that does not fit into memory; `wal_spill` changes it.
 
 use crate::txn::new_pages::New;
-use crate::txn::spill_map::Homes;
-use crate::txn::spill_policy::Policy;
+use crate::txn::spill_map::SpillMap;
+use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::spiller::Running;
 use std::sync::Arc;
 
 /// What is known of it.
 pub struct Large {
-    pub policy: Policy,
-    /// What may be written ahead, once that was asked for.
+    pub policy: SpillPolicy,
+    /// What may be written early, once that was asked for.
     pub(super) new: Option<New>,
-    pub(super) homes: Homes,
-    pub(super) cleaning: Option<Cleaning>,
+    pub(super) spill_map: SpillMap,
+    pub(super) spill_under_way: Option<SpillBatch>,
     pub(super) failed: bool,
     /// Whether it is complete, and its slots are not in the redo log yet.
     pub(super) closing: bool,
@@ -20,8 +20,8 @@ pub struct Large {
     pub(super) not_before: u64,
 }
 
-/// A cleaning that is under way.
-pub struct Cleaning {
+/// A spill that is under way.
+pub struct SpillBatch {
     pub running: Arc<Running>,
     pub leaving: Vec<Leaving>,
     /// The last write before it began.
@@ -37,12 +37,12 @@ pub struct Leaving {
 
 impl Large {
     /// Nothing yet.
-    pub fn new(policy: Policy) -> Large {
+    pub fn new(policy: SpillPolicy) -> Large {
         Large {
             policy,
             new: None,
-            homes: Homes::default(),
-            cleaning: None,
+            spill_map: SpillMap::default(),
+            spill_under_way: None,
             failed: false,
             closing: false,
             not_before: 0,

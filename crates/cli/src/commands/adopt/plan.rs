@@ -64,9 +64,9 @@ impl Plan {
             Some(_) => self.changes.push("its -wal, in which nothing waits, is removed".to_owned()),
             None => {}
         }
-        if files.statement_log_bytes.is_some() {
+        if files.commit_log_bytes.is_some() {
             self.changes.push(
-                "the transactions in its statement log are replayed, where this build of SQLite has written them; \
+                "the transactions in its commit log are replayed, where this build of SQLite has written them; \
                  litefoot recover shows them"
                     .to_owned(),
             );

@@ -64,7 +64,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
         "header": header,
         "journal": journal,
         "wal": wal,
-        "statement_log": files.statement_log_bytes.map(|bytes| json!({"bytes": bytes})),
+        "commit_log": files.commit_log_bytes.map(|bytes| json!({"bytes": bytes})),
         "tier": tier,
         "atomic_write_bytes": files.atomic_write_bytes,
         "owner": {

@@ -63,7 +63,7 @@ fn of_files(files: &Files, seen: Option<&Seen>) -> Vec<Family> {
         ("database", Some(files.bytes)),
         ("journal", files.journal.as_ref().map(|journal| journal.bytes)),
         ("redo_log", files.wal.as_ref().map(|wal| wal.bytes)),
-        ("statement_log", files.statement_log_bytes),
+        ("commit_log", files.commit_log_bytes),
     ];
     let sizes = sizes
         .into_iter()

@@ -71,7 +71,7 @@ impl Rates {
     /// Bytes of blocks that were written to files on flash. With a tier the logs are on its device, too.
     pub fn flash_bytes(&self) -> u64 {
         let tiered = self.gauge("tier.slots") > 0;
-        let on_flash = |file: &str| !tiered || !["tier", "redo_log", "statement_log"].contains(&file);
+        let on_flash = |file: &str| !tiered || !["tier", "redo_log", "commit_log"].contains(&file);
         self.flash_bytes_by_file().filter(|(file, _)| on_flash(file)).map(|(_, bytes)| bytes).sum()
     }
 
@@ -107,7 +107,7 @@ impl Rates {
     /// The logs, as far as they are in use.
     pub fn fills(&self) -> Vec<Fill> {
         let logs = [
-            ("statement log", "statement_log_bytes", "statement_log_limit_bytes"),
+            ("commit log", "commit_log_bytes", "commit_log_limit_bytes"),
             ("write-ahead log", "wal_bytes", "wal_limit_bytes"),
             ("redo log", "redo_log_bytes", "redo_log_limit_bytes"),
         ];

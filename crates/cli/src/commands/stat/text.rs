@@ -38,8 +38,8 @@ pub fn describe(files: &Files) -> Vec<Row> {
     add("rollback journal", journal(files));
     add("write-ahead log", wal(files));
     add(
-        "statement log",
-        match files.statement_log_bytes {
+        "commit log",
+        match files.commit_log_bytes {
             None => "none".to_owned(),
             Some(bytes) => format!("{} bytes", grouped(bytes)),
         },

@@ -181,10 +181,10 @@ mod tests {
         let after = reading(&[
             ("commits_statements", Counter, 3000),
             ("commits_pages", Counter, 1),
-            ("statement_log_syncs", Counter, 1990),
-            ("statement_log_block_bytes", Counter, 8_196_096),
-            ("statement_log_bytes", Gauge, 1 << 20),
-            ("statement_log_limit_bytes", Gauge, 4 << 20),
+            ("commit_log_syncs", Counter, 1990),
+            ("commit_log_block_bytes", Counter, 8_196_096),
+            ("commit_log_bytes", Gauge, 1 << 20),
+            ("commit_log_limit_bytes", Gauge, 4 << 20),
             ("fallback.schema", Counter, 1),
             ("pool.hits", Counter, 99),
             ("pool.misses", Counter, 1),
@@ -226,7 +226,7 @@ mod tests {
         for part in [
             "every 2 s",
             "pages because of: schema",
-            "  statement log",
+            "  commit log",
             "[#######.......................]  25 %  1,048,576 of 4,194,304 bytes",
             "pool  99.0 % hits, hits 99, misses 1, pinned 7",
         ] {

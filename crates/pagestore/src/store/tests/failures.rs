@@ -114,7 +114,7 @@ fn whatever_fails_leaves_what_a_checkpoint_has_left() {
         let mut random = Random::new(seed);
         let (mut sim, mut medium) = medium();
         let (mut states, mut next, mut least) = (vec![Content::new()], 0, 0);
-        let options = Options { prefetch: random.one_in(2), clean_threshold: 1.0, ..options(64) };
+        let options = Options { prefetch: random.one_in(2), max_dirty_ratio: 1.0, ..options(64) };
         let mut database = open_with(&medium, &options).unwrap();
         for step in 0..60 {
             sim.set_faults(Faults::default());

@@ -25,7 +25,12 @@ fn queue() -> Arc<IoQueue> {
 }
 
 fn options(frames: usize) -> Options {
-    Options { pool_bytes: frames * PAGE, partitions: 2, cleaner: Cleaner::Caller, ..Options::default() }
+    Options {
+        pool_bytes: frames * PAGE,
+        partitions: 2,
+        page_cleaner: PageCleaner::Foreground,
+        ..Options::default()
+    }
 }
 
 fn medium() -> (SimMedium, Arc<dyn Medium>) {
@@ -106,8 +111,8 @@ fn options_that_do_not_fit_are_refused() {
     assert!(matches!(refuse(options(buffer_pool::FEWEST_FRAMES - 1)), Error::PoolSize { .. }));
     assert!(matches!(refuse(Options { partitions: 0, ..options(64) }), Error::Partitions { .. }));
     assert!(matches!(refuse(Options { partitions: 65, ..options(64) }), Error::Partitions { .. }));
-    for clean_threshold in [0.0, -1.0, 1.1, f64::NAN] {
-        assert!(matches!(refuse(Options { clean_threshold, ..options(64) }), Error::Threshold(_)));
+    for max_dirty_ratio in [0.0, -1.0, 1.1, f64::NAN] {
+        assert!(matches!(refuse(Options { max_dirty_ratio, ..options(64) }), Error::Threshold(_)));
     }
     open(&medium);
 }
@@ -246,7 +251,7 @@ fn a_pool_that_is_all_pinned_or_all_changed_says_so() {
     database.checkpoint().unwrap();
     let pinned: Vec<Pinned<'_>> = pages[..16].iter().map(|page| database.pin(*page).unwrap()).collect();
     let error = database.pin(pages[20]).err().unwrap();
-    assert!(matches!(error, Error::Pool(buffer_pool::Error::AllHeld { frames: 16 })), "{error}");
+    assert!(matches!(error, Error::Pool(buffer_pool::Error::AllPinned { frames: 16 })), "{error}");
     let before = database.statistics().in_use;
     assert!(database.unit().unwrap().alloc().is_err());
     assert_eq!(database.statistics().in_use, before, "a failed alloc leaks a page");
@@ -267,7 +272,7 @@ fn a_pool_that_is_all_pinned_or_all_changed_says_so() {
 #[test]
 fn enough_dirty_pages_are_cleaned_in_few_writes() {
     let (_, medium) = medium();
-    let database = open_with(&medium, &Options { clean_threshold: 0.5, ..options(256) }).unwrap();
+    let database = open_with(&medium, &Options { max_dirty_ratio: 0.5, ..options(256) }).unwrap();
     (0..1000).for_each(|with| _ = alloc(&database, with));
     let statistics = database.statistics();
     assert!(statistics.checkpoints >= 7, "{statistics:?}");

@@ -24,7 +24,7 @@ fn a_checkpoint_does_not_take_a_unit_apart() {
 fn threads_share_pages_and_none_is_torn_or_handed_out_twice() {
     let (_, medium) = medium();
     let options =
-        Options { cleaner: Cleaner::Background, clean_threshold: 0.3, partitions: 3, ..options(96) };
+        Options { page_cleaner: PageCleaner::Background, max_dirty_ratio: 0.3, partitions: 3, ..options(96) };
     let database = open_with(&medium, &options).unwrap();
     let shared: Vec<PageId> = (0..60).map(|_| alloc(&database, 1)).collect();
     let rounds = if cfg!(debug_assertions) { 1500 } else { 6000 };
@@ -77,7 +77,8 @@ fn threads_share_pages_and_none_is_torn_or_handed_out_twice() {
 #[test]
 fn thousands_of_concurrent_allocations_are_all_different() {
     let (_, medium) = medium();
-    let database = open_with(&medium, &Options { cleaner: Cleaner::Background, ..options(512) }).unwrap();
+    let database =
+        open_with(&medium, &Options { page_cleaner: PageCleaner::Background, ..options(512) }).unwrap();
     let pages: Vec<PageId> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4u64)
             .map(|thread| {
@@ -151,7 +152,7 @@ fn a_page_is_released_or_pinned_for_writing_and_keeps_what_it_holds() {
 }
 
 #[test]
-fn a_checkpoint_takes_a_page_however_many_hold_it() {
+fn a_checkpoint_takes_a_page_however_many_pins_it_has() {
     let (sim, medium) = medium();
     let database = open(&medium);
     let page = alloc(&database, 5);
@@ -190,7 +191,7 @@ fn a_check_bears_with_readers() {
 #[test]
 fn a_pin_that_meets_a_cleaning_has_its_page() {
     let (_, medium) = medium();
-    let database = open_with(&medium, &Options { clean_threshold: 1.0, ..options(16) }).unwrap();
+    let database = open_with(&medium, &Options { max_dirty_ratio: 1.0, ..options(16) }).unwrap();
     let pages: Vec<PageId> = (0..40).map(|with| alloc(&database, with)).collect();
     let rounds = std::env::var("LITEFOOT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(500);
     for round in 0..rounds {
@@ -212,8 +213,8 @@ fn a_pin_that_meets_a_cleaning_has_its_page() {
 #[test]
 fn fibers_share_a_database() {
     let (_, medium) = medium();
-    for cleaner in [Cleaner::Caller, Cleaner::Background] {
-        let database = open_with(&medium, &Options { cleaner, ..options(48) }).unwrap();
+    for page_cleaner in [PageCleaner::Foreground, PageCleaner::Background] {
+        let database = open_with(&medium, &Options { page_cleaner, ..options(48) }).unwrap();
         let pages: Vec<PageId> = (0..40).map(|_| alloc(&database, 1)).collect();
         let workers = Workers::start(Config::with_threads(2)).unwrap();
         let rounds = 200u64;

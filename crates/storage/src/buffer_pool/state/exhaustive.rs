@@ -10,7 +10,7 @@ word!(Checked);
 
 /// A page in frame 0, and the frame: the checker finds every access to it that is not ordered.
 struct Page {
-    state: State<Checked>,
+    state: PageState<Checked>,
     frame: UnsafeCell<u64>,
 }
 
@@ -32,17 +32,17 @@ impl Page {
 }
 
 fn page() -> Arc<Page> {
-    let page = Page { state: State::default(), frame: UnsafeCell::new(1) };
+    let page = Page { state: PageState::default(), frame: UnsafeCell::new(1) };
     page.state.begin(0, false);
     page.state.ready();
-    page.state.let_go();
+    page.state.unpin();
     Arc::new(page)
 }
 
 fn read(page: &Page) -> Option<u64> {
-    page.state.hold()?;
+    page.state.pin()?;
     let value = page.look();
-    page.state.let_go();
+    page.state.unpin();
     Some(value)
 }
 
@@ -72,13 +72,13 @@ fn a_frame_that_was_taken_is_read_by_nobody() {
 #[test]
 fn a_read_is_seen_whole() {
     loom::model(|| {
-        let page = Arc::new(Page { state: State::default(), frame: UnsafeCell::new(0) });
+        let page = Arc::new(Page { state: PageState::default(), frame: UnsafeCell::new(0) });
         page.state.begin(0, true);
         let other = page.clone();
         let reader = thread::spawn(move || {
-            other.state.hold_ready().map(|_| {
+            other.state.pin_ready().map(|_| {
                 let value = other.look();
-                other.state.let_go();
+                other.state.unpin();
                 value
             })
         });
@@ -152,7 +152,7 @@ fn what_is_written_under_a_latch_is_seen_whole() {
 }
 
 #[test]
-fn a_page_is_forgotten_by_one_and_held_by_none() {
+fn a_page_is_evicted_by_one_and_pinned_by_none() {
     loom::model(|| {
         let page = page();
         let (first, second) = (page.clone(), page.clone());

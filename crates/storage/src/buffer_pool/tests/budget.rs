@@ -44,7 +44,7 @@ fn what_cannot_be_given_up_comes_first() {
     let budget = Arc::new(Budget::new(200 * PAGE));
     let pool = with_budget(&budget, 500);
     (0..500).for_each(|page| touch(&pool, page));
-    let mut taken = Taken::nothing(budget.clone());
+    let mut taken = Reservation::nothing(budget.clone());
     taken.set(150 * PAGE);
     assert!(budget.used() <= 200 * PAGE && bytes(&pool) <= 50 * PAGE);
     assert_eq!(pool.inconsistencies(), []);
@@ -96,7 +96,7 @@ fn threads_share_a_budget() {
                 (0..3000).for_each(|_| touch(pool, random.below(300)));
             });
         }
-        let mut taken = Taken::nothing(budget.clone());
+        let mut taken = Reservation::nothing(budget.clone());
         let mut random = Random::new(9);
         for _ in 0..300 {
             taken.set(random.below(60) as usize * PAGE);

@@ -9,14 +9,14 @@ fn word(address: std::ptr::NonNull<u8>) -> u64 {
     number(unsafe { std::slice::from_raw_parts(address.as_ptr(), PAGE) })
 }
 
-fn let_go(pool: &MappedPool, page: u64) {
+fn unpin(pool: &MappedPool, page: u64) {
     // SAFETY: the test has mapped it, and looks no more.
-    unsafe { pool.let_go(page) }
+    unsafe { pool.unpin(page) }
 }
 
 fn look(pool: &MappedPool, page: u64) -> u64 {
     let value = word(pool.map(page, &mut ()).unwrap());
-    let_go(pool, page);
+    unpin(pool, page);
     value
 }
 
@@ -28,7 +28,7 @@ fn page_of(value: u64) -> Vec<u8> {
 
 fn write(pool: &MappedPool, page: u64, value: u64) {
     let bytes = page_of(value);
-    let change = || pool.file().write_at(&bytes, page * PAGE as u64).map_err(|_| Error::Held { page });
+    let change = || pool.file().write_at(&bytes, page * PAGE as u64).map_err(|_| Error::Pinned { page });
     let fill = |_, frame: &mut [u8]| {
         frame.copy_from_slice(&bytes);
         true
@@ -43,20 +43,20 @@ fn a_write_beneath_reaches_those_who_hold_and_those_who_come() {
     write(&pool, 3, 333);
     write(&pool, 4, 444);
     assert_eq!((word(held), look(&pool, 3), look(&pool, 4)), (333, 333, 444));
-    let_go(&pool, 3);
+    unpin(&pool, 3);
     assert_eq!(pool.inconsistencies(), []);
 }
 
 #[test]
-fn after_a_failed_write_only_what_is_held_stays() {
+fn after_a_failed_write_only_what_is_pinned_stays() {
     let pool = MappedPool::new(pool(64, 32, 2, false).1);
     let held = pool.map(3, &mut ()).unwrap();
     look(&pool, 4);
     let failed: Result<()> =
-        pool.change(3..6, || Err(Error::Held { page: 3 }), |_, _| panic!("nothing to fill"));
+        pool.change(3..6, || Err(Error::Pinned { page: 3 }), |_, _| panic!("nothing to fill"));
     assert!(failed.is_err());
     assert_eq!((word(held), pool.try_map(4), pool.try_map(5)), (3, None, None));
-    let_go(&pool, 3);
+    unpin(&pool, 3);
     assert_eq!(pool.inconsistencies(), []);
 }
 
@@ -67,13 +67,13 @@ fn behind_the_end_is_nothing_and_then_zeros() {
     let held = pool.map(40, &mut ()).unwrap();
     pool.truncate(30).unwrap();
     assert_eq!((pool.pages(), pool.try_map(29).is_some(), pool.try_map(35)), (30, true, None));
-    let_go(&pool, 29);
+    unpin(&pool, 29);
     assert!(matches!(pool.map(35, &mut ()), Err(Error::NoSuchPage { page: 35 })));
     pool.file().set_len(30 * PAGE as u64).unwrap();
     pool.file().set_len(64 * PAGE as u64).unwrap();
     pool.set_pages(64);
     assert_eq!((word(held), look(&pool, 40), look(&pool, 50), look(&pool, 10)), (0, 0, 0, 10));
-    let_go(&pool, 40);
+    unpin(&pool, 40);
     assert_eq!(pool.inconsistencies(), []);
 }
 
@@ -88,7 +88,7 @@ fn whatever_a_file_has_claimed_only_pages_in_memory_are_cut_off() {
     pool.set_pages(1 << 40);
     pool.truncate(30).unwrap();
     assert_eq!((word(held), look(&pool, 29), pool.try_map(33), pool.is_stale()), (0, 29, None, true));
-    let_go(&pool, 40);
+    unpin(&pool, 40);
     assert_eq!(pool.inconsistencies(), []);
 }
 
@@ -105,7 +105,7 @@ fn an_advisor_is_asked_at_a_miss_and_at_the_first_use() {
     let mut asked = Next(Vec::new());
     for page in [5, 6, 6, 5, 20] {
         assert_eq!(word(pool.map(page, &mut asked).unwrap()), page);
-        let_go(&pool, page);
+        unpin(&pool, page);
     }
     assert_eq!(asked.0, [5, 6, 20]);
     let statistics = pool.statistics();
@@ -132,7 +132,7 @@ fn threads_never_see_what_was_before_a_write() {
                     let value = values[page as usize].read();
                     if let Ok(address) = pool.map(page, &mut ()) {
                         let found = word(address);
-                        let_go(pool, page);
+                        unpin(pool, page);
                         assert_eq!(found, *value, "page {page}");
                     }
                 }

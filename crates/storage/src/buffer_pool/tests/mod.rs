@@ -39,7 +39,7 @@ fn number(page: &[u8]) -> u64 {
 }
 
 fn touch(pool: &Pool, page: u64) {
-    assert_eq!(number(&pool.hold(page).unwrap()), page);
+    assert_eq!(number(&pool.pin(page).unwrap()), page);
 }
 
 /// The frames in order, and the page in each.
@@ -75,10 +75,10 @@ fn the_clock_replaces_in_exactly_this_order() {
 fn a_partition_without_frames_borrows_those_of_others() {
     let (_, pool) = pool(200, FEWEST_FRAMES, 4, false);
     // All of partition 0: it has four frames of its own.
-    let held: Vec<Held<'_>> = (0..16).map(|index| pool.hold(4 * index).unwrap()).collect();
+    let held: Vec<Pinned<'_>> = (0..16).map(|index| pool.pin(4 * index).unwrap()).collect();
     assert!(held.iter().enumerate().all(|(index, page)| number(page) == 4 * index as u64));
-    assert!(matches!(pool.hold(1), Err(Error::AllHeld { frames: 16 })));
-    assert!(matches!(pool.hold_new(1), Err(Error::AllHeld { frames: 16 })));
+    assert!(matches!(pool.pin(1), Err(Error::AllPinned { frames: 16 })));
+    assert!(matches!(pool.pin_new(1), Err(Error::AllPinned { frames: 16 })));
     drop(held);
     (0..200).for_each(|page| touch(&pool, page));
     assert_eq!(pool.inconsistencies(), []);
@@ -89,21 +89,21 @@ fn a_partition_without_frames_borrows_those_of_others() {
 }
 
 #[test]
-fn a_page_that_somebody_holds_keeps_its_writer_waiting_and_is_not_forgotten() {
+fn a_pinned_page_keeps_its_writer_waiting_and_is_not_evicted() {
     let (_, pool) = pool(40, FEWEST_FRAMES, 2, false);
-    let held = pool.hold(3).unwrap();
-    assert!(matches!(pool.forget(3), Err(Error::Held { page: 3 })));
+    let held = pool.pin(3).unwrap();
+    assert!(matches!(pool.forget(3), Err(Error::Pinned { page: 3 })));
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| pool.hold_mut(3).map(|mut page| page[0] = 9).unwrap());
+        let writer = scope.spawn(|| pool.pin_mut(3).map(|mut page| page[0] = 9).unwrap());
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!((number(&held), writer.is_finished()), (3, false));
         drop(held);
         writer.join().unwrap();
     });
-    assert_eq!((pool.hold(3).unwrap()[0], pool.dirty()), (9, 1));
+    assert_eq!((pool.pin(3).unwrap()[0], pool.dirty()), (9, 1));
     // A dirty page stays, however many others come.
     (4..40).for_each(|page| touch(&pool, page));
-    assert_eq!(pool.hold(3).unwrap()[0], 9);
+    assert_eq!(pool.pin(3).unwrap()[0], 9);
     let dropped = pool.clean();
     assert_eq!(dropped.iter().map(Cleaning::page).collect::<Vec<_>>(), [3]);
     drop(dropped);
@@ -111,13 +111,13 @@ fn a_page_that_somebody_holds_keeps_its_writer_waiting_and_is_not_forgotten() {
     pool.clean().into_iter().for_each(Cleaning::done);
     assert_eq!(pool.dirty(), 0);
     pool.forget(3).unwrap();
-    assert_eq!(number(&pool.hold(3).unwrap()), 3);
+    assert_eq!(number(&pool.pin(3).unwrap()), 3);
 }
 
 #[test]
 fn there_are_readable_bytes_behind_the_last_frame() {
     let (_, pool) = pool(16, FEWEST_FRAMES, 1, false);
-    let pages: Vec<Held<'_>> = (0..16).map(|page| pool.hold(page).unwrap()).collect();
+    let pages: Vec<Pinned<'_>> = (0..16).map(|page| pool.pin(page).unwrap()).collect();
     let last = pages.iter().map(|page| page.as_ptr()).max().unwrap();
     // SAFETY: that this may be read is the promise.
     let behind = unsafe { std::slice::from_raw_parts(last.add(PAGE), frames::TAIL_BYTES) };
@@ -129,8 +129,8 @@ fn a_failed_read_is_told_and_leaves_its_frame_free() {
     let (medium, pool) = pool(50, FEWEST_FRAMES, 2, false);
     medium.set_faults(Faults::failing(Operation::Read, FileKind::Database, 0));
     for page in 0..50 {
-        assert!(matches!(pool.hold(page), Err(Error::Read { .. })));
-        assert!(matches!(pool.hold_mut(page), Err(Error::Read { .. })));
+        assert!(matches!(pool.pin(page), Err(Error::Read { .. })));
+        assert!(matches!(pool.pin_mut(page), Err(Error::Read { .. })));
     }
     medium.set_faults(Faults::default());
     assert_eq!((pool.statistics().free, pool.inconsistencies()), (16, vec![]));
@@ -144,7 +144,7 @@ fn a_scan_is_read_ahead_and_not_past_the_end() {
     let statistics = pool.statistics();
     assert_eq!(statistics.missed + statistics.ahead, 300);
     assert!(statistics.ahead > 250 && statistics.ahead_used >= statistics.ahead - 64, "{statistics:?}");
-    assert!(matches!(pool.hold(300), Err(Error::NoSuchPage { page: 300 })));
+    assert!(matches!(pool.pin(300), Err(Error::NoSuchPage { page: 300 })));
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn pages_to_read_ahead_are_read_where_the_page_that_led_to_them_is_taken_by_anot
     // Its first use asks for the next window, and then it cannot be held: all holds are taken.
     let ahead = pool.statistics().ahead;
     let state = pool.shared.table.of(4).unwrap();
-    let holds = std::iter::from_fn(|| state.hold_ready()).count();
+    let holds = std::iter::from_fn(|| state.pin_ready()).count();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| touch(&pool, 4));
         assert!(until(&|| pool.statistics().ahead > ahead));
-        (0..holds).for_each(|_| state.let_go());
+        (0..holds).for_each(|_| state.unpin());
         first.join().unwrap();
     });
     assert!(until(&|| on_their_way() == 0), "{} pages are being read for ever", on_their_way());
@@ -191,21 +191,21 @@ fn whatever_threads_do_a_page_has_one_frame_and_holds_its_own_bytes() {
                 let page = if random.one_in(2) { (round + thread * 50) % 200 } else { random.below(200) };
                 match random.below(16) {
                     0..=6 => {
-                        if let Ok(held) = pool.hold(page) {
+                        if let Ok(held) = pool.pin(page) {
                             assert!(is_of(&held, page), "page {page}");
                             done += 1;
                         }
                     }
                     7..=8 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.hold_mut(page) {
+                        if let Ok(mut held) = pool.pin_mut(page) {
                             assert!(is_of(&held, page), "page {page}");
                             held[8..].fill(random.bits() as u8);
                         }
                     }
                     9 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.hold_new(page) {
+                        if let Ok(mut held) = pool.pin_new(page) {
                             held[..8].copy_from_slice(&page.to_le_bytes());
                         }
                     }
@@ -213,7 +213,7 @@ fn whatever_threads_do_a_page_has_one_frame_and_holds_its_own_bytes() {
                     12 => pool.forget_clean(page),
                     13 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.hold_mut(page) {
+                        if let Ok(mut held) = pool.pin_mut(page) {
                             held[8..].fill(1);
                             pool.discard(held);
                         }

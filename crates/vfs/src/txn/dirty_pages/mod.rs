@@ -1,14 +1,14 @@
 //! The pages that a transaction has written and that nobody else may see yet.
 //!
 //! # Where they are
-//! - In memory, as long as the transaction may have some ([`Allowance`]).
+//! - In memory, as long as the transaction may have some ([`MemoryReservation`]).
 //! - Beyond it, in slots of the redo log, where they will stay: the commit only adds their headers.
 //! - Pages behind the end of the database belong to nobody yet. When a transaction adds many, they go
 //!   straight into the database file, and the commit syncs that before its record: a bulk load is
 //!   written once.
 //!
 //! # Invariants
-//! 1. A page is in memory unless its newest version was written away, and that write has ended.
+//! 1. A page is in memory unless its newest version was spilled, and that write has ended.
 //! 2. One cleaning is under way at most. What it writes is not changed: who writes such a page makes a copy.
 //! 3. Once anything has failed, it is given up: no slot is left half written behind a commit.
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
@@ -16,10 +16,10 @@
 
 use crate::db::{Db, page_bytes_in};
 use crate::error::{Error, Result, check_reserve};
-use crate::memory::reservation::{Allowance, CacheSize, SpillingCache};
+use crate::memory::reservation::{CacheSize, MemoryReservation, SpillingCache};
 use crate::txn::TxnTarget;
-use crate::txn::spill_map::{Home, Homes};
-use crate::txn::spill_policy::{Policy, Step};
+use crate::txn::spill_map::{SpillMap, SpillPlace};
+use crate::txn::spill_policy::{SpillPolicy, SpillStep};
 use crate::txn::spiller::{Bytes, Job, Running, colder_half};
 use litefoot_storage::wal_file::format::PageSum;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,8 @@ struct Page {
     changed: u64,
 }
 
-/// A cleaning under way.
-struct Cleaning {
+/// A spill under way.
+struct SpillBatch {
     running: Arc<Running>,
     numbers: Vec<u32>,
     /// The last write before it began.
@@ -47,21 +47,21 @@ struct Cleaning {
 ///
 /// Pages have the size that the database had when the transaction began. A VACUUM to another page size
 /// writes across their borders and may leave a length that is no multiple of them.
-pub struct Held {
+pub struct DirtyPages {
     page_bytes: usize,
     /// The pages in memory.
     pages: BTreeMap<u32, Page>,
-    /// Where those are, or were, that were written away.
-    homes: Homes,
-    memory: Allowance,
+    /// Where those are, or were, that were spilled.
+    spill_map: SpillMap,
+    memory: MemoryReservation,
     cache: SpillingCache,
     /// Bytes of memory that the figures of the database contain.
     noted: usize,
-    /// Copies that a cleaning still has of pages changed since it began.
+    /// Copies that a spill still has of pages changed since it began.
     copies: usize,
     writes: u64,
-    policy: Policy,
-    cleaning: Option<Cleaning>,
+    policy: SpillPolicy,
+    spill_under_way: Option<SpillBatch>,
     /// Bytes of the database as the transaction sees it, and as it was before.
     len: u64,
     base_len: u64,
@@ -69,21 +69,21 @@ pub struct Held {
     pub sync_wanted: bool,
 }
 
-impl Held {
+impl DirtyPages {
     /// Nothing held yet of a database of `base_len` bytes.
-    pub fn new(db: &Db, page_bytes: usize, base_len: u64) -> Held {
+    pub fn new(db: &Db, page_bytes: usize, base_len: u64) -> DirtyPages {
         let options = db.options();
-        Held {
+        DirtyPages {
             page_bytes,
             pages: BTreeMap::new(),
-            homes: Homes::default(),
-            memory: Allowance::new(db.share()),
+            spill_map: SpillMap::default(),
+            memory: MemoryReservation::new(db.share()),
             cache: SpillingCache::new(db.share()),
             noted: 0,
             copies: 0,
             writes: 0,
-            policy: Policy::new(options.cleaner, options.clean_threshold),
-            cleaning: None,
+            policy: SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio),
+            spill_under_way: None,
             len: base_len,
             base_len,
             sync_wanted: false,
@@ -112,7 +112,7 @@ impl Held {
 
     /// Whether the transaction has changed nothing.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.homes.is_empty() && self.len == self.base_len
+        self.pages.is_empty() && self.spill_map.is_empty() && self.len == self.base_len
     }
 
     /// The numbers of the pages in memory, in order.
@@ -122,12 +122,12 @@ impl Held {
 
     /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.
     pub fn in_slots(&self) -> Vec<(u32, PageSum)> {
-        self.homes.in_slots()
+        self.spill_map.in_slots()
     }
 
     /// Whether anything was written to the log ahead of the commit.
     pub fn has_slots(&self) -> bool {
-        self.homes.slots() > 0
+        self.spill_map.slots() > 0
     }
 
     /// The numbers of the pages written that the database had before, in order.
@@ -138,12 +138,12 @@ impl Held {
 
     /// The numbers of all pages written, in order.
     pub fn page_numbers(&self) -> BTreeSet<u32> {
-        self.in_memory().chain(self.homes.numbers()).collect()
+        self.in_memory().chain(self.spill_map.numbers()).collect()
     }
 
     /// Whether pages are in the database file already.
     pub fn has_pages_in_file(&self) -> bool {
-        self.homes.has_file()
+        self.spill_map.has_file()
     }
 
     /// Takes a write.
@@ -211,9 +211,9 @@ impl Held {
         let (number, inside) = self.page_of(len);
         let first_cut = if inside == 0 { number } else { number + 1 };
         drop(self.pages.split_off(&first_cut));
-        self.homes.cut(first_cut);
+        self.spill_map.cut(first_cut);
         self.account(target.db());
-        if inside > 0 && (self.pages.contains_key(&number) || self.homes.contains(number)) {
+        if inside > 0 && (self.pages.contains_key(&number) || self.spill_map.contains(number)) {
             let mut page = vec![0; self.page_bytes];
             self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(&**target, buf, offset))?;
             self.put(target, number, &page)?;
@@ -244,8 +244,8 @@ impl Held {
             buf.copy_from_slice(&page.bytes[inside..inside + buf.len()]);
             return Ok(());
         }
-        match (self.homes.get(number), self.homes.log()) {
-            (Some(Home::Slot(offset)), Some(log)) => {
+        match (self.spill_map.get(number), self.spill_map.log()) {
+            (Some(SpillPlace::Slot(offset)), Some(log)) => {
                 log.read_at(buf, offset + inside as u64)?;
                 Ok(())
             }
@@ -269,7 +269,7 @@ impl Held {
             return Ok(());
         }
         check_reserve()?;
-        if self.homes.contains(number) {
+        if self.spill_map.contains(number) {
             self.policy.is_back();
         }
         self.make_room(target)?;
@@ -281,24 +281,28 @@ impl Held {
     /// The pages in memory have become more, or fewer.
     fn account(&mut self, db: &Db) {
         let now = self.pages.len() * self.page_bytes;
-        db.note_held_bytes(self.noted, now);
+        db.note_dirty_bytes(self.noted, now);
         self.noted = now;
-        self.memory.set(now + self.copies * self.page_bytes + self.homes.bytes());
+        self.memory.set(now + self.copies * self.page_bytes + self.spill_map.bytes());
         self.cache.passed(self.writes as usize * self.page_bytes);
     }
 
     /// Sees to it that there is memory for one page more.
     fn make_room<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
         loop {
-            if self.cleaning.as_ref().is_some_and(|cleaning| cleaning.running.has_ended()) {
+            if self
+                .spill_under_way
+                .as_ref()
+                .is_some_and(|spill_under_way| spill_under_way.running.has_ended())
+            {
                 self.settle(target.db())?;
             }
             let most = self.memory.most().max(FEWEST_PAGES * self.page_bytes);
-            match self.policy.step(self.memory.bytes(), most, self.cleaning.is_some()) {
-                Step::GoOn => return Ok(()),
-                Step::Wait => self.settle(target.db())?,
-                Step::Clean { in_background, for_good } => {
-                    if !self.clean(target, in_background, for_good)? {
+            match self.policy.step(self.memory.bytes(), most, self.spill_under_way.is_some()) {
+                SpillStep::GoOn => return Ok(()),
+                SpillStep::Wait => self.settle(target.db())?,
+                SpillStep::Spill { in_background, for_good } => {
+                    if !self.spill(target, in_background, for_good)? {
                         return Ok(());
                     }
                 }
@@ -307,17 +311,17 @@ impl Held {
     }
 
     /// Writes the colder half away; `false` where there is nothing to write.
-    fn clean<T: TxnTarget>(&mut self, target: &Arc<T>, in_background: bool, for_good: bool) -> Result<bool> {
+    fn spill<T: TxnTarget>(&mut self, target: &Arc<T>, in_background: bool, for_good: bool) -> Result<bool> {
         let numbers = self.colder_half();
         if numbers.is_empty() {
             return Ok(false);
         }
-        self.policy.cleans(numbers.len());
-        self.begin_cleaning(target, numbers, in_background, for_good)?;
+        self.policy.spills(numbers.len());
+        self.begin_spill(target, numbers, in_background, for_good)?;
         Ok(true)
     }
 
-    fn begin_cleaning<T: TxnTarget>(
+    fn begin_spill<T: TxnTarget>(
         &mut self,
         target: &Arc<T>,
         numbers: Vec<u32>,
@@ -326,7 +330,7 @@ impl Held {
     ) -> Result<()> {
         let job = self.job(&**target, &numbers, for_good)?;
         let running = Running::begin(job, target, in_background);
-        self.cleaning = Some(Cleaning { running, numbers, until: self.writes });
+        self.spill_under_way = Some(SpillBatch { running, numbers, until: self.writes });
         Ok(())
     }
 
@@ -342,12 +346,12 @@ impl Held {
         let new_slots: Vec<u32> = numbers
             .iter()
             .copied()
-            .filter(|number| !self.homes.contains(*number) && !self.is_new(target, *number))
+            .filter(|number| !self.spill_map.contains(*number) && !self.is_new(target, *number))
             .collect();
         self.reserve(target, &new_slots)?;
         let pages =
             numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
-        let job = self.homes.job(self.page_bytes, pages, start_writeback);
+        let job = self.spill_map.job(self.page_bytes, pages, start_writeback);
         if !job.to_file.is_empty() && !target.db().is_behind_end() {
             target.before_behind_end(self.base_len)?;
         }
@@ -364,20 +368,20 @@ impl Held {
         if numbers.is_empty() {
             return Ok(());
         }
-        let first = self.homes.slots();
+        let first = self.spill_map.slots();
         let slots = target.reserve_slots(self.page_bytes, first, numbers.len())?;
-        self.homes.give(numbers, slots);
+        self.spill_map.give(numbers, slots);
         Ok(())
     }
 
-    /// Waits for the cleaning that is under way, if one is.
+    /// Waits for the spill that is under way, if one is.
     pub fn settle(&mut self, db: &Db) -> Result<()> {
-        let Some(cleaning) = self.cleaning.take() else { return Ok(()) };
-        let result = cleaning.running.wait(db);
+        let Some(spill_under_way) = self.spill_under_way.take() else { return Ok(()) };
+        let result = spill_under_way.running.wait(db);
         self.copies = 0;
-        self.homes.note(result?);
-        for number in cleaning.numbers {
-            if self.pages.get(&number).is_some_and(|page| page.changed <= cleaning.until) {
+        self.spill_map.note(result?);
+        for number in spill_under_way.numbers {
+            if self.pages.get(&number).is_some_and(|page| page.changed <= spill_under_way.until) {
                 self.pages.remove(&number);
             }
         }
@@ -397,25 +401,25 @@ impl Held {
         // A page that has a slot is newer in the file; the slot would hide it.
         let new: Vec<u32> = new
             .into_iter()
-            .filter(|number| !matches!(self.homes.get(*number), Some(Home::Slot(_))))
+            .filter(|number| !matches!(self.spill_map.get(*number), Some(SpillPlace::Slot(_))))
             .collect();
-        self.begin_cleaning(target, new, false, false)?;
+        self.begin_spill(target, new, false, false)?;
         self.settle(target.db())
     }
 
     /// Takes the pages in slots of the log back into memory, however much there is: the log is about to be written
     /// over them.
     pub fn leave_slots(&mut self, db: &Db) -> Result<()> {
-        let Some(log) = self.homes.log() else { return Ok(()) };
-        for number in self.homes.numbers() {
-            let Some(Home::Slot(offset)) = self.homes.get(number) else { continue };
+        let Some(log) = self.spill_map.log() else { return Ok(()) };
+        for number in self.spill_map.numbers() {
+            let Some(SpillPlace::Slot(offset)) = self.spill_map.get(number) else { continue };
             if !self.pages.contains_key(&number) {
                 let mut bytes = vec![0; self.page_bytes];
                 log.read_at(&mut bytes, offset)?;
                 self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
             }
         }
-        self.homes.leave_slots();
+        self.spill_map.leave_slots();
         self.account(db);
         Ok(())
     }
@@ -438,7 +442,7 @@ pub fn before<T: TxnTarget>(target: &T, buf: &mut [u8], offset: u64) -> Result<(
 }
 
 /// Writes what is held in place.
-pub fn write_in_place<T: TxnTarget>(target: &T, held: &Held) -> Result<()> {
+pub fn write_in_place<T: TxnTarget>(target: &T, held: &DirtyPages) -> Result<()> {
     let mut page = vec![0; held.page_bytes()];
     for number in held.page_numbers() {
         let offset = u64::from(number - 1) * held.page_bytes() as u64;
