@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The deferred wait of one connection. Only the thread that uses the connection changes it.
 #[derive(Default)]
 pub(super) struct DeferredWait {
-    /// Whether the running statement shows nothing of what it reads before its own commit.
+    /// True if the running statement shows nothing of what it reads before its own commit.
     is_silent: AtomicBool,
     /// The commit that must be durable before the application sees what was read; 0 for none.
     owed: AtomicU64,
 }
 
 impl DeferredWait {
-    /// Whether the running statement shows nothing of what it reads.
+    /// True if the running statement shows nothing of what it reads.
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
     }
@@ -25,7 +25,7 @@ impl DeferredWait {
         self.is_silent.store(is_silent, Ordering::Relaxed);
     }
 
-    /// Whether a wait is owed.
+    /// True if a wait is owed.
     #[inline]
     pub fn is_owed(&self) -> bool {
         self.owed.load(Ordering::Relaxed) != 0

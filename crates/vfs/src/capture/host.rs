@@ -17,7 +17,7 @@ const GROWTH: u32 = 4;
 
 /// One connection's view of its database.
 pub(crate) trait Host {
-    /// Whether this process has opened the database: a forked child must not touch that of its parent.
+    /// True if this process has opened the database: a forked child must not touch that of its parent.
     fn is_of_this_process(&self) -> bool;
 
     /// The number of the log in memory: odd while there is one, and another for each log.
@@ -32,10 +32,10 @@ pub(crate) trait Host {
     /// Waits until a commit is durable. A failure latches the database.
     fn wait_durable(&self, commit: u64);
 
-    /// Whether the connection holds a lock that lets it read.
+    /// True while the connection holds a lock that lets it read.
     fn may_read(&self) -> bool;
 
-    /// Whether some connection has the database to itself, or is about to.
+    /// True while some connection has the database to itself, or is about to.
     fn is_reserved(&self) -> bool;
 
     /// Waits for the connection's turn in the writer queue.
@@ -98,7 +98,7 @@ impl SharedCapture {
         reference.as_mut().map(|(_, reference)| action(reference))
     }
 
-    /// Whether one of these tables, named by root pages, has a committed row whose number is close to the largest; also
+    /// True if one of these tables, named by root pages, has a committed row whose number is close to the largest; also
     /// where that is unknown.
     pub fn has_large_rowid(&self, host: &impl Host, roots: &[i64]) -> bool {
         self.with_reference(host, |reference| roots.iter().any(|root| reference.has_large_rowid(*root)))

@@ -1,6 +1,6 @@
 //! SQLite's instructions: which of them do the same when they are run again.
 //!
-//! An instruction can be repeated if it is one of [`SAFE`], and calls no function and compares by no collation that an
+//! An instruction can be repeated if it is one of [`SAFE`]. It must call no function and compare by no collation that an
 //! application could have put in the place of SQLite's own. An unknown instruction is not repeated.
 
 use crate::stats::FallbackCause;
@@ -185,7 +185,7 @@ pub(super) struct Instruction {
 }
 
 impl Instruction {
-    /// Whether the instruction is one of these.
+    /// True if the instruction is one of these.
     pub fn is_one_of(&self, names: &[&str]) -> bool {
         names.contains(&self.name.as_str())
     }

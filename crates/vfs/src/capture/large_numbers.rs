@@ -5,7 +5,7 @@ use crate::ffi::statement::Value;
 /// Numbers of rows from here on are close to the largest.
 pub(super) const LARGE_ROWID: i64 = 1 << 60;
 
-/// Whether a value becomes a large number of a row, should it become one.
+/// True if a value becomes a large number of a row, should it become one.
 pub(super) fn is_large(value: Value<'_>) -> bool {
     match value {
         Value::Integer(number) => number >= LARGE_ROWID,
@@ -17,7 +17,7 @@ pub(super) fn is_large(value: Value<'_>) -> bool {
     }
 }
 
-/// Whether a text may have a number that is that large: many digits, or an exponent.
+/// True if a text may have a number that is that large: many digits, or an exponent.
 pub(super) fn mentions_large(text: &[u8]) -> bool {
     let mut digits = 0;
     text.iter().any(|byte| {

@@ -1,8 +1,8 @@
 //! Capture: which statements made a transaction, exactly.
 //!
 //! # Why
-//! A transaction can be logged as its statements only if they are known to the last bit and do the same when they are run
-//! again. SQLite's trace hook tells of each statement as it starts and as it ends (`sqlite3_trace_v2`). The values are read
+//! A transaction can be logged as its statements only if they are known to the last bit, and do the same in a replay.
+//! SQLite's trace hook tells of each statement as it starts and as it ends (`sqlite3_trace_v2`). The values are read
 //! out of its bindings, and its effects from its program, on the reference connection.
 //!
 //! | file | holds |
@@ -31,8 +31,8 @@
 //! # Invariants
 //! 1. Callbacks of one connection come one at a time, from the thread that uses the connection. Internal statements on the
 //!    connection (reading bindings) cause callbacks, too; those return at once.
-//! 2. While SQLite is not asked for the ends of statements, the open transaction has a cause, and until it is known that
-//!    none is left open, so has every other (`trace_filter`).
+//! 2. While SQLite is not asked for the ends of statements, the open transaction is lost. So is every other, until SQLite
+//!    has said that no statement is left open (`trace_filter`).
 //! 3. No internal statement outlives a callback: an application can close its connection at any moment that it could
 //!    without us. None looks at a database: no lock is taken, and no busy handler called.
 //! 4. No internal statement is compiled under an authorizer of the application. Ours has been there since the connection
@@ -89,15 +89,15 @@ pub(crate) struct Capture<H: Host> {
     /// The events that SQLite is asked for.
     filter: TraceFilter,
     wait: DeferredWait,
-    /// Whether a callback is at work.
+    /// True while a callback is at work.
     busy: AtomicBool,
-    /// Whether a lock or a failure was met below.
+    /// True once a lock or a failure was met below.
     disturbed: AtomicBool,
     /// The cause for which the connection is not captured any more.
     barred: OnceLock<FallbackCause>,
-    /// Whether our authorizer was called since that was asked last.
+    /// True once our authorizer was called, until that is asked.
     authorized: AtomicBool,
-    /// Whether triggers fire triggers, where the application has said so.
+    /// The application's `recursive_triggers`: 0, 1, or [`UNSAID`].
     recursive_triggers: AtomicU8,
 }
 
@@ -119,12 +119,12 @@ impl<H: Host> Capture<H> {
         }
     }
 
-    /// Whether this process has opened the connection's database, not a parent that has forked since.
+    /// True if this process has opened the connection's database, not a parent that has forked since.
     pub fn is_of_this_process(&self) -> bool {
         self.host.is_of_this_process()
     }
 
-    /// Whether a callback is at work: its own statements are not captured.
+    /// True while a callback is at work: its own statements are not captured.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
     }
@@ -162,7 +162,7 @@ impl<H: Host> Capture<H> {
         }
     }
 
-    /// Whether the running statement shows nothing of what it reads before its own commit. If so, the wait for `commit` is
+    /// True if the running statement shows nothing of what it reads before its own commit. If so, the wait for `commit` is
     /// deferred to then.
     pub fn defers_wait(&self, commit: u64) -> bool {
         self.wait.defer(commit)
@@ -221,7 +221,7 @@ impl<H: Host> Capture<H> {
         takes
     }
 
-    /// Whether a statement only adds to a transaction, and runs to its end at once: nothing can come between.
+    /// True if a statement only adds to a transaction, and runs to its end at once: nothing can come between.
     fn is_plain_writer(&self, statement: RunningStatement) -> bool {
         !self.db.is_autocommit()
             && !self.wait.is_owed()

@@ -18,7 +18,7 @@ pub(super) struct Recorder {
     pub cache: ReplayCache,
     /// The text of a query that was found to be nothing else.
     pub query: Vec<u8>,
-    /// Whether SQLite was told to leave checkpoints to us.
+    /// True once SQLite was told to leave checkpoints to us.
     pub leaves_checkpoints: bool,
 }
 
@@ -51,7 +51,7 @@ impl Recorder {
         self.on(Event::Meets(obstacle));
     }
 
-    /// Whether nothing runs, nothing is recorded, and nothing is known of the last statement that a query makes stale.
+    /// True if nothing runs, nothing is recorded, and nothing is known of the last statement that a query makes stale.
     pub fn is_blank(&self) -> bool {
         self.running.is_settled() && self.transaction.is_blank() && self.accesses.is_none()
     }

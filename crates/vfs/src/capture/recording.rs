@@ -87,12 +87,12 @@ impl<H: Host> Capture<H> {
         helper.map_err(|_| FallbackCause::Unavailable)
     }
 
-    /// Whether the connection has no authorizer but ours. An authorizer of the application is asked once, and never again.
+    /// True if the connection has no authorizer but ours. An authorizer of the application is asked once, and never again.
     pub(super) fn is_authorizer_ours(&self) -> bool {
         self.prepare_helper(1).is_ok()
     }
 
-    /// What a text does.
+    /// The program of a text, examined unless it is known.
     fn examine(&self, recorder: &mut Recorder, sql: &str) -> Result<Arc<Examined>, FallbackCause> {
         let shared = self.host.shared();
         // Looked at each time: SQLite does not tell of a change.

@@ -45,7 +45,7 @@ impl Surroundings {
     }
 }
 
-/// Whether a connection enforces foreign keys.
+/// True if a connection enforces foreign keys.
 pub(super) fn has_foreign_keys(db: Connection) -> bool {
     db.flag(ENABLE_FKEY).unwrap_or(false)
 }
@@ -56,9 +56,9 @@ pub(crate) struct ReferenceConnection {
     surroundings: Surroundings,
     recursive_triggers: bool,
     settings: Option<Settings>,
-    /// Whether the schema has an expression that calls a function which leaves no trace in a program.
+    /// True if the schema has an expression that calls a function which leaves no trace in a program.
     calls_inline: bool,
-    /// Whether ANALYZE has left statistics. Connections load them when they like.
+    /// True if ANALYZE has left statistics. Connections load them at any time.
     has_statistics: bool,
 }
 
@@ -96,17 +96,17 @@ impl ReferenceConnection {
         &self.own
     }
 
-    /// Whether another connection has the same settings, but for [`Settings`].
+    /// True if another connection has the same settings, but for [`Settings`].
     pub fn is_like(&self, surroundings: Surroundings) -> bool {
         self.surroundings == surroundings
     }
 
-    /// Whether triggers fire triggers, unless a connection says otherwise.
+    /// True if triggers fire triggers, unless a connection says otherwise.
     pub fn recursive_triggers(&self) -> bool {
         self.recursive_triggers
     }
 
-    /// Whether the connection has these settings now.
+    /// True if the connection has these settings now.
     pub fn has(&self, settings: Settings) -> bool {
         self.settings == Some(settings)
     }
@@ -138,7 +138,7 @@ impl ReferenceConnection {
         }))
     }
 
-    /// Whether the table with this root page has a row whose number is close to the largest.
+    /// True if the table with this root page has a row whose number is close to the largest.
     pub fn has_large_rowid(&self, root: i64) -> bool {
         self.own.freely(|db| largest_rowid(db, root).is_none_or(|largest| largest >= LARGE_ROWID))
     }
@@ -167,7 +167,7 @@ fn largest_rowid(db: Connection, root: i64) -> Option<i64> {
     Some(largest)
 }
 
-/// Whether a text calls one of these functions, or looks as if it did.
+/// True if a text calls one of these functions, or looks as if it did.
 fn calls_one_of(sql: &str, functions: &[&str]) -> bool {
     let sql = sql.to_ascii_lowercase();
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';

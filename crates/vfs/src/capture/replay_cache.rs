@@ -18,11 +18,11 @@ const MOST_DIFFERENCES: u32 = 8;
 pub(super) struct Examined {
     pub text: Arc<Text>,
     pub program: Result<Program, FallbackCause>,
-    /// Whether the text has a number that is close to the largest of rows.
+    /// True if the text has a number that is close to the largest of rows.
     pub has_large: bool,
 }
 
-/// What is known of texts on one connection.
+/// Examined texts of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCache {
     known: HashMap<Box<str>, Arc<Examined>>,
@@ -66,7 +66,7 @@ impl ReplayCache {
         self.last.as_ref().filter(|(_, examined)| examined.text.sql == sql).map(|(kind, _)| *kind)
     }
 
-    /// What is known of a text of this kind.
+    /// Finds a text; `kind` is remembered with it.
     pub fn find(&mut self, sql: &str, kind: StatementKind) -> Option<Arc<Examined>> {
         if let Some((_, examined)) = self.last.as_ref().filter(|(_, last)| last.text.sql == sql) {
             return Some(examined.clone());

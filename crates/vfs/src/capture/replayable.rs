@@ -1,8 +1,9 @@
 //! Replayable statements: whether a statement does the same when it is run again, read from SQLite's own bytecode.
 //!
-//! `EXPLAIN` lists the program of a statement with the programs of its triggers, on an internal connection that allows nothing
-//! but rows of the main database to be changed ([`ConfinedConnection`]). A statement can be replayed if each instruction can be repeated
-//! ([`objection`]), and new rows get the same numbers. The same is asked when a log is replayed: the log may be anybody's.
+//! `EXPLAIN` lists the program of a statement with the programs of its triggers. The internal connection that compiles it
+//! allows nothing but rows of the main database to be changed ([`ConfinedConnection`]). A statement can be replayed if each
+//! instruction can be repeated ([`objection`]), and new rows get the same numbers. A log is examined in the same way before
+//! its replay: anybody may have made it.
 
 use crate::capture::instructions::{Instruction, function_cause, objection};
 use crate::capture::large_numbers::mentions_large;
@@ -56,15 +57,15 @@ const WRITE_SEVERAL: &[&str] = &["Copy", "Move"];
 /// The program of a statement that can be replayed.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// Whether the program goes through rows in an order that the planner chose.
+    /// True if the program goes through rows in an order that the planner chose.
     pub loops: bool,
     /// Root pages of written tables and indices, where the program gives numbers to new rows.
     pub makes_rows_in: Vec<i64>,
-    /// Whether a value may become the number of a row.
+    /// True if a value may become the number of a row.
     pub numbers_rows: bool,
-    /// Whether that may be a value which is stored, or computed.
+    /// True if that value may be stored, or computed.
     pub numbers_by_rows: bool,
-    /// Whether the program, or one of its triggers, has a number that is close to the largest of rows.
+    /// True if the program, or one of its triggers, has a number that is close to the largest of rows.
     pub has_large: bool,
 }
 
@@ -92,7 +93,7 @@ pub(super) fn examine(own: &ConfinedConnection, sql: &str) -> Option<Result<Prog
     Some(judge(&instructions, is_shaped_by_values))
 }
 
-/// What a program does, or the cause for which it cannot be replayed.
+/// The effects of a program, or the cause for which it cannot be replayed.
 fn judge(
     instructions: &[Instruction],
     is_shaped_by_values: impl FnOnce() -> bool,
@@ -150,7 +151,7 @@ fn keys_of_rows(instructions: &[Instruction]) -> BTreeSet<i64> {
     }
 }
 
-/// Whether a register gets a value that is not the statement's own. Registers of triggers have the same numbers, so the
+/// True if a register gets a value that is not the statement's own. Registers of triggers have the same numbers, so the
 /// answer is `true` too often rather than too seldom.
 fn is_from_rows(register: i64, instructions: &[Instruction]) -> bool {
     instructions.iter().any(|instruction| {

@@ -47,18 +47,18 @@ impl RunningStatements {
         }
     }
 
-    /// Whether nothing runs.
+    /// True while nothing runs.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Whether nothing runs, and the last statement cannot start again unseen.
+    /// True if nothing runs, and the last statement cannot start again unseen.
     pub fn is_settled(&self) -> bool {
         self.open.is_empty() && self.unchanging.is_none()
     }
 
-    /// Whether a statement is the one that started last.
+    /// True if a statement is the one that started last.
     pub fn is_latest(&self, id: usize) -> bool {
         self.open.last() == Some(&id)
     }
@@ -82,7 +82,7 @@ impl RunningStatements {
         }
     }
 
-    /// Whether a statement that starts is the last one again, prepared anew. Asked once after each end.
+    /// True if a statement that starts is the last one again, prepared anew. Asked once after each end.
     pub fn restarts(&mut self, id: usize) -> bool {
         self.unchanging.take() == Some(id)
     }

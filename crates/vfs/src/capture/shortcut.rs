@@ -37,7 +37,7 @@ impl Shortcut {
         }
     }
 
-    /// Whether a statement of a lost transaction may start unnoted.
+    /// True if a statement of a lost transaction may start unnoted.
     #[inline]
     pub fn takes_writers(self) -> bool {
         matches!(self, Shortcut::Writers | Shortcut::Writer(_))
@@ -83,7 +83,7 @@ impl Shortcut {
     }
 }
 
-/// Whether a statement can be told from others by the word.
+/// True if a statement can be told from others by the word.
 #[inline]
 pub(super) fn fits(id: usize) -> bool {
     id & LANES == 0 && id != 0

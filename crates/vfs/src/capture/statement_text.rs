@@ -14,7 +14,7 @@ pub(super) enum StatementKind {
     Write,
 }
 
-/// Whether a recorded text is SAVEPOINT, RELEASE or ROLLBACK TO; every other recorded text changes rows.
+/// True for SAVEPOINT, RELEASE and ROLLBACK TO; every other recorded text changes rows.
 pub(crate) fn is_savepoint(sql: &str) -> bool {
     kind_of(sql, true) == StatementKind::Savepoint
 }
@@ -32,7 +32,7 @@ pub(super) fn kind_of(sql: &str, read_only: bool) -> StatementKind {
     if read_only { StatementKind::Read } else { StatementKind::Write }
 }
 
-/// Whether a text is a `SELECT` in its usual form: nothing stands in front of the word, and a common character follows.
+/// True if a text is a `SELECT` in its usual form: nothing stands in front of the word, and a common character follows.
 ///
 /// # Safety
 /// `sql` is a text that ends with a zero.
@@ -45,25 +45,25 @@ pub(super) unsafe fn begins_with_select(sql: *const u8) -> bool {
     word && unsafe { matches!(*sql.add(6), b' ' | b'\n' | b'*' | b'\0') }
 }
 
-/// Whether a text begins with the keyword of a query.
+/// True if a text begins with the keyword of a query.
 pub(super) fn is_query(sql: &str) -> bool {
     let word = first_word(sql);
     ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query))
 }
 
-/// Whether a text is a query, or what SQLite tells of a query in a trigger: the query as a comment.
+/// True if a text is a query, or what SQLite tells of a query in a trigger: the query as a comment.
 pub(super) fn is_query_of_trigger(sql: &str) -> bool {
     // A comment of the application may stand in front of another statement.
     let inner = sql.strip_prefix("-- ").filter(|_| !may_change_settings(first_word(sql))).unwrap_or(sql);
     is_query(inner)
 }
 
-/// Whether a statement with this first word may change how other statements compile.
+/// True if a statement with this first word may change how other statements compile.
 fn may_change_settings(word: &str) -> bool {
     ["PRAGMA", "ATTACH", "DETACH"].iter().any(|one| word.eq_ignore_ascii_case(one))
 }
 
-/// Whether a text is a PRAGMA.
+/// True for a PRAGMA.
 pub(super) fn is_pragma(sql: &str) -> bool {
     first_word(sql).eq_ignore_ascii_case("PRAGMA")
 }
@@ -107,7 +107,7 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a compiled statement is a query by its first three letters: no other statement begins with them.
+/// True if a compiled statement is a query by its first three letters: no other statement begins with them.
 ///
 /// # Safety
 /// `sql` is a text that ends with a zero.

@@ -53,7 +53,7 @@ impl<H: Host> Capture<H> {
         }
     }
 
-    /// Whether a query starts on a connection that has read for long, and nothing else is under way.
+    /// True if a query starts on a connection that has read for long, and nothing else is under way.
     fn is_reader(&self, statement: RunningStatement, sql: &[u8]) -> bool {
         self.filter.has_counted(self.host.shared().reader_queries())
             && self.shortcut.get() == Shortcut::Queries
@@ -63,7 +63,7 @@ impl<H: Host> Capture<H> {
             && statement.is_read_only()
     }
 
-    /// Whether a statement changes nothing that matters to a reader: a query, also of a trigger, or the end of a transaction
+    /// True if a statement changes nothing that matters to a reader: a query, also of a trigger, or the end of a transaction
     /// that has only read.
     fn is_harmless_to_reader(&self, statement: RunningStatement, sql: &[u8]) -> bool {
         let Ok(sql) = std::str::from_utf8(sql) else { return false };
@@ -126,7 +126,7 @@ impl<H: Host> Capture<H> {
         true
     }
 
-    /// Whether statements may be open that were not told, beside one that starts.
+    /// True if statements may be open that were not told, beside one that starts.
     pub(super) fn may_meet_others(&self, statement: RunningStatement) -> bool {
         self.filter.is_unsure() && {
             let others = self.db.has_open_statement_but(statement);

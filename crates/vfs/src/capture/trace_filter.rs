@@ -46,7 +46,7 @@ pub(super) enum FilterState {
     Reader(u64),
 }
 
-/// What is to be done when a statement starts.
+/// Action of the filter when a statement starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterAction {
     /// Note the statement.
@@ -57,12 +57,12 @@ pub(super) enum FilterAction {
     SubscribeToStarts,
     /// Subscribe to all; `had_log` says that the connection was a reader.
     SubscribeToAll {
-        /// Whether a log was in use before.
+        /// True if a log was in use before.
         had_log: bool,
     },
 }
 
-/// Whether the number of a log says that there is one.
+/// True for the number of a log, false for that of the want of one.
 pub(super) fn is_log(generation: u64) -> bool {
     generation & 1 == 1
 }
@@ -100,9 +100,9 @@ pub(super) struct TraceFilter {
     without_log: AtomicU32,
     /// Queries that started since a statement that could write.
     queries: AtomicU32,
-    /// Whether statements may be open that were not told.
+    /// True while statements may be open that were not told.
     is_unsure: AtomicBool,
-    /// Whether the transaction is lost because a reader writes.
+    /// True while the open transaction is lost because a reader writes.
     has_cost: AtomicBool,
 }
 
@@ -134,7 +134,7 @@ impl TraceFilter {
         self.starts_for.store(starts_for, Ordering::Relaxed);
     }
 
-    /// Whether a starting statement is one of those that a subscription to starts skips, by its first letters.
+    /// True if a starting statement is one of those that a subscription to starts skips, by its first letters.
     ///
     /// # Safety
     /// `sql` is a text that ends with a zero.
@@ -145,7 +145,7 @@ impl TraceFilter {
             && (!is_log(generation) || unsafe { can_only_select(sql) })
     }
 
-    /// Whether SQLite tells of ends.
+    /// True while SQLite tells of ends.
     #[inline]
     pub fn is_subscribed_to_all(&self) -> bool {
         self.starts_for.load(Ordering::Relaxed) == ALL
@@ -166,7 +166,7 @@ impl TraceFilter {
         queries < reader_queries
     }
 
-    /// Whether the connection has read for so long.
+    /// True once the connection has read for so long.
     pub fn has_counted(&self, reader_queries: u32) -> bool {
         self.queries.load(Ordering::Relaxed) >= reader_queries
     }
@@ -181,7 +181,7 @@ impl TraceFilter {
         self.without_log.load(Ordering::Relaxed)
     }
 
-    /// Whether the last statement started without a log.
+    /// True if the last statement started without a log.
     #[inline]
     pub fn is_without_log(&self) -> bool {
         self.starts_without_log() > 0
@@ -205,12 +205,12 @@ impl TraceFilter {
         self.has_cost.store(has_cost, Ordering::Relaxed);
     }
 
-    /// Whether the transaction that commits as pages is the cost of a smaller subscription; counted once.
+    /// True if the transaction that commits as pages is the cost of a smaller subscription; counted once.
     pub fn take_cost(&self) -> bool {
         self.has_cost.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether statements may be open that were not told.
+    /// True while statements may be open that were not told.
     pub fn is_unsure(&self) -> bool {
         self.is_unsure.load(Ordering::Relaxed)
     }

@@ -111,7 +111,7 @@ impl<H: Host> Capture<H> {
         alone
     }
 
-    /// Whether no transaction of writes has begun, as far as statements tell. The next statement that writes notices others:
+    /// True if no transaction of writes has begun, as far as statements tell. The next statement that writes notices others:
     /// [`Capture::was_touched`].
     fn nothing_is_written(&self, recorder: &Recorder) -> bool {
         // Nothing was written when the last query started, and since then only queries have run.
@@ -120,7 +120,7 @@ impl<H: Host> Capture<H> {
             || self.db.transaction() != TransactionState::Writing
     }
 
-    /// Whether pages were touched since the last statement of the transaction has ended.
+    /// True if pages were touched since the last statement of the transaction has ended.
     fn was_touched(&self, recorder: &Recorder) -> bool {
         match recorder.accesses {
             Some(accesses) => self.db.page_accesses() != accesses,
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_fallback_is_counted_under_what_happened() {
         type Story = fn(&Capture<FakeHost>) -> Sql;
-        // Each story ends before the statement that commits. What can be recorded meets a database without a reference
+        // Each story ends before the statement that commits. A recordable statement meets a database without a reference
         // connection.
         let stories: [(&str, Story, FallbackCause); 9] = [
             ("a statement that commits itself", |_| sql(4, INSERT), Unavailable),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// Bytes of values beyond which pages are written.
 const MOST_BYTES: usize = 256 << 10;
-/// Bits by which the limit shrinks after each transaction that was too long, the most bits, and after how many such
+/// Bits by which the limit shrinks after each transaction that was too long, and the most bits. After so many such
 /// transactions the whole limit is tried again.
 const LESS_BITS: u32 = 2;
 const MOST_LESS_BITS: u32 = 5;
@@ -23,7 +23,7 @@ fn most_bytes(oversized: u32) -> usize {
     }
 }
 
-/// Whether new rows can get other numbers in a replay.
+/// Risk that new rows get other numbers in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowNumberRisk {
     /// They cannot.
@@ -39,11 +39,11 @@ pub(super) enum RowNumberRisk {
 pub(super) struct RowNumbers {
     /// Root pages of tables that get rows with new numbers.
     pub tables: Vec<i64>,
-    /// Whether a number was given that is close to the largest of rows.
+    /// True if a number was given that is close to the largest of rows.
     pub has_large: bool,
-    /// Whether a value may have become the number of a row.
+    /// True if a value may have become the number of a row.
     from_values: bool,
-    /// Whether that may have been a value that is stored, or computed.
+    /// True if that value may have been stored, or computed.
     from_rows: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct TransactionRecord {
 }
 
 impl TransactionRecord {
-    /// Whether no statement is recorded.
+    /// True if no statement is recorded.
     #[inline]
     pub fn is_blank(&self) -> bool {
         self.captured.statements.is_empty()
@@ -128,7 +128,7 @@ impl TransactionRecord {
         self.captured.values.truncate(values);
     }
 
-    /// Whether the values are too long for the log; counts it.
+    /// True if the values are too long for the log; counts it.
     pub fn is_oversized(&mut self) -> bool {
         let is_oversized = self.captured.values.len() > most_bytes(self.oversized);
         self.oversized += u32::from(is_oversized);

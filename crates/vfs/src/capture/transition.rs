@@ -15,7 +15,7 @@ use crate::capture::statement_text::StatementKind;
 use crate::ffi::connection::TransactionState;
 use crate::stats::FallbackCause;
 
-/// What becomes of the open transaction.
+/// State of the recorder: the fate of the open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecorderState {
     /// Its statements are recorded.
@@ -24,7 +24,7 @@ pub(super) enum RecorderState {
     Lost(FallbackCause, WriteLock),
 }
 
-/// Whether the last statement that writes found the write lock held when it started.
+/// The write lock, as the last statement that writes found it at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteLock {
     /// It was not, or nothing has written yet.
@@ -33,7 +33,7 @@ pub(super) enum WriteLock {
     Held,
 }
 
-/// What happens to the open transaction.
+/// Event of the open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A transaction begins; a cause says why it cannot be recorded.
@@ -46,7 +46,7 @@ pub(super) enum Event {
     Runs(StatementKind),
     /// The last statement that ran has ended; `over` says that its transaction has, too.
     Ends {
-        /// Whether the connection is out of any transaction.
+        /// True if the connection is out of any transaction.
         over: bool,
     },
     /// The transaction commits, and this was observed.
@@ -55,7 +55,7 @@ pub(super) enum Event {
     Logs,
 }
 
-/// What is to be done.
+/// Action that follows from an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Nothing.
@@ -112,25 +112,25 @@ impl Obstacle {
     }
 }
 
-/// What is observed when a transaction commits.
+/// Observations when a transaction commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     /// How much runs.
     pub activity: Activity,
     /// The kind of the statement that started last.
     pub kind: StatementKind,
-    /// Whether the last statement started without a log, and so was not noted.
+    /// True if the last statement started without a log, and so was not noted.
     pub without_log: bool,
-    /// Whether a lock or a failure was met below.
+    /// True once a lock or a failure was met below.
     pub disturbed: bool,
-    /// Whether nothing was recorded.
+    /// True if nothing was recorded.
     pub blank: bool,
     /// The cause for which the connection is not captured any more.
     pub barred: Option<FallbackCause>,
 }
 
 impl Observed {
-    /// Whether no statement is known that could commit: the application has taken the hook.
+    /// True if no statement is known that could commit: the application has taken the hook.
     fn is_untold(&self) -> bool {
         self.activity == Activity::Idle && !self.without_log
     }
@@ -184,7 +184,7 @@ pub(super) fn beginning(
 }
 
 impl RecorderState {
-    /// Whether the transaction is recorded.
+    /// True while the transaction is recorded.
     #[inline]
     pub fn is_recording(self) -> bool {
         matches!(self, RecorderState::Recording(_))

@@ -81,7 +81,7 @@ impl Context {
     }
 }
 
-/// Whether an action reads or changes rows of the main database's own tables, and nothing else.
+/// True if an action reads or changes rows of the main database's own tables, and nothing else.
 fn is_allowed(action: c_int, first: &[u8], database: &[u8]) -> bool {
     match action {
         SQLITE_SELECT | SQLITE_RECURSIVE | SQLITE_SAVEPOINT => true,

@@ -19,8 +19,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Pages were written outside the tracked statements: by a blob handle, by the backup interface, by an
-    /// application that has taken the trace hook, or by a connection that had only read for long.
+    /// Pages were written outside the tracked statements: by a blob handle, by the backup interface, under another trace
+    /// hook, or by a connection that had only read for long.
     Untracked as "untracked",
     /// The transaction is the connection's first, and began before the log was open.
     Opening as "opening",
