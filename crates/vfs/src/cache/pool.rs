@@ -27,7 +27,7 @@
 
 use crate::cache::PageSource;
 use crate::error::{Error, Result};
-use crate::memory::process_budget::{Share, free_memory};
+use crate::memory::process_budget::{BudgetShare, free_memory};
 use crate::options::Direct;
 use crate::readahead;
 use crate::readahead::{FullFileMode, Memory, ReadAhead};
@@ -80,7 +80,7 @@ pub struct Pages {
     full_file_mode: FullFileMode,
     system_reads_ahead: bool,
     stats: Arc<Page>,
-    share: Arc<Share>,
+    share: Arc<BudgetShare>,
     /// Pages that connections hold for themselves.
     kept: AtomicU64,
     /// In how many requests one finds nothing, for tests; 0 for none.
@@ -92,7 +92,7 @@ pub struct Pages {
 
 impl Pages {
     /// A pool over a database; `None` where there can be none.
-    pub fn new<S: PageSource>(share: &Arc<Share>, setup: &Setup<'_, S>) -> Option<Pages> {
+    pub fn new<S: PageSource>(share: &Arc<BudgetShare>, setup: &Setup<'_, S>) -> Option<Pages> {
         let free = free_memory();
         let direct = past_cache(setup, free);
         let config = Config {

@@ -40,9 +40,10 @@ use crate::db::Companion;
 use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::memory::memory_file::position;
-use crate::memory::reservation::CacheSize;
-use crate::memory::reservation::{MemoryReservation, SpillingCache};
+use crate::memory::reservation::MemoryReservation;
 use crate::memory::spill_file::MakeSpill;
+use crate::memory::sqlite_cache::SqliteCacheReservation;
+use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::notice;
 use crate::stats::FallbackCause;
 use crate::stats::Stats;
@@ -107,7 +108,7 @@ impl Wal {
         let statements = CommitLog::open(db.medium().clone(), &db.commit_log_path(), latch.clone())?;
         let options = db.options();
         let store = Store::new(MemoryReservation::new(db.share()), db.wal_bytes(), make_spill);
-        let cache = SpillingCache::new(db.share());
+        let cache = SqliteCacheReservation::new(db.share());
         let policy = SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio);
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
         db.note_needed(frames.database_bytes());
@@ -166,7 +167,7 @@ impl Wal {
     pub(crate) fn write<T: SpillTarget>(
         &self,
         target: &Arc<T>,
-        cache_size: &CacheSize,
+        cache_size: &SqliteCacheSize,
         buf: &[u8],
         offset: u64,
     ) -> Result<Option<Transaction>> {

@@ -31,7 +31,7 @@ pub use data_file::{MAGIC, page_bytes_in};
 pub use shared::Shared;
 
 use crate::error::{Error, Result};
-use crate::memory::process_budget::{Share, ShareRequest};
+use crate::memory::process_budget::{BudgetShare, ShareRequest};
 use crate::options::Options;
 use crate::stats::{Meter, MeteredFile, Page, Stats};
 use companions::CompanionFiles;
@@ -89,7 +89,7 @@ pub struct Access {
 /// The share of the process's memory that a database has.
 #[derive(Default)]
 struct Memory {
-    share: OnceLock<Arc<Share>>,
+    share: OnceLock<Arc<BudgetShare>>,
 }
 
 /// What a database is opened with.
@@ -260,9 +260,9 @@ impl Db {
     }
 
     /// The share of the process's memory, for what this database keeps there.
-    pub fn share(&self) -> &Arc<Share> {
+    pub fn share(&self) -> &Arc<BudgetShare> {
         self.memory.share.get_or_init(|| {
-            Arc::new(Share::join(&ShareRequest {
+            Arc::new(BudgetShare::join(&ShareRequest {
                 pool_bytes: self.options.buffer_pool_size,
                 write_bytes: self.options.write_buffer_size,
                 is_pooled: self.is_pooled(),

@@ -3,7 +3,7 @@
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
 use crate::files::journal_content::Journal;
-use crate::memory::reservation::CacheSize;
+use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::open::OpenDatabase;
 use crate::open::capture_host::ConnectionCapture;
 use crate::sync::lock_table::{HandleId, ReaderSlot};
@@ -40,7 +40,7 @@ pub struct Session {
     /// Whether the transaction that was completed last is in the redo log, and is to be durable soon.
     pub logged: AtomicBool,
     /// How large its cache is.
-    pub cache_size: CacheSize,
+    pub cache_size: SqliteCacheSize,
     /// What has taken its place in a forked child.
     pub successor: OnceLock<Arc<Session>>,
     /// What the connection's statements are watched with.
@@ -63,7 +63,7 @@ impl Session {
             unsafe_commits: AtomicBool::new(false),
             unsynced_commits: AtomicBool::new(false),
             logged: AtomicBool::new(false),
-            cache_size: CacheSize::default(),
+            cache_size: SqliteCacheSize::default(),
             successor: OnceLock::new(),
             capture: OnceLock::new(),
             waiting: Mutex::new(None),

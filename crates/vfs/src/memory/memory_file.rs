@@ -1,14 +1,14 @@
-//! A file in memory: bytes by offset, in chunks; what is beyond the budget lies in a nameless file.
+//! Memory file: the bytes of a file in chunks of memory. Bytes beyond the reservation lie in a nameless file.
 
 use crate::error;
 use crate::memory::reservation::MemoryReservation;
 use crate::memory::spill_file::{MakeSpill, Spill};
 use litefoot_storage::file::Result;
 
-/// Bytes of a chunk; large enough that chunks are few, small enough that a short file stays small.
+/// Bytes of a chunk: large enough that chunks are few, small enough that a short file stays small.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Where `len` bytes at an offset lie in a file in memory, which a 32-bit processor can follow to 4 GiB.
+/// The position of `len` bytes at an offset. A 32-bit processor can address 4 GiB of a file in memory.
 pub fn position(offset: u64, len: usize) -> error::Result<usize> {
     position_below(usize::MAX as u64, offset, len as u64).ok_or_else(|| {
         error::Error::Io(
@@ -24,12 +24,12 @@ fn position_below(limit: u64, offset: u64, len: u64) -> Option<usize> {
     usize::try_from(offset).ok()
 }
 
-/// The bytes of a file, without a file as long as they are few.
+/// A file in memory.
 ///
-/// Invariants:
-/// 1. `chunks` holds the bytes below `border` as far as the file reaches; the spill holds the others, at
-///    their own offsets. The border is set when memory was refused, and stays while the file reaches beyond it.
-/// 2. Every byte of a chunk at or behind `len` is zero, so that growing needs no clearing.
+/// # Invariants
+/// 1. `chunks` holds the bytes below `border`, as far as the file reaches. The spill file holds the others, at their own
+///    offsets. The border is set when memory is refused, and stays while the file reaches beyond it.
+/// 2. Every byte of a chunk at or behind `len` is zero, so that growth needs no clearing.
 pub struct MemoryFile {
     chunks: Vec<Box<[u8; CHUNK_BYTES]>>,
     len: usize,
@@ -92,7 +92,7 @@ impl MemoryFile {
         Ok(())
     }
 
-    /// Cuts the file, and gives the memory back, or extends it with zeros.
+    /// Cuts the file and gives memory back, or extends the file with zeros.
     pub fn set_len(&mut self, len: usize) -> Result<()> {
         if len < self.len {
             self.chunks.truncate(len.min(self.border).div_ceil(CHUNK_BYTES));
@@ -115,6 +115,7 @@ impl MemoryFile {
         Ok(())
     }
 
+    /// Adds chunks up to a length, as far as the reservation allows.
     fn grow_chunks(&mut self, len: usize) {
         while self.chunks.len() * CHUNK_BYTES < len.min(self.border) {
             let bytes = self.chunks.len() * CHUNK_BYTES;
@@ -127,12 +128,14 @@ impl MemoryFile {
         }
     }
 
+    /// Tells the reservation.
     fn account(&mut self) {
         let bytes = self.memory_bytes();
         self.reservation.set(bytes);
     }
 }
 
+/// The chunk of an offset, and the offset in it.
 fn place(offset: usize) -> (usize, usize) {
     (offset / CHUNK_BYTES, offset % CHUNK_BYTES)
 }

@@ -1,6 +1,6 @@
-//! What all databases of a process share: the memory of their pages, and the queue that reads ahead.
+//! Process budget: what all databases of a process share, the memory of their pages and the queue of their reads ahead.
 //!
-//! A forked child has neither threads nor databases of its parent's, and begins with its own.
+//! A forked child has neither threads nor databases of its parent, and starts with a budget of its own.
 
 use litefoot_storage::buffer_pool::Budget;
 use litefoot_storage::io::{IoConfig, IoQueue};
@@ -8,55 +8,54 @@ use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Most bytes that are taken where nobody says how many.
+/// Most bytes of a budget that no database has asked for.
 const MOST_BY_DEFAULT: usize = 256 << 20;
-/// Fewest bytes, whatever is said.
+/// Fewest bytes of a budget.
 pub const FEWEST: usize = 1 << 20;
 
-/// Bytes of changed pages that SQLite keeps in a connection's cache before it writes some away, unless the application
-/// says otherwise.
+/// Bytes of dirty pages that SQLite keeps in a connection's cache before it spills, unless the application says otherwise.
 const SPILL_BYTES: usize = 2 << 20;
 
-/// Bytes of a log in memory, or of dirty pages, where no pool is wanted, and so no budget.
+/// Bytes of a log in memory, or of a transaction's dirty pages, where there is no pool and so no budget.
 const WITHOUT_BUDGET: usize = 16 << 20;
 
-/// The resources of a process.
-pub struct Process {
-    /// The memory.
-    pub budget: Arc<Budget>,
-    /// The queue.
-    pub io: Arc<IoQueue>,
-    /// How many databases ask for so many bytes.
+/// The process budget.
+pub struct ProcessBudget {
+    /// Memory.
+    budget: Arc<Budget>,
+    /// The queue of reads ahead.
+    io: Arc<IoQueue>,
+    /// Databases by the bytes that they ask for.
     asked: Mutex<BTreeMap<usize, usize>>,
 }
 
 /// What a database asks of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareRequest {
-    /// Bytes of pages; as many as suit the machine where nothing is said.
+    /// Bytes of pages; `None` for as many as suit the machine.
     pub pool_bytes: Option<usize>,
-    /// Bytes of a log in memory, or of a transaction's dirty pages, whatever is free.
+    /// Bytes of a log in memory, or of a transaction's dirty pages, whatever is free; `None` for a limit by the budget.
     pub write_bytes: Option<usize>,
-    /// Whether its pages are kept in the pool.
+    /// Set where its pages are kept in a pool.
     pub is_pooled: bool,
 }
 
-/// A database's share in them.
-pub struct Share {
-    process: Arc<Process>,
+/// A database's share of the process budget.
+pub struct BudgetShare {
+    process: Arc<ProcessBudget>,
     /// Most bytes that this database may have.
     bytes: usize,
     write_bytes: Option<usize>,
     is_pooled: bool,
 }
 
-/// The resources, while anybody uses them.
+/// The process budget, while a database uses it.
 #[derive(Default)]
-struct Current(Option<Weak<Process>>);
+struct Current(Option<Weak<ProcessBudget>>);
 
 impl AcrossFork for Current {
     fn inherit(parents: Current) -> Current {
-        // Their threads are not here.
+        // The parent's threads are not here.
         std::mem::forget(parents);
         Current(None)
     }
@@ -64,9 +63,9 @@ impl AcrossFork for Current {
 
 static CURRENT: Global<Current> = Global::new(Current(None));
 
-impl Share {
-    /// Joins the databases of this process. All of them together have as many bytes as the one that asks for most.
-    pub fn join(request: &ShareRequest) -> Share {
+impl BudgetShare {
+    /// Joins the databases of this process. All of them together have as many bytes as the database that asks for most.
+    pub fn join(request: &ShareRequest) -> BudgetShare {
         let ShareRequest { pool_bytes, write_bytes, is_pooled } = *request;
         let bytes = pool_bytes.unwrap_or_else(by_default).max(FEWEST);
         let process = current();
@@ -74,7 +73,7 @@ impl Share {
         *asked.entry(bytes).or_default() += 1;
         process.follow(&asked);
         drop(asked);
-        Share { process, bytes, write_bytes, is_pooled }
+        BudgetShare { process, bytes, write_bytes, is_pooled }
     }
 
     /// Most bytes that this database may have.
@@ -82,30 +81,30 @@ impl Share {
         self.bytes
     }
 
-    /// Bytes that a log in memory, or a transaction's dirty pages, may have whatever is free; `None` where that depends on
-    /// the budget.
+    /// Most bytes of a log in memory, or of a transaction's dirty pages, whatever is free; `None` where that depends on the
+    /// budget.
     pub fn write_bytes(&self) -> Option<usize> {
         self.write_bytes.or_else(|| (!self.is_pooled).then_some(WITHOUT_BUDGET))
     }
 
-    /// Most bytes of changed pages that are taken to be in the cache of a connection whose transaction is under way. Without
-    /// a pool there is no budget that they could count against.
+    /// Most bytes of dirty pages that count for SQLite's cache in a connection that writes. Without a pool there is no budget
+    /// to count them against.
     pub fn spill_bytes(&self) -> usize {
         if self.is_pooled { SPILL_BYTES.min(self.bytes) } else { 0 }
     }
 
-    /// The memory.
+    /// Memory of all databases.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.process.budget
     }
 
-    /// The queue.
+    /// The queue of reads ahead.
     pub fn io(&self) -> &Arc<IoQueue> {
         &self.process.io
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         let mut asked = self.process.asked.lock();
         if let Some(count) = asked.get_mut(&self.bytes) {
@@ -118,7 +117,8 @@ impl Drop for Share {
     }
 }
 
-impl Process {
+impl ProcessBudget {
+    /// Sets the limit to what the greediest database asks for.
     fn follow(&self, asked: &BTreeMap<usize, usize>) {
         if let Some((most, _)) = asked.last_key_value() {
             self.budget.set_limit(*most);
@@ -126,11 +126,12 @@ impl Process {
     }
 }
 
-fn current() -> Arc<Process> {
+/// The budget of this process, made where there is none.
+fn current() -> Arc<ProcessBudget> {
     let mut current = CURRENT.lock();
     let known = current.0.as_ref().and_then(Weak::upgrade);
     known.unwrap_or_else(|| {
-        let process = Arc::new(Process {
+        let process = Arc::new(ProcessBudget {
             budget: Arc::new(Budget::new(FEWEST)),
             io: Arc::new(IoQueue::idle(&IoConfig::default())),
             asked: Mutex::default(),
@@ -140,17 +141,18 @@ fn current() -> Arc<Process> {
     })
 }
 
-/// A quarter of the memory that is free.
+/// A quarter of the free memory, within bounds.
 fn by_default() -> usize {
     free_memory().map_or(MOST_BY_DEFAULT, |free| (free / 4).min(MOST_BY_DEFAULT))
 }
 
-/// Bytes of memory that could be had without anybody being pushed out of it, where the system tells.
+/// Bytes of memory that are free or can be freed at once, where the system tells.
 pub fn free_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     available(&text)
 }
 
+/// The line of `/proc/meminfo` that tells free memory, in bytes.
 fn available(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -161,8 +163,12 @@ fn available(meminfo: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn join(bytes: usize) -> Share {
-        Share::join(&ShareRequest { pool_bytes: Some(bytes), is_pooled: true, ..ShareRequest::default() })
+    fn join(bytes: usize) -> BudgetShare {
+        BudgetShare::join(&ShareRequest {
+            pool_bytes: Some(bytes),
+            is_pooled: true,
+            ..ShareRequest::default()
+        })
     }
 
     #[test]
@@ -175,7 +181,7 @@ mod tests {
             (8 << 20, Some(5), false, Some(5), 0),
         ] {
             let request = ShareRequest { pool_bytes: Some(pool_bytes), write_bytes, is_pooled };
-            let share = Share::join(&request);
+            let share = BudgetShare::join(&request);
             assert_eq!((share.write_bytes(), share.spill_bytes()), (writes, spills), "{request:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The nameless file for what does not fit into memory: there from its first use until it is given up.
+//! Spill file: the nameless file for bytes that do not fit into memory. It exists from its first use until it is discarded.
 
 use litefoot_storage::file::{File, Result};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Makes the file.
 pub type MakeSpill = Box<dyn Fn() -> Result<Arc<dyn File>> + Send + Sync>;
 
-/// The file, as soon as there is something in it.
+/// The spill file, as soon as there is something in it.
 pub struct Spill {
     make: MakeSpill,
     file: Option<Arc<dyn File>>,
@@ -31,7 +31,7 @@ impl Spill {
         self.file.as_deref()
     }
 
-    /// Gives the file up, with all that is in it.
+    /// Discards the file with everything in it.
     pub fn discard(&mut self) {
         self.file = None;
     }

@@ -59,3 +59,32 @@ fn holder(file: &dyn File) -> Option<String> {
 pub fn release(file: &dyn File) -> Result<()> {
     Ok(file.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None).map(drop)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
+    use std::path::Path;
+
+    #[test]
+    fn one_process_writes_or_several_read() {
+        // (the first is writable, the second is writable, the second gets the lock)
+        for (first_writes, second_writes, granted) in
+            [(true, true, false), (true, false, false), (false, true, false), (false, false, true)]
+        {
+            let medium = SimMedium::new();
+            let open = |mode| medium.open(Path::new("/owned"), FileKind::Database, mode).unwrap();
+            let (first, second) = (open(OpenMode::Create), open(OpenMode::Create));
+            assert!(try_acquire(&*first, first_writes).unwrap());
+            assert_eq!(
+                try_acquire(&*second, second_writes).unwrap(),
+                granted,
+                "{first_writes} {second_writes}"
+            );
+            assert_eq!(acquire(&*second, second_writes).is_ok(), granted);
+            release(&*first).unwrap();
+            assert!(try_acquire(&*second, second_writes).unwrap());
+        }
+    }
+}

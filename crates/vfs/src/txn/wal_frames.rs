@@ -21,7 +21,7 @@
 //! 4. When a transaction is finished, no cleaning of it is under way.
 
 use crate::error::Result;
-use crate::memory::reservation::{CacheSize, SpillingCache};
+use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::{Spilled, Store};
 use crate::txn::wal_spill_state::Large;
@@ -64,7 +64,7 @@ pub(crate) struct Frame {
 pub struct Frames {
     pub(crate) store: Store,
     /// The cache of whoever writes to it.
-    cache: SpillingCache,
+    cache: SqliteCacheReservation,
     /// What a transaction begins with.
     policy: SpillPolicy,
     pub(crate) frames: Vec<Frame>,
@@ -86,7 +86,7 @@ impl Frames {
     /// frame of a transaction. `data` is the database file.
     pub fn load(
         mut store: Store,
-        cache: SpillingCache,
+        cache: SqliteCacheReservation,
         policy: SpillPolicy,
         bytes: &[u8],
         data: &dyn File,
@@ -157,7 +157,7 @@ impl Frames {
     }
 
     /// Who writes has a cache of this size.
-    pub fn set_cache_size(&mut self, size: &CacheSize) {
+    pub fn set_cache_size(&mut self, size: &SqliteCacheSize) {
         self.cache.set_size(size, self.page_bytes());
     }
 
@@ -338,7 +338,7 @@ mod tests {
     fn frames_of(bytes: &[u8]) -> Frames {
         let store = crate::txn::wal_bytes::tests::store(1 << 20);
         let policy = SpillPolicy::new(PageCleaner::Auto, 800);
-        Frames::load(store, SpillingCache::uncounted(), policy, bytes, &*data()).unwrap()
+        Frames::load(store, SqliteCacheReservation::uncounted(), policy, bytes, &*data()).unwrap()
     }
 
     fn frames() -> Frames {

@@ -16,7 +16,8 @@
 
 use crate::db::{Db, page_bytes_in};
 use crate::error::{Error, Result, check_reserve};
-use crate::memory::reservation::{CacheSize, MemoryReservation, SpillingCache};
+use crate::memory::reservation::MemoryReservation;
+use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
 use crate::txn::TxnTarget;
 use crate::txn::spill_map::{SpillMap, SpillPlace};
 use crate::txn::spill_policy::{SpillPolicy, SpillStep};
@@ -54,7 +55,7 @@ pub struct DirtyPages {
     /// Where those are, or were, that were spilled.
     spill_map: SpillMap,
     memory: MemoryReservation,
-    cache: SpillingCache,
+    cache: SqliteCacheReservation,
     /// Bytes of memory that the figures of the database contain.
     noted: usize,
     /// Copies that a spill still has of pages changed since it began.
@@ -78,7 +79,7 @@ impl DirtyPages {
             pages: BTreeMap::new(),
             spill_map: SpillMap::default(),
             memory: MemoryReservation::new(db.share()),
-            cache: SpillingCache::new(db.share()),
+            cache: SqliteCacheReservation::new(db.share()),
             noted: 0,
             copies: 0,
             writes: 0,
@@ -91,7 +92,7 @@ impl DirtyPages {
     }
 
     /// The transaction is a connection's whose cache is so large.
-    pub fn set_cache_size(&mut self, size: &CacheSize) {
+    pub fn set_cache_size(&mut self, size: &SqliteCacheSize) {
         self.cache.set_size(size, self.page_bytes);
     }
 
