@@ -11,7 +11,7 @@
 //! # Invariants
 //! 1. Transactions are numbered in the order of their commits. `committed_lsn` and `durable` only grow.
 //! 2. The lock of `media` is taken before that of `queue`, and both before that of the frames.
-//! 3. A failure to write what SQLite has published latches the db. So does a panic of whoever writes, before
+//! 3. A failure to write what SQLite has published latches the database. So does a panic of whoever writes, before
 //!    anybody else gets at what it leaves.
 //! 4. A transaction is queued as statements only behind one that is in a log or in the queue. At `synchronous=NORMAL` and
 //!    `OFF` pages are written when the lock has been dropped: until then a log of statements from behind them would be replayed
@@ -55,7 +55,7 @@ const COMMIT_DELAY_SHARE: u32 = 2;
 /// Commits that do not wait after one has waited in vain.
 const MOST_ALONE: u32 = 16;
 
-/// Commits of one db.
+/// Commits of one database.
 pub(crate) struct Commits {
     media: Mutex<Media>,
     queue: Mutex<Queue>,

@@ -1,4 +1,4 @@
-//! The place of the redo log: the name beside the db, which may be lost, or be another's.
+//! The place of the redo log: the name beside the database, which may be lost, or be another's.
 //!
 //! SQLite and a crash find a log by its name. Before a commit counts on the log, two questions are asked of the medium: has
 //! the database file its name, and has the log its own? Where one is answered with no, the newest pages are brought into

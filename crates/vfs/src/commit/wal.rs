@@ -70,7 +70,7 @@ const FILL_PERCENT: u64 = 75;
 /// Bytes of the log in memory below which it is left alone.
 const LEAST_LIMIT: usize = 64 << 10;
 
-/// The log of one db.
+/// The log of one database.
 pub struct Wal {
     path: PathBuf,
     frames: RwLock<Frames>,
@@ -88,7 +88,7 @@ pub struct Wal {
 }
 
 impl Wal {
-    /// The log of a db, with what is on the medium.
+    /// The log of a database, with what is on the medium.
     pub fn open(db: &Db, make_spill: MakeSpill) -> Result<Wal> {
         let path = db.companion_path(Companion::Wal);
         let latch = db.latch();
@@ -431,7 +431,7 @@ impl Wal {
         let work = move |run: &mut Run<()>| {
             // Commits from the end of the pause on need another run.
             run.pause(window);
-            // A failure has latched the db, and is met there.
+            // A failure has latched the database, and is met there.
             let _ = wal.wait_for_all();
         };
         if claim.start("litefoot-flush", db.latch(), work).is_err() {
@@ -480,7 +480,7 @@ impl Wal {
     }
 
     /// The database file is about to be written in place: what is committed must be in the redo log first, for
-    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the db.
+    /// good. So even `synchronous=OFF` costs transactions at a power cut, and never the database.
     pub fn before_in_place(&self, db: &Db) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
         if unlogged || !self.commits.is_synced() { self.log(db, Durability::Durable) } else { Ok(()) }

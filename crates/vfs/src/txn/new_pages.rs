@@ -30,7 +30,7 @@ pub struct New {
 
 impl New {
     /// Pages from number `first` on, but for those that are `taken`.
-    pub fn new(first: u32, taken: BTreeSet<u32>) -> New {
+    pub fn from_page(first: u32, taken: BTreeSet<u32>) -> New {
         New { first, taken }
     }
 

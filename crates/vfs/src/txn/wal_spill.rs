@@ -74,7 +74,7 @@ impl Frames {
         let first_page = file_bytes.div_ceil(page_bytes) as u32 + 1;
         let mut taken = self.page_numbers(0..first).split_off(&first_page);
         taken.extend(self.given_up.range(first_page..));
-        New::new(first_page, taken)
+        New::from_page(first_page, taken)
     }
 
     /// The colder half of its pages in memory, by number; `None` where they are few.
