@@ -214,7 +214,7 @@ impl Sql {
     /// The statement inside a callback.
     pub fn running(self, capture: &Capture<FakeHost>) -> RunningStatement {
         // SAFETY: the fake functions know statements by their addresses only.
-        unsafe { RunningStatement::new(capture.api(), ptr::without_provenance_mut(self.id)) }
+        unsafe { RunningStatement::new(capture.db().api(), ptr::without_provenance_mut(self.id)) }
     }
 
     /// SQLite tells of the start, as the trace hook does: the new subscription, and whether the recorder was passed by.

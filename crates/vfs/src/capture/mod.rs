@@ -71,7 +71,6 @@ use crate::capture::statement_text::begins_with_select;
 pub(crate) use crate::capture::statement_text::is_savepoint;
 pub(crate) use crate::capture::trace_filter::Subscription;
 use crate::capture::trace_filter::{TraceFilter, is_log};
-use crate::ffi::api::Api;
 use crate::ffi::connection::Connection;
 use crate::ffi::statement::RunningStatement;
 use crate::stats::FallbackCause;
@@ -132,11 +131,6 @@ impl<H: Host> Capture<H> {
     /// The connection.
     pub fn db(&self) -> Connection {
         self.db
-    }
-
-    /// The functions of the connection's SQLite.
-    pub fn api(&self) -> &'static Api {
-        self.db.api()
     }
 
     /// A lock or a failure was met: what the statement made of it cannot be replayed.
@@ -201,7 +195,7 @@ impl<H: Host> Capture<H> {
         }
         let shortcut = self.shortcut.get();
         if shortcut.takes_writers() {
-            let takes = fits(statement.id()) && self.is_plain_writer(statement);
+            let takes = fits(statement.id()) && !self.wait.is_owed() && is_plain_writer(self.db, statement);
             if takes {
                 self.shortcut.set(Shortcut::Writer(statement.id()));
             }
@@ -219,14 +213,6 @@ impl<H: Host> Capture<H> {
             self.shortcut.set(Shortcut::Query(statement.id()));
         }
         takes
-    }
-
-    /// True if a statement only adds to a transaction, and runs to its end at once: nothing can come between.
-    fn is_plain_writer(&self, statement: RunningStatement) -> bool {
-        !self.db.is_autocommit()
-            && !self.wait.is_owed()
-            && !statement.is_read_only()
-            && !statement.has_columns()
     }
 
     /// A statement has ended: `true` where it had taken the shortcut, and nothing is left to do.
@@ -305,6 +291,11 @@ impl<H: Host> Capture<H> {
         self.open_shortcut(&recorder);
         taken
     }
+}
+
+/// True if a statement only adds to a transaction, and runs to its end at once: nothing can come between.
+fn is_plain_writer(db: Connection, statement: RunningStatement) -> bool {
+    !db.is_autocommit() && !statement.is_read_only() && !statement.has_columns()
 }
 
 #[cfg(test)]

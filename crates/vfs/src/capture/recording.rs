@@ -12,6 +12,7 @@ use crate::capture::replayable::Program;
 use crate::capture::statement_text::StatementKind;
 use crate::capture::transaction::TransactionRecord;
 use crate::capture::transition::Obstacle;
+use crate::ffi::connection::Connection;
 use crate::ffi::statement::{RunningStatement, Statement};
 use crate::stats::FallbackCause;
 use std::sync::Arc;
@@ -22,16 +23,16 @@ const DEFAULT_AUTOCHECKPOINT: &str = "1000";
 /// Usual size of a page.
 const TYPICAL_PAGE_BYTES: usize = 4096;
 
-impl<H: Host> Capture<H> {
-    /// Tells SQLite to leave checkpoints to our thread, unless the application has set something. SQLite sets its default
-    /// after everything else when a connection is opened, so this cannot be done then.
-    pub(super) fn take_over_checkpoints(&self) {
-        if first_text(self.db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
-            let frames = self.host.log_memory_bytes() / TYPICAL_PAGE_BYTES;
-            self.db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
-        }
+/// Tells SQLite to leave checkpoints to our thread, unless the application has set something. SQLite sets its default
+/// after everything else when a connection is opened, so this cannot be done then.
+pub(super) fn take_over_checkpoints(db: Connection, log_memory_bytes: usize) {
+    if first_text(db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
+        let frames = log_memory_bytes / TYPICAL_PAGE_BYTES;
+        db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
     }
+}
 
+impl<H: Host> Capture<H> {
     /// Records a statement, or notes why that cannot be done.
     pub(super) fn record(&self, recorder: &mut Recorder, statement: RunningStatement, sql: &str) {
         let refusal = self.try_record(recorder, statement, sql).err();
@@ -73,8 +74,9 @@ impl<H: Host> Capture<H> {
         if recorder.transaction.is_oversized() { Err(FallbackCause::Size) } else { Ok(()) }
     }
 
-    /// A statement on the application's connection that selects so many parameters, if the authorizer is ours.
-    fn prepare_helper(&self, parameters: usize) -> Result<Statement, FallbackCause> {
+    /// A statement on the application's connection that selects so many parameters, if the authorizer is ours. An
+    /// authorizer of the application is asked once, and the connection is barred.
+    pub(super) fn prepare_helper(&self, parameters: usize) -> Result<Statement, FallbackCause> {
         if let Some(cause) = self.barred.get() {
             return Err(*cause);
         }
@@ -85,11 +87,6 @@ impl<H: Host> Capture<H> {
             return Err(FallbackCause::Settings);
         }
         helper.map_err(|_| FallbackCause::Unavailable)
-    }
-
-    /// True if the connection has no authorizer but ours. An authorizer of the application is asked once, and never again.
-    pub(super) fn is_authorizer_ours(&self) -> bool {
-        self.prepare_helper(1).is_ok()
     }
 
     /// The program of a text, examined unless it is known.

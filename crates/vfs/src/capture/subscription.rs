@@ -104,16 +104,11 @@ impl<H: Host> Capture<H> {
 
     /// A statement starts: whether there is nothing to capture, and nothing was left over. Other connections may make a log,
     /// or remove it, at any time between transactions.
-    #[inline]
     pub(super) fn is_without_log(&self, has_log: bool) -> bool {
         if has_log {
             self.filter.note_log();
             return false;
         }
-        self.note_without_log()
-    }
-
-    fn note_without_log(&self) -> bool {
         if !self.filter.is_without_log() {
             let mut recorder = self.recorder();
             if !recorder.running.is_idle() {

@@ -6,11 +6,12 @@ use crate::capture::Capture;
 use crate::capture::encoding::Captured;
 use crate::capture::host::Host;
 use crate::capture::recorder::Recorder;
+use crate::capture::recording::take_over_checkpoints;
 use crate::capture::running::Ended;
 use crate::capture::statement_text::{StatementKind, is_pragma, is_query, kind_of};
 use crate::capture::transaction::RowNumberRisk;
 use crate::capture::transition::{Action, Arrival, Event, Observed, Obstacle, beginning};
-use crate::ffi::connection::TransactionState;
+use crate::ffi::connection::{Connection, TransactionState};
 use crate::ffi::statement::RunningStatement;
 use crate::stats::FallbackCause;
 use std::sync::atomic::Ordering;
@@ -38,9 +39,9 @@ impl<H: Host> Capture<H> {
             return;
         };
         // For an internal statement a connection that has read nothing would have to lock the database.
-        if !recorder.leaves_checkpoints && self.host.may_read() && self.is_authorizer_ours() {
+        if !recorder.leaves_checkpoints && self.host.may_read() && self.prepare_helper(1).is_ok() {
             recorder.leaves_checkpoints = true;
-            self.take_over_checkpoints();
+            take_over_checkpoints(self.db, self.host.log_memory_bytes());
         }
         let outermost = recorder.running.is_idle() && !self.may_meet_others(statement);
         let autocommit = self.db.is_autocommit();
@@ -88,7 +89,7 @@ impl<H: Host> Capture<H> {
                 let cause = beginning(self.db.transaction(), self.barred.get().copied());
                 self.begin(recorder, cause);
             }
-            Arrival::Continues if recorder.state.is_recording() && self.was_touched(recorder) => {
+            Arrival::Continues if recorder.state.is_recording() && was_touched(self.db, recorder) => {
                 recorder.meet(Obstacle::Touched);
             }
             Arrival::Continues => {}
@@ -102,31 +103,13 @@ impl<H: Host> Capture<H> {
             && recorder.running.is_idle()
             && recorder.transaction.is_blank()
             && !self.wait.is_silent()
-            && self.nothing_is_written(recorder)
+            && nothing_is_written(self.db, recorder)
             && statement.is_read_only();
         if alone {
             recorder.start_lone_query(statement.id());
             self.wait_for_owed();
         }
         alone
-    }
-
-    /// True if no transaction of writes has begun, as far as statements tell. The next statement that writes notices others:
-    /// [`Capture::was_touched`].
-    fn nothing_is_written(&self, recorder: &Recorder) -> bool {
-        // Nothing was written when the last query started, and since then only queries have run.
-        recorder.accesses.is_none()
-            || self.db.is_autocommit()
-            || self.db.transaction() != TransactionState::Writing
-    }
-
-    /// True if pages were touched since the last statement of the transaction has ended.
-    fn was_touched(&self, recorder: &Recorder) -> bool {
-        match recorder.accesses {
-            Some(accesses) => self.db.page_accesses() != accesses,
-            // Nothing was written when the last query started, and it wrote nothing.
-            None => self.db.transaction() == TransactionState::Writing,
-        }
     }
 
     /// A transaction begins; a cause says why it is not recorded.
@@ -179,7 +162,7 @@ impl<H: Host> Capture<H> {
             recorder.meet(Obstacle::SchemaChanged);
         }
         // Nobody else can write until this has committed.
-        if recorder.state.is_recording() && self.may_number_otherwise(recorder) {
+        if recorder.state.is_recording() && may_number_otherwise(&self.host, recorder) {
             recorder.meet(Obstacle::RowNumbers);
         }
         if let Action::WritePages(cause) = recorder.on(Event::Logs) {
@@ -192,21 +175,38 @@ impl<H: Host> Capture<H> {
         Ok(recorder.transaction.take(number, kind, || self.db.total_changes(), rowid))
     }
 
-    fn may_number_otherwise(&self, recorder: &Recorder) -> bool {
-        let rows = &recorder.transaction.rows;
-        match rows.risk() {
-            RowNumberRisk::None => false,
-            RowNumberRisk::InFullTables => self.host.shared().has_large_rowid(&self.host, &rows.tables),
-            RowNumberRisk::Certain => true,
-        }
-    }
-
     /// Waits until what was read and is about to be shown is durable. A failure latches the database, and the next read
     /// meets it there.
     pub(super) fn wait_for_owed(&self) {
         if let Some(commit) = self.wait.take() {
             self.host.wait_durable(commit);
         }
+    }
+}
+
+/// True if no transaction of writes has begun, as far as statements tell. The next statement that writes notices others:
+/// [`was_touched`].
+fn nothing_is_written(db: Connection, recorder: &Recorder) -> bool {
+    // Nothing was written when the last query started, and since then only queries have run.
+    recorder.accesses.is_none() || db.is_autocommit() || db.transaction() != TransactionState::Writing
+}
+
+/// True if pages were touched since the last statement of the transaction has ended.
+fn was_touched(db: Connection, recorder: &Recorder) -> bool {
+    match recorder.accesses {
+        Some(accesses) => db.page_accesses() != accesses,
+        // Nothing was written when the last query started, and it wrote nothing.
+        None => db.transaction() == TransactionState::Writing,
+    }
+}
+
+/// True if new rows may get other numbers in a replay.
+fn may_number_otherwise(host: &impl Host, recorder: &Recorder) -> bool {
+    let rows = &recorder.transaction.rows;
+    match rows.risk() {
+        RowNumberRisk::None => false,
+        RowNumberRisk::InFullTables => host.shared().has_large_rowid(host, &rows.tables),
+        RowNumberRisk::Certain => true,
     }
 }
 

@@ -51,7 +51,7 @@ impl TraceHook {
         // SAFETY: by contract.
         unsafe {
             listen(&capture, context.as_ptr(), Subscription::All);
-            if let Some(set_authorizer) = capture.api().set_authorizer {
+            if let Some(set_authorizer) = capture.db().api().set_authorizer {
                 set_authorizer(capture.db().raw(), Some(authorized), context.as_ptr().cast());
             }
         }
@@ -84,7 +84,7 @@ unsafe fn listen(capture: &ConnectionCapture, context: *mut Context, subscriptio
             Subscription::Starts => SQLITE_TRACE_STMT,
         };
     // SAFETY: by contract; the callback takes the context for what it is.
-    unsafe { (capture.api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };
+    unsafe { (capture.db().api().trace_v2)(capture.db().raw(), events, Some(traced), context.cast()) };
 }
 
 /// Runs a callback's work; a panic bars the connection from capture, and answers `None`.
@@ -177,7 +177,7 @@ unsafe fn tell(event: c_uint, context: *mut Context, statement: *mut c_void, det
     let is_ours = |capture: &&ConnectionCapture| !capture.is_busy() && capture.is_of_this_process();
     let Some(capture) = capture.filter(is_ours) else { return };
     // SAFETY: SQLite passes the statement that it is about to run, or has run.
-    let running = unsafe { RunningStatement::new(capture.api(), statement) };
+    let running = unsafe { RunningStatement::new(capture.db().api(), statement) };
     let done = match event {
         // SAFETY: for this event the detail is the text of the statement.
         SQLITE_TRACE_STMT if !detail.is_null() => unsafe { capture.started_quickly(running, detail.cast()) },
