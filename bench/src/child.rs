@@ -1,4 +1,4 @@
-//! What the processes do that experiments start and kill ([`crate::harness::child`]).
+//! The work of the processes that experiments start and kill ([`crate::harness::child`]).
 
 use crate::experiments::kill;
 use crate::random;
@@ -6,7 +6,7 @@ use crate::random;
 /// Does what the process of that name is for.
 ///
 /// # Errors
-/// What went wrong, for the standard error.
+/// The message for standard error.
 pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
         kill::CHILD => kill::be_killed(arguments),

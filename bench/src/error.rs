@@ -16,7 +16,7 @@ pub enum Error {
     Directory {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// SQLite refused.
@@ -79,7 +79,7 @@ pub enum Error {
     Peer {
         /// Its name.
         name: String,
-        /// What it says.
+        /// Its message.
         what: String,
     },
     /// Somebody asked us to stop.

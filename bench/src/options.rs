@@ -1,4 +1,4 @@
-//! What an experiment is run with.
+//! Options of an experiment.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum Journals {
     Both,
 }
 
-/// What an experiment is run with.
+/// Options of an experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The short form: at most 45 seconds.
@@ -27,7 +27,7 @@ pub struct Options {
     pub cuts: Option<u64>,
     /// Which journals, where the experiment takes [`Flag::Journal`].
     pub journals: Journals,
-    /// Whether the database has a tier device, where the experiment takes [`Flag::Tier`].
+    /// True if the database has a tier device, where the experiment takes [`Flag::Tier`].
     pub tier: bool,
     /// How many processes are killed, where the experiment takes [`Flag::Rounds`].
     pub rounds: Option<u64>,

@@ -55,12 +55,12 @@ impl Figures {
         self.notes.push(what.into());
     }
 
-    /// What must be known to read them.
+    /// Notes for the reader.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What is wrong.
+    /// Alarms.
     pub fn alarms(&self) -> &[String] {
         &self.alarms
     }
@@ -129,7 +129,7 @@ pub struct Report {
     pub experiment: String,
     /// Where it ran.
     pub environment: Environment,
-    /// What it found.
+    /// The figures found.
     pub figures: Figures,
 }
 

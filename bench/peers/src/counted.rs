@@ -94,7 +94,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-    /// What has been spent since the last time, in syncs and blocks.
+    /// Syncs and blocks spent since the last call.
     fn since(last: &mut Spent) -> (u64, u64) {
         let now = spent();
         let since = (now.syncs - last.syncs, (now.bytes - last.bytes) / BLOCK_BYTES);

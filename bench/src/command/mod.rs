@@ -1,7 +1,7 @@
 //! `litefoot bench`: the experiments, with a progress bar, a table and a file for scripts.
 //!
-//! What is measured, and how, is the lab's; `table` turns its figures into rows and columns, `report` runs all
-//! experiments and writes their page.
+//! The laboratory measures; `table` turns its figures into rows and columns, `report` runs all experiments and writes
+//! their page.
 
 mod child;
 mod report;
@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cuts: Option<u64>,
 
-    /// What stands before each bar
+    /// The label in front of each progress bar
     #[arg(long, hide = true)]
     place: Option<String>,
 

@@ -125,7 +125,7 @@ pub fn all(path: &Path, jobs: &[&dyn Job], quick: bool, output: &mut Output) -> 
     }
 }
 
-/// What was wrong, one a line.
+/// All failures and alarms, one a line.
 fn failures(failed: &[(String, String)], done: &[Report]) -> Failure {
     let alarms = done.iter().flat_map(|report| report.figures.alarms()).cloned();
     let lines: Vec<String> =

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Watcher {
     bar: Option<Bar>,
     done: u64,
-    /// What stands before each stage.
+    /// The label in front of each stage.
     place: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Progress for Watcher {
     }
 }
 
-/// What experiments usually take, and how this machine compares, as far as it is known.
+/// The usual time of experiments, corrected by the pace of this machine so far.
 pub struct Schedule {
     quick: bool,
     taken: Duration,

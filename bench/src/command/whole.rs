@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 pub struct WholeFile {
     path: PathBuf,
     file: NamedTempFile,
-    /// What to do where it cannot be written.
+    /// Advice for a file that cannot be written.
     advice: &'static str,
 }
 

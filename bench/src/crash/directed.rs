@@ -44,7 +44,7 @@ fn cut_behind_headers(seed: u64, faults: Faults) -> (Option<String>, u64) {
     (None, cuts)
 }
 
-/// Whether the operation writes a journal's first sector.
+/// True if the operation writes a journal's first sector.
 fn is_header(operation: &str) -> bool {
     operation.contains("write journal") && operation.contains(" 0 +512")
 }

@@ -32,7 +32,7 @@ pub(super) fn transaction(
 /// Another connection that looks on.
 struct Other {
     db: Connection,
-    /// What it must see until the transaction is over.
+    /// The rows that it must see until the transaction is over.
     before: Rows,
     reads: bool,
 }

@@ -39,7 +39,7 @@ const CUTS_PER_RUN: u64 = 200;
 /// One cut in so many is followed by another one during recovery.
 const SECOND_CUT_IN: u64 = 8;
 
-/// What to simulate.
+/// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct CrashOptions {
     /// Power cuts in all.
@@ -50,7 +50,7 @@ pub struct CrashOptions {
     pub journals: Vec<Journal>,
     /// Planted faults.
     pub faults: Faults,
-    /// What the medium says of writes that are never torn.
+    /// Bytes of a write that the medium promises never to tear.
     pub atomic_write_bytes: u32,
     /// Simulate SQLite's own protocol instead of litefoot's.
     pub pass_through: bool,
@@ -76,7 +76,7 @@ impl CrashOptions {
     }
 }
 
-/// What came of it.
+/// The outcome of a simulation.
 #[derive(Clone, Debug, Default)]
 pub struct CrashReport {
     /// Power cuts made, second ones included.
@@ -87,7 +87,7 @@ pub struct CrashReport {
     pub corrupt: u64,
     /// Transactions acknowledged in the recorded runs.
     pub transactions: u64,
-    /// What happened, for the first few failures, with what replays it.
+    /// Descriptions of the first few failures, each with the options that replay it.
     pub failures: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the database should hold: a plain ordered map, and the operations on it.
+//! The model of the database: an ordered map, and the operations on it.
 
 use litefoot_sim::Random;
 use rusqlite::Connection;

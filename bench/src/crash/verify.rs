@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Where the header of a commit log says that it is in use (1).
 const STATE: Range<usize> = 12..16;
 
-/// Who opens the files.
+/// The reader that opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// litefoot, on the simulated medium.
@@ -22,7 +22,7 @@ pub enum Reader {
     Stock,
 }
 
-/// What the reader found.
+/// The reader's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A state that is allowed.
@@ -97,7 +97,7 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
     })
 }
 
-/// Whether a commit log waits to be replayed; until then plain SQLite reads the last checkpoint.
+/// True if a commit log waits to be replayed; until then plain SQLite reads the last checkpoint.
 fn has_statements(image: &SimMedium) -> bool {
     image.files().iter().any(|(_, kind, bytes)| {
         *kind == FileKind::CommitLog
@@ -105,18 +105,18 @@ fn has_statements(image: &SimMedium) -> bool {
     })
 }
 
-/// Whether opening has set a log aside: here every log is the database's own.
+/// True if opening has set a log aside: here every log is the database's own.
 fn has_log_set_aside(image: &SimMedium) -> bool {
     image.files().iter().any(|(path, ..)| path.to_string_lossy().contains(".set-aside-"))
 }
 
-/// Whether the file says that its chunks are away.
+/// True if the file says that its chunks are away.
 fn is_marked(image: &SimMedium) -> bool {
     let mut files = image.files().into_iter();
     files.any(|(path, _, bytes)| path == Path::new(DATABASE) && bytes.starts_with(b"litefoot tiered\0"))
 }
 
-/// Whether that is how a file is refused whose chunks are away.
+/// True if that is how a file is refused whose chunks are away.
 fn refuses(reader: Reader, error: &str) -> bool {
     match reader {
         Reader::Litefoot => false,

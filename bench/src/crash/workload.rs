@@ -57,7 +57,7 @@ impl Journal {
     }
 }
 
-/// What a run is made of.
+/// The setup of a run.
 #[derive(Clone, Debug)]
 pub struct RunSetup {
     /// Everything follows from it.
@@ -68,9 +68,9 @@ pub struct RunSetup {
     pub pass_through: bool,
     /// Planted faults.
     pub faults: Faults,
-    /// What the medium says of writes that are never torn.
+    /// Bytes of a write that the medium promises never to tear.
     pub atomic_write_bytes: u32,
-    /// Whether hot chunks, and the logs, live on a tier device.
+    /// True if hot chunks, and the logs, live on a tier device.
     pub tier: bool,
 }
 
@@ -96,7 +96,7 @@ impl RunSetup {
         format!("file:{path}?tier={device}&tier_size={bytes}&tier_policy={policy}")
     }
 
-    /// What is special about the run. Where the journal families take turns, each has every kind.
+    /// The run's special condition. Where the journal families take turns, each has every kind.
     fn kind(&self) -> u64 {
         self.seed / 2 % 4
     }
@@ -105,23 +105,23 @@ impl RunSetup {
         self.journal == Journal::Rollback && self.kind() == 0
     }
 
-    /// Whether the log is so small that it is begun anew all the time, by a thread of its own. How that thread
+    /// True if the log is so small that it is begun anew all the time, by a thread of its own. How that thread
     /// and the commits take turns is the one thing that does not follow from the seed.
     fn has_small_log(&self) -> bool {
         self.kind() == 1
     }
 
-    /// Whether what a transaction holds back, and the log in memory, go to a temporary file.
+    /// True if what a transaction holds back, and the log in memory, go to a temporary file.
     fn has_small_memory(&self) -> bool {
         self.kind() == 2
     }
 
-    /// Whether commits are logged as statements where they can be, which has nothing to do with what else is special.
+    /// True if commits are logged as statements where they can be, which has nothing to do with what else is special.
     fn logs_statements(&self) -> bool {
         self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
     }
 
-    /// Whether connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
+    /// True if connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
     fn is_normal(&self) -> bool {
         self.journal == Journal::Rollback && self.kind() == 3 && !self.pass_through
     }
@@ -162,7 +162,7 @@ pub struct Expected<'a> {
     pub acknowledged: &'a Rows,
     /// After the one in flight, if there was one.
     pub in_flight: Option<&'a Rows>,
-    /// Whether a second database must be as far as the first.
+    /// True if a second database must be as far as the first.
     pub several_files: bool,
     /// How the databases are opened.
     pub database: String,
@@ -171,7 +171,7 @@ pub struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Whether the database was in this state once.
+    /// True if the database was in this state once.
     pub fn was(&self, rows: &Rows) -> bool {
         self.history.iter().any(|state| state.rows == *rows)
     }
@@ -222,13 +222,13 @@ impl Recording {
         &self.medium
     }
 
-    /// Whether the run has transactions over two databases. What they leave is for litefoot alone to recover:
+    /// True if the run has transactions over two databases. What they leave is for litefoot alone to recover:
     /// elsewhere the super-journal has another path.
     pub fn has_several_files(&self) -> bool {
         self.setup.has_several_files()
     }
 
-    /// Whether the run has a tier device.
+    /// True if the run has a tier device.
     pub fn has_tier(&self) -> bool {
         self.setup.tier
     }
@@ -248,7 +248,7 @@ impl Recording {
         self.history.len() - 1
     }
 
-    /// What a database may hold after a cut once `point` operations had happened.
+    /// The states that a database may have after a cut, once `point` operations had happened.
     pub fn expected(&self, point: usize) -> Expected<'_> {
         let done = self.history.partition_point(|state| state.operation <= point).max(1);
         Expected {
@@ -402,7 +402,7 @@ fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
     db.execute_batch("COMMIT")
 }
 
-/// What changes files but no rows.
+/// An action that changes files but no rows.
 fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<()> {
     let pragma = match setup.journal {
         Journal::Rollback if random.one_in(4) && !setup.is_normal() => "PRAGMA journal_mode=wal".to_owned(),

@@ -108,7 +108,7 @@ fn calls(counts: &Counts) -> u64 {
     counts.reads + counts.writes + counts.length_changes + counts.creations + counts.deletions
 }
 
-/// What litefoot holds for a connection, by its own account.
+/// Bytes that litefoot holds for a connection, by its own account.
 fn own_bytes(db: &Connection) -> rusqlite::Result<u64> {
     match db.query_row("PRAGMA litefoot_stats", [], |row| row.get::<_, String>(0)) {
         Ok(stats) => Ok(stats

@@ -49,7 +49,7 @@ const WRITERS: usize = 4;
 /// How long they do in each round.
 const ROUND: Duration = Duration::from_millis(2500);
 const QUICK_ROUND: Duration = Duration::from_millis(500);
-/// What drivers commonly set.
+/// The busy timeout that drivers commonly set.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "CREATE TABLE r(id INTEGER PRIMARY KEY, writer INTEGER, n INTEGER, text TEXT);

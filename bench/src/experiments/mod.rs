@@ -26,9 +26,9 @@ use crate::report::{Figures, Report};
 pub struct Experiment {
     /// Its name, in lower case.
     pub name: &'static str,
-    /// What it measures, in one line.
+    /// A description in one line.
     pub description: &'static str,
-    /// Whether it measures something that the page shows; else it looks for faults.
+    /// True if it measures something that the page shows; else it looks for faults.
     pub measures: bool,
     /// The options of its own that it takes.
     pub flags: &'static [Flag],
@@ -136,7 +136,7 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 }
 
 impl Experiment {
-    /// What it needs and does not find: `peers` has a program that is built apart, `faults` compiles two.
+    /// Checks the experiment's requirements: `peers` has a program that is built apart, `faults` compiles two.
     ///
     /// # Errors
     /// That of its run, [`Error::Peers`](crate::Error::Peers) or [`Error::Missing`](crate::Error::Missing).

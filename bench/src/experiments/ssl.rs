@@ -47,7 +47,7 @@ struct Trace {
     batch_statements: u64,
     /// Bytes of SQL in a transaction.
     bytes: u64,
-    /// Whether most statements change rows rather than add them.
+    /// True if most statements change rows rather than add them.
     updates: bool,
 }
 
@@ -328,7 +328,7 @@ fn count(trace: &Trace, plan: &Plan, side: &Side, directory: &Path, figures: &mu
     Ok(())
 }
 
-/// What watching a statement costs: transactions that are rolled back, with and without a commit log.
+/// The cost of watching a statement: transactions that are rolled back, with and without a commit log.
 fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
     let sides = [("statements=off", 0), ("statements=on", 1)];

@@ -18,13 +18,13 @@ pub struct Environment {
     pub file_system: String,
     /// The version of SQLite that all sides ran on.
     pub sqlite: String,
-    /// What that SQLite was compiled with beyond its crate's defaults.
+    /// Compile options of that SQLite beyond its crate's defaults.
     pub sqlite_flags: String,
     /// Litefoot's version.
     pub litefoot: String,
     /// `release`, or `debug`: figures of a debug build mean nothing.
     pub build: String,
-    /// Whether it was the short form of the experiment.
+    /// True if it was the short form of the experiment.
     pub quick: bool,
     /// The seed of everything random.
     pub seed: u64,

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// What takes longer counts as an hour.
+/// The longest latency that is told apart: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// How long each of many operations took.

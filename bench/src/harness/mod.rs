@@ -1,4 +1,4 @@
-//! What experiments share.
+//! The harness: parts that experiments share.
 
 mod batches;
 pub mod child;

@@ -1,4 +1,4 @@
-//! What the page cache holds of a file on NAND, and where its pages lie.
+//! The page cache of a file on NAND, and the places of its pages.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub struct CachedFile {
     pub own_page: Option<u32>,
     cached: HashSet<u64>,
     dirty: BTreeSet<u64>,
-    /// Whether length or places have changed since that page was written.
+    /// True if length or places have changed since that page was written.
     pub changed: bool,
 }
 

@@ -32,7 +32,7 @@ impl Geometry {
     }
 }
 
-/// What the device has done.
+/// Counters of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounts {
     /// Pages read for the host.
@@ -75,9 +75,9 @@ pub struct Ftl {
     owner: Vec<u32>,
     valid: Vec<u32>,
     free: VecDeque<u32>,
-    /// What the host writes.
+    /// Pages that the host writes.
     host: Stream,
-    /// What garbage collection copies.
+    /// Pages that garbage collection copies.
     copies: Stream,
     counts: FtlCounts,
 }
@@ -119,12 +119,12 @@ impl Ftl {
         self.geometry
     }
 
-    /// What it has done.
+    /// The counters.
     pub fn counts(&self) -> FtlCounts {
         self.counts
     }
 
-    /// Whether a page holds something.
+    /// True if a page holds something.
     pub fn is_mapped(&self, page: u32) -> bool {
         self.place[page as usize] != NONE
     }

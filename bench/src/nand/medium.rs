@@ -16,7 +16,7 @@ const PRAM_METADATA_BYTES: u64 = 128;
 const PRAM_READ_US_PER_BYTE: f64 = 0.02;
 const PRAM_WRITE_US_PER_BYTE: f64 = 0.1;
 
-/// What lies on PRAM. A tier always does, and what has a path below [`Placement::PRAM`].
+/// The files that lie on PRAM: a tier always, and every path below [`Placement::PRAM`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The file system's own pages: PFFS2.
@@ -41,7 +41,7 @@ impl Placement {
     }
 }
 
-/// What both devices have done.
+/// Counters of both devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
     /// The flash.
@@ -60,7 +60,7 @@ impl Costs {
             + self.pram_bytes_written as f64 * PRAM_WRITE_US_PER_BYTE
     }
 
-    /// What has been done since `earlier`.
+    /// The differences from `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Costs) -> Costs {
         Costs {
@@ -175,7 +175,7 @@ impl NandMedium {
         NandMedium { inner: SimMedium::unrecorded(), placement, model: Arc::new(Mutex::new(model)) }
     }
 
-    /// What has been done so far.
+    /// The counters so far.
     pub fn costs(&self) -> Costs {
         let model = self.model.lock();
         Costs { nand: model.ftl.counts(), ..model.costs }

@@ -1,4 +1,4 @@
-//! What a figure of the page is made of.
+//! Charts: the parts of a figure of the page.
 //!
 //! A chart is a grid: *points* (groups of bars, places on the x axis, rows of a table) times *series* (colours,
 //! columns). A series of ours names its figures by a pattern: `scan_ms.warm.page_{}` with the point `4k` is the figure
@@ -11,7 +11,7 @@
 
 use crate::report::Report;
 
-/// What begins with this has the same colour in all charts.
+/// The prefix of litefoot's names: they have the same colour in all charts.
 const LITEFOOT: &str = "litefoot";
 
 /// How a grid of numbers is drawn.
@@ -28,9 +28,9 @@ pub enum Shape {
 /// One group of bars, place on the x axis, or row.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// What stands for `{}` in a pattern.
+    /// The text that replaces `{}` in a pattern.
     pub key: &'static str,
-    /// What people read.
+    /// The label that people read.
     pub label: &'static str,
 }
 
@@ -39,14 +39,14 @@ pub struct Point {
 pub enum Source {
     /// Our figures, by pattern.
     Run(&'static str),
-    /// What the paper prints, for each point.
+    /// The paper's numbers, one for each point.
     Paper(&'static [Option<f64>]),
 }
 
 /// One colour, or column.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// What people read.
+    /// The label that people read.
     pub name: &'static str,
     /// Its numbers.
     pub source: Source,
@@ -66,7 +66,7 @@ pub struct Printed {
 pub struct Chart {
     /// Its anchor.
     pub id: &'static str,
-    /// What it shows.
+    /// The quantity that the chart shows.
     pub title: &'static str,
     /// Which figure or table of the paper it redraws; empty where it is our own.
     pub redraws: &'static str,
@@ -78,19 +78,19 @@ pub struct Chart {
     pub unit: &'static str,
     /// The unit over that of the figures: 100 for a share shown as percent.
     pub times: f64,
-    /// Whether 1 means that both are alike: bars have a line there.
+    /// True if 1 means that both are alike: bars have a line there.
     pub even: bool,
     /// The grid's one side.
     pub points: &'static [Point],
     /// The grid's other side.
     pub series: &'static [Series],
-    /// What the paper prints besides.
+    /// Further figures that the paper prints.
     pub printed: &'static [Printed],
-    /// What must be known to read it.
+    /// Notes for the reader.
     pub note: &'static str,
 }
 
-/// What most charts are; the rest is said where they stand.
+/// The defaults of a chart; each chart states its differences.
 pub const PLAIN: Chart = Chart {
     id: "",
     title: "",
@@ -111,11 +111,11 @@ pub const PLAIN: Chart = Chart {
 pub struct Section {
     /// Its anchor.
     pub id: &'static str,
-    /// What people read.
+    /// The label that people read.
     pub title: &'static str,
     /// Authors, title and year; empty for our own.
     pub source: &'static str,
-    /// What it is about, and what differs from the paper.
+    /// The section's subject, and its differences from the paper.
     pub about: &'static str,
     /// Terms that must be explained; mostly none.
     pub terms: &'static [Printed],
@@ -155,7 +155,7 @@ pub const fn printed(what: &'static str, value: &'static str) -> Printed {
 }
 
 impl Point {
-    /// Whether it is litefoot's.
+    /// True if it is litefoot's.
     pub fn is_litefoot(&self) -> bool {
         self.label.starts_with(LITEFOOT)
     }
@@ -170,12 +170,12 @@ impl Series {
         }
     }
 
-    /// Whether it is litefoot's.
+    /// True if it is litefoot's.
     pub fn is_litefoot(&self) -> bool {
         self.name.starts_with(LITEFOOT)
     }
 
-    /// Whether it is the paper's.
+    /// True if it is the paper's.
     pub fn is_paper(&self) -> bool {
         matches!(self.source, Source::Paper(_))
     }
@@ -203,7 +203,7 @@ impl Chart {
         (0..self.points.len()).map(row).collect()
     }
 
-    /// Whether the report has any figure of it.
+    /// True if the report has any figure of it.
     pub fn has_figures(&self, report: &Report) -> bool {
         let grid = self.grid(report);
         grid.iter().flatten().flatten().any(|number| number.figure.is_some())

@@ -53,7 +53,7 @@ fn report_of<'a>(contents: &'a Contents<'_>, chart: &Chart) -> Option<&'a Report
     contents.report(chart.experiment).filter(|report| chart.has_figures(report))
 }
 
-/// What must be known before any number is believed.
+/// Facts that a reader needs before the numbers.
 fn warnings(contents: &Contents<'_>) -> String {
     let mut lines = Vec::new();
     if contents.reports.iter().any(|report| report.environment.build != "release") {
@@ -131,7 +131,7 @@ fn chart(chart: &Chart, report: &Report) -> String {
     text
 }
 
-/// What makes a result again, on another machine as well.
+/// The commands that reproduce a result, on another machine as well.
 pub fn command(report: &Report) -> String {
     let quick = if report.environment.quick { " --quick" } else { "" };
     let seed = match report.environment.seed {

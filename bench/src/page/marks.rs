@@ -1,4 +1,4 @@
-//! What bars and lines have in common: the colours, and what a mark says to people and to scripts.
+//! Marks, the parts that bars and lines share: colours, tooltips, and attributes for scripts.
 
 use super::chart::{Chart, Number, Point, Series};
 use super::number::{escape, number};
@@ -25,7 +25,7 @@ impl Mark<'_> {
         data(self.chart, self.number)
     }
 
-    /// What is shown when the mark is pointed at.
+    /// The mark's tooltip.
     pub fn title(&self) -> String {
         let name = self.chart.series[self.series].name;
         let separator = if self.label.is_empty() || name.is_empty() { "" } else { ", " };

@@ -30,7 +30,7 @@ mod table;
 
 use crate::report::Report;
 
-/// What a page is made from.
+/// The reports that a page is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
     /// The results, at most one for each experiment.

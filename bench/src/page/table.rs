@@ -45,7 +45,7 @@ fn cell(chart: &Chart, value: Option<&Number>) -> String {
     format!("<td{class}{}>{}</td>", data(chart, value), escape(&number(value.shown)))
 }
 
-/// What the paper prints besides.
+/// Further figures that the paper prints.
 pub fn printed(chart: &Chart) -> String {
     if chart.printed.is_empty() {
         return String::new();

@@ -32,7 +32,7 @@ const QUICK_SEQUENCES: u64 = 400;
 /// Differences of each kind that are described, about.
 const DESCRIBED: u64 = 3;
 
-/// What came of a batch.
+/// The outcome of a batch.
 #[derive(Default)]
 struct Batch {
     sequences: u64,

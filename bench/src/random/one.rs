@@ -15,11 +15,11 @@ pub(crate) const CHILD: &str = "random";
 /// Where the databases lie on a simulated medium.
 const SIMULATED: &str = "/db";
 
-/// What a difference begins with that is none.
+/// The prefix of differences that do not count.
 pub const STOCK_FAILS: &str = "stock SQLite fails";
 
-/// What stock SQLite answers where another connection has spilled its cache, and so taken the database for itself: as a
-/// code, and where the code does not say so.
+/// Answers of stock SQLite where another connection has spilled its cache, and so locked the database: the code, and the
+/// message where the code is a general one.
 const LOCKED: [&str; 2] = ["; 5 ", "; 1 database is locked;"];
 
 /// Why a sequence was not compared to its end.
@@ -45,7 +45,7 @@ impl Parting {
     }
 }
 
-/// What is logged, as a difference begins.
+/// The form of the log, as the prefix of a difference.
 pub fn log(statements: bool) -> &'static str {
     if statements { "statements logged" } else { "pages logged" }
 }
@@ -55,10 +55,10 @@ pub const BATCH: u64 = 10;
 /// One batch in so many runs in such processes.
 const REAL_IN: u64 = 10;
 
-/// What comes between two results in a file.
+/// The separator of two results in a file.
 const END: &str = "\n--\n";
 
-/// Whether the sequence of a seed runs in a process that is killed.
+/// True if the sequence of a seed runs in a process that is killed.
 pub fn is_real(seed: u64) -> bool {
     (seed / BATCH) % REAL_IN == REAL_IN / 2
 }
@@ -77,7 +77,7 @@ fn options(seed: u64, statements: bool) -> Result<Options, String> {
     Ok(options)
 }
 
-/// What stock SQLite did, and holds.
+/// Results and contents of stock SQLite.
 struct Reference {
     results: Vec<String>,
     /// Before the last step, where the end is a power cut.
@@ -92,7 +92,7 @@ fn steps(side: &mut Side, steps: &[Step]) -> Vec<String> {
     steps.iter().map(|step| side.step(step)).collect()
 }
 
-/// What a stock SQLite finds in a copy of the directory.
+/// The contents that stock SQLite finds in a copy of the directory.
 fn stock_contents(from: &Path, name: &str) -> Result<[Content; 2], String> {
     let directory = from.with_file_name(name);
     copy(from, &directory)?;
@@ -159,7 +159,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What is different first, in this process, with and without statements in the log.
+    /// The first difference, in this process, with and without statements in the log.
     pub fn difference(&self) -> Option<Parting> {
         let found = Reference::new(self.sequence, self.directory)
             .map_err(|error| Parting::Different(format!("{STOCK_FAILS}: {error}")))

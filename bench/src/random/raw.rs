@@ -16,7 +16,7 @@ pub enum Value {
     ZeroBlob(u32),
 }
 
-/// What was read of one row at most, beyond which only its checksum counts.
+/// Most bytes kept of a row; the rest counts by its checksum only.
 const SHOWN: usize = 200;
 
 /// A connection, and the statements that are under way on it.

@@ -97,7 +97,7 @@ impl Side {
         std::mem::forget(self.vfs);
     }
 
-    /// What both databases hold, and whether they are whole.
+    /// The contents of both databases, and the result of their integrity checks.
     pub fn contents(&self) -> Result<[Content; 2], String> {
         let vfs = self.vfs.as_ref().map_or("unix", Vfs::name);
         let of = |name: &str| content(&mut Db::open(&format!("{}/{name}", self.directory), vfs)?);
@@ -158,7 +158,7 @@ pub fn export(medium: &SimMedium, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What is different first.
+/// The first difference.
 pub fn difference(stock: &[String], litefoot: &[String]) -> Option<String> {
     let place = stock.iter().zip(litefoot).position(|(stock, litefoot)| stock != litefoot);
     let place = place.or_else(|| (stock.len() != litefoot.len()).then(|| stock.len().min(litefoot.len())))?;

@@ -17,14 +17,14 @@ pub struct Step {
     pub action: Action,
 }
 
-/// What is done.
+/// An action of a step.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A statement to its end. `{dir}` in it is the directory of the side.
     Run(String, Vec<Value>),
     /// A statement of which one row is taken, and that stays under way.
     Begin(&'static str),
-    /// What is under way is given up.
+    /// Interrupts the statement under way.
     End,
     /// The beginning of a value of `item` is written over in place.
     WriteBlob(i64, Vec<u8>),
@@ -61,7 +61,7 @@ const EXTRAS: [&str; 14] = [
     "CREATE TABLE big(id INTEGER PRIMARY KEY, v)",
 ];
 
-/// What is bound.
+/// A kind of bound value.
 #[derive(Clone, Copy)]
 enum Kind {
     /// 0 to 25: such rows meet.
@@ -267,9 +267,9 @@ pub struct Sequence {
     /// The first statements, on a new database.
     pub beginning: Vec<String>,
     pub steps: Vec<Step>,
-    /// What is done after the crash.
+    /// The steps after the crash.
     pub after: Vec<Step>,
-    /// Whether the end is a power cut, else a kill: everything is durable then.
+    /// True if the end is a power cut, else a kill: everything is durable then.
     pub power_cut: bool,
 }
 
@@ -282,7 +282,7 @@ struct Maker {
 }
 
 impl Sequence {
-    /// Whether a connection has a cache of a few pages by that step.
+    /// True if a connection has a cache of a few pages by that step.
     pub fn has_small_caches(&self, step: usize) -> bool {
         let sets = |step: &Step| matches!(&step.action, Action::Run(sql, _) if sql.starts_with("PRAGMA cache_size="));
         self.steps[..step].iter().any(sets)

@@ -18,9 +18,9 @@ use std::time::Duration;
 const LOOK: &str = include_str!("look.js");
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// What the browser saw.
+/// The browser's findings.
 pub struct Seen {
-    /// What `look.js` found, for each width.
+    /// The findings of `look.js`, for each width.
     pub widths: Vec<Value>,
     /// Paths that were asked for and that nobody offers.
     pub foreign: Vec<String>,

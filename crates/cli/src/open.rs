@@ -16,7 +16,7 @@ use std::time::Duration;
 /// as it runs, so a long wait would rarely end well.
 const BUSY_WAIT: Duration = Duration::from_millis(500);
 
-/// What a command wants of a database.
+/// A command's access to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Look only; the file must exist.
@@ -178,7 +178,7 @@ pub fn explain(name: &str, error: &Error) -> Failure {
     }
 }
 
-/// What to do where something may not be read or written.
+/// Advice for files that may not be read or written.
 pub const PERMISSIONS: &str = "Check the permissions of the file and of its directory.";
 
 fn cannot_open(path: &Path, detail: Option<String>, message: &str) -> Failure {

@@ -90,7 +90,7 @@ fn queue() -> Result<Arc<IoQueue>, Failure> {
     IoQueue::start(&IoConfig::default()).map(Arc::new).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// What pages lie in: a file that is written once, or a database.
+/// The home of pages: a file that is written once, or a database.
 pub enum Opened {
     File(Box<PageFile>),
     Database(Database),

@@ -23,7 +23,7 @@ struct Case {
     prepare: fn(&Path),
     /// The commands that meet it.
     commands: &'static [&'static [&'static str]],
-    /// What the message must contain.
+    /// Words that the message must contain.
     message: &'static [&'static str],
 }
 

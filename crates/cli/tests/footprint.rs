@@ -1,4 +1,4 @@
-//! What litefoot costs a small program in memory.
+//! The memory that litefoot costs a small program.
 
 #![allow(clippy::unwrap_used)]
 

@@ -46,7 +46,7 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     }
 }
 
-/// What a scenario says, which tells the user nothing.
+/// The output of a scenario, which tells the user nothing.
 fn said_quietly(name: &str, mode: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let output = scenario(directory.path(), name, mode);

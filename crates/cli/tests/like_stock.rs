@@ -34,7 +34,7 @@ fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What `sqlite3` prints, on standard output and error, as an ordinary user.
+/// The output and errors of `sqlite3` as an ordinary user.
 fn sqlite3(library: Option<&Path>, database: &str, commands: &[&str], directory: &Path) -> String {
     let mut command = Command::new("sqlite3");
     command.arg("-batch").arg(database).args(commands).current_dir(directory);
@@ -49,7 +49,7 @@ fn sqlite3(library: Option<&Path>, database: &str, commands: &[&str], directory:
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned()
 }
 
-/// What of a database may not be written.
+/// The part of a database that may not be written.
 #[derive(Clone, Copy, Debug)]
 enum Forbidden {
     Nothing,

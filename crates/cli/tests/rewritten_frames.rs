@@ -36,7 +36,7 @@ PRAGMA wal_checkpoint(TRUNCATE);
 const ALL: &str = "first,second,third,fourth";
 const ASK: &str = "SELECT group_concat(b) FROM u";
 
-/// What the command answers to a script.
+/// The command's answer to a script.
 fn feed(mut command: Command, script: &str) -> String {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -135,7 +135,7 @@ fn a_device_that_is_not_there_is_named_with_what_to_do() {
     assert!(String::from_utf8_lossy(&rows.output().unwrap().stdout).contains("20"));
 }
 
-/// What a killed or interrupted drain leaves is drained by the next one.
+/// A drain that was killed or interrupted is finished by the next one.
 #[test]
 fn a_drain_that_is_stopped_is_done_again() {
     let directory = tempfile::tempdir().unwrap();

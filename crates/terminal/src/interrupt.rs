@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static RUNNING: Mutex<Option<InterruptHandle>> = Mutex::new(None);
 
-/// What a signal does while no statement is registered.
+/// The effect of a signal while no statement is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// Sets a flag: the command looks often, with [`check`].
@@ -68,7 +68,7 @@ pub fn check() -> Result<(), Failure> {
     }
 }
 
-/// Whether the signal that asked us to stop was a Ctrl-C.
+/// True if the signal that asked us to stop was a Ctrl-C.
 pub fn was_ctrl_c() -> bool {
     SIGNAL.load(Ordering::Relaxed) == SIGINT
 }

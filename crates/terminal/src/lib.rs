@@ -1,4 +1,4 @@
-//! What litefoot's programs share: how they speak to a person at a terminal.
+//! The terminal side of litefoot's programs: errors, tables, progress bars, signals.
 //!
 //! | module | decides |
 //! |---|---|

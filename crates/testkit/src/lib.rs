@@ -1,4 +1,4 @@
-//! What the integration tests of several crates share; no product depends on it.
+//! The test kit of the integration tests; no product depends on it.
 //!
 //! | module | holds |
 //! |---|---|

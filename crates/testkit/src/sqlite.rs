@@ -25,7 +25,7 @@ pub fn metric_or_zero(db: &Connection, name: &str) -> i64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-/// Whether this build of SQLite asks for pages by address; one that does not reads them.
+/// True if this build of SQLite asks for pages by address; one that does not reads them.
 pub fn maps_files(db: &Connection) -> bool {
     number(db, "SELECT NOT sqlite_compileoption_used('MAX_MMAP_SIZE=0')") == 1
 }

@@ -3,7 +3,7 @@ use litefoot_bench::harness::Environment;
 use litefoot_bench::options::Options;
 use litefoot_bench::report::Figures;
 
-/// What a job does.
+/// A job's outcome.
 enum Fake {
     Works,
     Fails,

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the transactions of one side cost.
+/// The cost of one side's transactions.
 pub struct Cost {
     /// One part for each workload; a single one for the floor.
     parts: Vec<Part>,
@@ -108,13 +108,13 @@ impl Meter {
         Meter { counting: CountingMedium::new(Arc::new(modelled.clone())), modelled }
     }
 
-    /// What was put off before does not belong to the transactions.
+    /// Work that was put off before does not belong to the transactions.
     fn begin(&self) -> Begun {
         self.modelled.write_back();
         Begun { counts: self.counting.snapshot(), device_us: self.device_us() }
     }
 
-    /// What they have put off does.
+    /// Work that they have put off does.
     fn end(&self, begun: Begun, transactions: u64) -> Part {
         self.modelled.write_back();
         let device_us =

@@ -5,7 +5,7 @@ use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a small transaction has to say.
+/// Bytes of a small transaction.
 const RECORD_BYTES: usize = 300;
 /// The file is long enough that a device cannot take it for one place.
 const FILE_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What a small durable transaction costs.
+//! The cost of a small durable transaction.
 //!
 //! # Sides
 //! Stock SQLite in four settings, litefoot under a WAL database and under a rollback-journal database, and
@@ -61,7 +61,7 @@ const QUICK_TRANSACTIONS: u64 = 400;
 const FEWEST_TRANSACTIONS: u64 = 10;
 /// Transactions by which the short form finds out how slow the device is.
 const PROBE_TRANSACTIONS: u64 = 10;
-/// What the transactions of the short form may take; setting up comes on top.
+/// The time limit of the short form's transactions; setup comes on top.
 const QUICK_TIME: Duration = Duration::from_secs(20);
 
 /// Runs the experiment.
@@ -73,7 +73,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
     Ok(figures.figures)
 }
 
-/// What all parts of a run have in common.
+/// State that all parts of a run share.
 pub(super) struct Task<'a> {
     pub directory: &'a Path,
     pub seed: u64,

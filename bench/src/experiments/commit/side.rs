@@ -18,7 +18,7 @@ pub struct Side {
     pub kind: Kind,
 }
 
-/// What a side stands on.
+/// The storage beneath a side.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// SQLite as it is.
@@ -31,7 +31,7 @@ pub enum Kind {
     Floor,
 }
 
-/// What an application asks SQLite for.
+/// Settings that an application asks SQLite for.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     journal_mode: &'static str,
@@ -64,7 +64,7 @@ impl Side {
         Error::Sqlite { what: format!("side {}", self.name), source }
     }
 
-    /// Whether litefoot's own protocol is beneath SQLite.
+    /// True if litefoot's own protocol is beneath SQLite.
     pub fn is_litefoot(&self) -> bool {
         matches!(self.kind, Kind::Litefoot(_) | Kind::Statements(_))
     }

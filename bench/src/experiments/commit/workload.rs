@@ -80,7 +80,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Whether a database holds what `transact` with the same seed and count was given, to the bit. Read with
+    /// Checks that a database holds the rows of `transact` with the same seed and count, to the bit. Read with
     /// stock SQLite, after the side has closed it.
     pub fn verify(self, side: &Side, connection: &Connection, seed: u64, count: u64) -> Result<()> {
         let expected = self.expected(seed, count);

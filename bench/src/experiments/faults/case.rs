@@ -22,12 +22,12 @@ const CONTROL_BYTES: usize = 24;
 const CHECKED: [(i32, Wrong); 4] = [(3, Wrong::Lost), (4, Wrong::Lost), (5, Wrong::Lost), (6, Wrong::Torn)];
 const RETURNED: i32 = 7;
 
-/// What the run begins with.
+/// The state of the database at the run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// No database.
     Run,
-    /// What a killed process left.
+    /// The files that a killed process left.
     Recovery,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// What must not be.
+/// A violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// Something acknowledged is missing, or the database does not open.
@@ -79,7 +79,7 @@ pub enum Wrong {
     Abort,
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Calls of the kind that the run made.
@@ -88,9 +88,9 @@ pub struct Outcome {
     pub failed: u64,
     /// Errors that SQLite returned to the program.
     pub errors: u64,
-    /// What was wrong, and what the programs said.
+    /// Violations, and the programs' messages.
     pub wrong: Vec<(Wrong, String)>,
-    /// What the run said.
+    /// The run's output.
     pub said: String,
 }
 

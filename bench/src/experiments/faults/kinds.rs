@@ -29,15 +29,15 @@ pub struct Kind {
     pub name: &'static str,
     /// The library's name for the call.
     pub call: &'static str,
-    /// What it fails with; 0 for half of a read or write.
+    /// The error number; 0 for half of a read or write.
     pub error: i32,
     /// How often, in turns.
     pub times: &'static [Times],
     /// When the calls begin to be counted.
     pub begin: Begin,
-    /// Whether calls of SQLite and the C library count as well as litefoot's.
+    /// True if calls of SQLite and the C library count as well as litefoot's.
     pub of_anyone: bool,
-    /// Whether litefoot's documentation says that it may end the process.
+    /// True if litefoot's documentation says that it may end the process.
     pub may_abort: bool,
     /// Most calls that are tried, evenly spread; `None` for every one.
     pub most: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Setting {
     pub pragmas: &'static str,
     /// litefoot's options, in the form of `LITEFOOT_OPTIONS`.
     pub options: &'static str,
-    /// Whether io_uring is there.
+    /// True if io_uring is there.
     pub ring: bool,
 }
 

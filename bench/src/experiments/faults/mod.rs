@@ -15,8 +15,8 @@
 //! | `torn` | runs after which a transaction was there in part, or one that had failed |
 //! | `hangs`, `aborts` | programs that did not end, or ended by a signal |
 //!
-//! What may end the process by design is counted and is no alarm: a failed allocation in `memory_at_start`, and one of the C
-//! library's own in `memory_of_sqlite`.
+//! Two failures may end the process by design, are counted, and raise no alarm: a failed allocation in `memory_at_start`, and
+//! one of the C library's own in `memory_of_sqlite`.
 
 mod case;
 mod kinds;
@@ -41,7 +41,7 @@ const QUICK_CALLS: u64 = 2;
 /// The columns of the table.
 const COLUMNS: [&str; 6] = ["tried", "errors", "lost", "torn", "hangs", "aborts"];
 
-/// What is asked of a worker.
+/// A worker's task.
 enum Job {
     /// How many calls there are.
     Count(Case),
@@ -117,7 +117,7 @@ fn kinds_and_settings(options: &Options) -> impl Iterator<Item = (&'static Kind,
     })
 }
 
-/// Whether a case that is wanted can be of this kind and setting.
+/// True if a case that is wanted can be of this kind and setting.
 fn may_match(wanted: &str, (kind, setting): (&Kind, &Setting)) -> bool {
     let name = format!("{}.{}.", kind.name, setting.name);
     wanted.starts_with(&name) || name.starts_with(wanted)

@@ -18,7 +18,7 @@ pub struct Programs {
     pub library: PathBuf,
 }
 
-/// Whether there is a C compiler.
+/// Checks that there is a C compiler.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none.

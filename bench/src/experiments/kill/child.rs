@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const WRITERS: u32 = 3;
 /// Transactions of a writer whose rows stay.
 const KEPT: i64 = 12;
-/// What a process does at most, should nobody kill it.
+/// Most transactions of a process that nobody kills.
 const TRANSACTIONS: u64 = 3000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub const DATABASE: &str = "app.db";
 pub const ACKNOWLEDGED: &str = "acknowledged";
 pub const SAID: &str = "said";
-/// What it says once everything acknowledged was found.
+/// The message of a process that has found everything acknowledged.
 pub const SOUND: &str = "sound";
 
 /// How many rows a transaction adds.
@@ -37,7 +37,7 @@ fn rows(number: i64) -> i64 {
     }
 }
 
-/// What a process does, from its seed.
+/// The plan of a process, from its seed.
 pub struct Plan {
     journal: &'static str,
     synchronous: &'static str,
@@ -76,7 +76,7 @@ impl Plan {
 /// Runs a process to its end, which is not its own to choose.
 ///
 /// # Errors
-/// What was found that must not be; it is written to the file [`SAID`], too.
+/// A violation; it is written to the file [`SAID`], too.
 pub fn run(directory: &Path, seed: u64, directory_seed: u64) -> Result<(), String> {
     let said = create(&directory.join(SAID))?;
     let said = Mutex::new(said);
@@ -211,7 +211,7 @@ fn write(
     Ok(())
 }
 
-/// Whether it was committed.
+/// One transaction; true if it was committed.
 fn transaction(
     db: &Connection,
     writer: u32,
@@ -257,7 +257,7 @@ fn read(open: &dyn Fn() -> Result<Connection, String>, failed: &Mutex<Option<Str
 /// Compares what is there with what was acknowledged; how much that was.
 ///
 /// # Errors
-/// What is wrong.
+/// The first violation.
 pub fn verify(db: &Connection, directory: &Path) -> Result<i64, String> {
     let sqlite = |error: rusqlite::Error| format!("not readable: {error}");
     let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(sqlite)?;

@@ -40,14 +40,14 @@ const DESCRIBED: usize = 10;
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "kill";
 
-/// What the process does.
+/// The process that is killed.
 pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String> {
     let [directory, seed, directory_seed] = arguments else { return Err("three arguments".to_owned()) };
     let number = |text: &String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
     child::run(Path::new(directory), number(seed)?, number(directory_seed)?)
 }
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Debug, Default)]
 struct Round {
     at_opening: bool,

@@ -1,7 +1,7 @@
-//! What reaches the device of a transaction, on a medium that counts.
+//! Bytes of a transaction that reach the device, on a counting medium.
 //!
-//! What a transaction changes is counted where SQLite says it with nothing around it: in the write-ahead log that it
-//! writes with an unbounded cache, one frame for each page.
+//! The baseline is the pages that a transaction changes: the frames that SQLite writes to the write-ahead log with an
+//! unbounded cache, one for each page.
 
 use super::load::{Keys, SCHEMA, Timing, insert};
 use super::side::{INF, LITEFOOT, MODES, STOCK, Side};
@@ -23,7 +23,7 @@ const FRAME_BYTES: f64 = 4096.0 + 24.0;
 /// One row in so many is updated.
 const SCATTER: i64 = 97;
 
-/// What is counted.
+/// The transaction that is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Bulk,

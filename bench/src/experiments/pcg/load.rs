@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::time::{Duration, Instant};
 
 pub const SCHEMA: &str = "CREATE TABLE t(key TEXT PRIMARY KEY, value TEXT, number INTEGER)";
-/// What an insert gives the table: a key of 8 characters, a text of 100, an integer.
+/// The row of an insert: a key of 8 characters, a text of 100, an integer.
 pub const ROW_BYTES: u64 = 112;
 
 /// In which order keys come.
@@ -17,7 +17,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// What stands for it behind a figure's name.
+    /// Its suffix in the names of figures.
     pub fn suffix(self) -> &'static str {
         match self {
             Keys::Random => "",
@@ -57,7 +57,7 @@ fn scatter(n: u64) -> u64 {
     ((first >> 16) | ((first & 0xffff) << 16)).wrapping_mul(SECOND) & WORD
 }
 
-/// What transactions took.
+/// Times of transactions.
 pub struct Timing {
     pub inserts: Latencies,
     /// The last commit.
@@ -117,7 +117,7 @@ pub fn select(
     Ok(())
 }
 
-/// Whether the table holds the rows `0..rows`, and nothing else.
+/// True if the table holds the rows `0..rows`, and nothing else.
 pub fn holds(db: &Connection, rows: u64) -> rusqlite::Result<bool> {
     db.query_row("SELECT count(*), sum(number), max(number) FROM t", [], |row| {
         let (count, sum, last): (u64, u64, u64) =

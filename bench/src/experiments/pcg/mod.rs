@@ -62,7 +62,7 @@ struct Plan {
     transactions: u64,
     /// By one statement.
     by_select: bool,
-    /// Whether both cleaners are measured, too.
+    /// True if both cleaners are measured, too.
     with_cleaners: bool,
 }
 
@@ -76,7 +76,7 @@ const fn plan(name: &'static str, bytes: u64, transactions: u64, with_cleaners: 
     Plan { name, bytes, transactions, by_select: false, with_cleaners }
 }
 
-/// What a run is made of.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     plans: [Plan; 5],
@@ -112,7 +112,7 @@ const QUICK: Sizes = Sizes {
     reads: 2_000,
 };
 
-/// What the parts of a run have in common.
+/// State that the parts of a run share.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     directory: &'a Path,

@@ -1,4 +1,4 @@
-//! What the threshold is good for at which cleaning begins: the paper's figure 9.
+//! The effect of the threshold at which cleaning begins: the paper's figure 9.
 
 use super::Task;
 use super::load::Keys;

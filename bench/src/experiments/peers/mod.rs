@@ -58,10 +58,10 @@ const QUICK_COMMITS: u64 = 300;
 const QUICK_ROWS: u64 = 10_000;
 const QUICK_READS: u64 = 10_000;
 const FEWEST_COMMITS: u64 = 10;
-/// What the commits of the short form may take.
+/// The time limit of the short form's commits.
 const QUICK_TIME: Duration = Duration::from_secs(15);
 
-/// Whether the program with the other stores is there.
+/// Checks that the program with the other stores is there.
 pub(super) fn prepared() -> Result<()> {
     Program::find().map(drop)
 }

@@ -53,7 +53,7 @@ impl Program {
     }
 }
 
-/// What a command prints.
+/// The output of a command.
 fn ask(mut command: Command) -> Result<String> {
     let name = NAME.to_owned();
     let output = command.stdin(Stdio::null()).output();

@@ -48,7 +48,7 @@ pub struct Row {
     pub id: i64,
     /// A text of [`TEXT_BYTES`].
     pub text: String,
-    /// What it is indexed by.
+    /// The indexed value.
     pub number: i64,
     /// A double.
     pub value: f64,
@@ -61,7 +61,7 @@ pub struct Found<'a> {
     pub id: i64,
     /// Its text.
     pub text: &'a [u8],
-    /// What it is indexed by.
+    /// The indexed value.
     pub number: i64,
     /// Its double.
     pub value: f64,
@@ -81,7 +81,7 @@ pub trait Store {
     }
 }
 
-/// What has been spent up to a moment.
+/// Resources spent up to a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
     /// Syncs of files and directories.
@@ -90,7 +90,7 @@ pub struct Spent {
     pub bytes: u64,
 }
 
-/// What a round took.
+/// The figures of a round.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Round {
     /// Each commit.

@@ -1,13 +1,13 @@
-//! What is measured, and with which settings: for the report, the page, and whoever wonders.
+//! The measured stores and their settings, for the report and the page.
 
 /// A store.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// Its name in figures.
     pub name: &'static str,
-    /// What people read.
+    /// The label that people read.
     pub label: &'static str,
-    /// What makes a commit durable, and what else differs from its defaults.
+    /// The setting that makes a commit durable, and other differences from the defaults.
     pub settings: &'static str,
 }
 

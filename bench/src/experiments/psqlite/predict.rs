@@ -34,7 +34,7 @@ impl Method {
 /// Periods that any method looks back at.
 pub const LONGEST: usize = 5;
 
-/// What is known of a chunk.
+/// The predictor's knowledge of a chunk.
 #[derive(Clone, Debug, Default)]
 struct History {
     /// Writes of the last periods, the newest first.

@@ -32,7 +32,7 @@ pub struct Scheme {
     pub stack: Stack,
 }
 
-/// What is between the application and the devices.
+/// The storage between the application and the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
     /// SQLite as it is, with a rollback journal that is deleted.
@@ -52,7 +52,7 @@ pub enum Commits {
     StatementsOnPram,
 }
 
-/// What a run has cost.
+/// The cost of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub costs: Costs,
@@ -149,7 +149,7 @@ impl Scheme {
         Error::Sqlite { what: format!("{} on {}", app.name, self.name), source }
     }
 
-    /// What the flash file holds, read by SQLite as it is.
+    /// The rows of the flash file, read by stock SQLite.
     fn digest(&self, app: &App, nand: &NandMedium) -> Result<u64> {
         let stock = Scheme { stack: Stack::Stock, ..*self };
         let vfs = stock.vfs(Arc::new(nand.clone()))?;

@@ -28,7 +28,7 @@ impl TracingMedium {
         TracingMedium { inner, trace: Arc::default() }
     }
 
-    /// What was noted so far; begins anew.
+    /// Takes the trace so far; a new one begins.
     pub fn take(&self) -> Trace {
         std::mem::take(&mut *self.trace.lock())
     }

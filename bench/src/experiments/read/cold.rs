@@ -50,7 +50,7 @@ pub const RANGE_ORDERED: Case =
 const CASES: [Case; 6] = [SCAN_ORDERED, SCAN_FRAGMENTED, INDEX_FRAGMENTED, POINT, RANGE, RANGE_ORDERED];
 
 impl Case {
-    /// What each of so many threads does; scans are shared out, of the others each has its part.
+    /// The share of one thread: scans are divided, and each thread has its part of the other queries.
     pub fn plans(&self, files: &Files<'_>, data: &Data, threads: usize, round: u64) -> Vec<Plan> {
         let mut random = fastrand::Rng::with_seed(files.seed ^ round << 32 ^ 1 << 60);
         let queries = (files.sizes.cold_queries / threads).max(1);

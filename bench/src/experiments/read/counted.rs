@@ -22,7 +22,7 @@ const CASES: [Case; 6] = [SCAN_ORDERED, SCAN_FRAGMENTED, INDEX_FRAGMENTED, POINT
 /// The devices, and what they are called in ratios.
 const DEVICES: [(Device, &str); 2] = [(Device::SdCardA1, "sd"), (Device::Emmc51, "emmc")];
 
-/// What a case costs a side.
+/// The cost of a case for a side.
 struct Cost {
     bytes: f64,
     /// For each of [`DEVICES`].

@@ -1,4 +1,4 @@
-//! What the databases hold, by plain calculation: every answer can be known without a database.
+//! The contents of the databases by calculation: every answer is known without a database.
 
 /// Bytes of a row's body: rows of 200 to 350 bytes with the rest. They differ, as they do in applications: the processor
 /// foresees where the next row of a page lies where all are equally long, and then a scan in place, of a map or of the
@@ -35,7 +35,7 @@ impl Data {
         self.key_of.len() as i64
     }
 
-    /// What it takes in memory.
+    /// Its bytes in memory.
     pub fn memory_bytes(&self) -> u64 {
         (size_of_val(self.key_of.as_slice()) + size_of_val(self.id_of.as_slice())) as u64
     }

@@ -5,7 +5,7 @@ use litefoot_storage::pass_on;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What addresses, offsets and lengths must be multiples of.
+/// The alignment of addresses, offsets and lengths.
 const ALIGNMENT: usize = 4096;
 
 /// Files of the operating system of which databases are read directly. Where the file system has no direct reads the

@@ -25,7 +25,7 @@ pub enum Journal {
 }
 
 impl Journal {
-    /// What marks it in the names of figures.
+    /// Its suffix in the names of figures.
     pub fn suffix(self) -> &'static str {
         match self {
             Journal::Delete => "",

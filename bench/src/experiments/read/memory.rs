@@ -1,4 +1,4 @@
-//! What the process holds, and what it has read.
+//! Memory of the process, and bytes that it has read.
 
 /// Bytes of memory that are this process's own: not of files, which the system may take away at any time.
 pub fn resident_bytes() -> u64 {

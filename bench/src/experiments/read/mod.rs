@@ -75,7 +75,7 @@ use data::Data;
 use load::{Order, load};
 use std::path::Path;
 
-/// What a run is made of.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// Bytes of the file that is read warm.
@@ -113,7 +113,7 @@ const QUICK: Sizes = Sizes {
     rounds: 5,
 };
 
-/// What the parts of a run have in common.
+/// State that the parts of a run share.
 #[derive(Clone, Copy)]
 struct Files<'a> {
     directory: &'a Path,

@@ -68,7 +68,7 @@ impl Workload {
 /// Queries of one kind for one connection, and the sum of all their answers.
 pub struct Plan {
     workload: Workload,
-    /// Whether one transaction is around all of them.
+    /// True if one transaction is around all of them.
     transaction: bool,
     queries: Vec<(i64, i64)>,
     expected: u64,
@@ -175,7 +175,7 @@ fn number(value: ValueRef<'_>) -> u64 {
     }
 }
 
-/// What a query must answer, all columns of all rows added up.
+/// The expected answer of a query, all columns of all rows added up.
 fn answer(workload: Workload, data: &Data, from: i64, to: i64) -> u64 {
     let row = |id| (data.number(id) as u64).wrapping_add(data.head(id));
     let counted = |id| data.number(id) as u64 + 1;

@@ -38,7 +38,7 @@ fn source(side: &str, database: &Database) -> Result<Source> {
     }
 }
 
-/// What the process holds when all of litefoot's connections have read.
+/// Memory of the process once all of litefoot's connections have read.
 fn memory(files: &Files<'_>, data: &Data, database: &Database) -> Result<u64> {
     give_back();
     let source = source(LITEFOOT, database)?;

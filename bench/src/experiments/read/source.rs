@@ -12,13 +12,13 @@ pub const STOCK: &str = "stock";
 pub const MMAP: &str = "mmap";
 pub const LITEFOOT: &str = "litefoot";
 
-/// Whether litefoot has a pool, and with it the options `pool` and `direct`. Without, the experiment measures litefoot as
+/// True if litefoot has a pool, and with it the options `pool` and `direct`. Without, the experiment measures litefoot as
 /// it is: SQLite's own cache above the system's.
 const POOL: bool = true;
 /// The smallest pool there is.
 const SMALLEST_POOL: u64 = 1 << 20;
 
-/// Whether reads may end in the system's cache.
+/// Use of the system's cache by reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direct {
     /// As litefoot likes.
@@ -27,7 +27,7 @@ pub enum Direct {
     On,
 }
 
-/// What litefoot is given to read with.
+/// litefoot's options for reading.
 fn options(pool_bytes: u64, direct: Direct) -> Result<litefoot::Options> {
     let mut options = litefoot::Options::default();
     if POOL {
@@ -44,7 +44,7 @@ pub struct Source {
     path: PathBuf,
     /// SQLite's own VFS where there is none.
     vfs: Option<Vfs>,
-    /// What each connection is set to.
+    /// The settings of each connection.
     settings: Settings,
 }
 

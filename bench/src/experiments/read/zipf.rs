@@ -59,7 +59,7 @@ impl Zipf {
     }
 }
 
-/// What the queries of both parts are made from.
+/// Input of the queries of both parts.
 struct Draw<'a> {
     data: &'a Data,
     zipf: Zipf,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the parts of a run have in common.
+/// State that the parts of a run share.
 #[derive(Clone, Copy)]
 pub struct Files<'a> {
     pub directory: &'a Path,

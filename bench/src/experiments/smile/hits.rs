@@ -77,7 +77,7 @@ impl Lru {
         Lru { most, clock: 0, last_use: HashMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// Whether the page was there; it is now.
+    /// Requests a page; true if it was there before.
     pub fn request(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.last_use.insert(page, self.clock);

@@ -51,7 +51,7 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use files::Files;
 
-/// What a run is made of.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// Bytes of the page files for scans and pins.

@@ -12,7 +12,7 @@ use std::sync::Barrier;
 struct Side {
     name: &'static str,
     page_bytes: usize,
-    /// Whether it is one page for each thread, or random ones.
+    /// True for one page a thread, false for random pages.
     hot: bool,
     threads: u64,
 }

@@ -26,7 +26,7 @@ pub const ALL: &[Section] = &[
     psqlite::SECTION,
 ];
 
-/// What stands on top: experiment, figure, what follows the number, what it means.
+/// Headline numbers at the top of the page: experiment, figure, unit, meaning.
 pub const HEADLINES: &[(&str, &str, &str, &str)] = &[
     (
         "commit",

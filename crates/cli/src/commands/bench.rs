@@ -19,7 +19,7 @@ const LABORATORY: &str = "litefoot-bench";
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// What litefoot-bench is told
+    /// Arguments of litefoot-bench
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }

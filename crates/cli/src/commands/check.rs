@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What SQLite's own check of its structures finds, `most` of it.
+/// The findings of SQLite's own check of its structures, at most `most`.
 pub fn integrity_findings(connection: &rusqlite::Connection, most: u32) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = connection
         .prepare(&format!("PRAGMA integrity_check({most})"))?

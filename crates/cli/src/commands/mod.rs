@@ -17,7 +17,7 @@ use clap::Subcommand;
 use litefoot_terminal::Failure;
 use std::process::ExitCode;
 
-/// What the program can do.
+/// The commands of the program.
 #[derive(Subcommand)]
 pub enum Command {
     Demo(demo::Args),

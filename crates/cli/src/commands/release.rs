@@ -102,8 +102,8 @@ pub fn set_journal_mode(database: &Database, mode: &str) -> Result<(), Failure> 
     }
 }
 
-/// What stock SQLite leaves and never needs again: a journal that is finished (PERSIST, TRUNCATE), and the index
-/// of a log that a crash has left. The caller owns the database, so nobody else can be using them.
+/// Removes files that stock SQLite leaves and never needs again: a finished journal (PERSIST, TRUNCATE), and the index of
+/// a log that a crash has left. The caller owns the database, so no other process uses them.
 fn remove_leftovers(path: &Path) -> Result<(), Failure> {
     let remove = |suffix: &str| {
         let leftover = beside(path, suffix);

@@ -7,7 +7,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 100;
 
-/// What the header says. Field names are the file format's.
+/// The fields of the header. Their names are the file format's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Page size in bytes; 0 when the header holds no valid one.

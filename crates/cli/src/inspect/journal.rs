@@ -11,11 +11,11 @@ const HEADER_BYTES: usize = 28;
 pub struct Journal {
     /// Its length.
     pub bytes: u64,
-    /// What its first bytes mean.
+    /// The meaning of its first bytes.
     pub content: Content,
 }
 
-/// What a rollback journal's first bytes mean.
+/// The meaning of a rollback journal's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Empty, or its header is zeros: nothing to roll back (`TRUNCATE` and `PERSIST` leave it so).

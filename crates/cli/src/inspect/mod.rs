@@ -1,4 +1,4 @@
-//! What the bytes of a database say, read without SQLite and without changing anything.
+//! The inspector: reads the bytes of a database without SQLite and without changing anything.
 //!
 //! `stat` prints it, `check` judges it. References are to SQLite's file format,
 //! <https://www.sqlite.org/fileformat2.html>.
@@ -47,7 +47,7 @@ pub struct Files {
     pub commit_log_bytes: Option<u64>,
     /// Bytes of a write in place that the device never tears, as it says itself; 0 where it says nothing.
     pub atomic_write_bytes: u32,
-    /// Who uses it.
+    /// The processes that use it.
     pub owner: Owner,
     /// The figures of its owner, where that shows them.
     pub published: Option<Published>,

@@ -1,4 +1,4 @@
-//! Who has a database.
+//! The owner of a database.
 
 use litefoot_storage::file::{File, RangeLock, Result};
 use litefoot_terminal::text::printable;
@@ -7,7 +7,7 @@ use litefoot_terminal::text::printable;
 const LOCK_OFFSET: u64 = 0x4000_0000;
 const LOCK_BYTES: u64 = 512;
 
-/// Who holds SQLite's locks on a database file, as far as the system tells.
+/// The holder of SQLite's locks on a database file, as far as the system tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Nobody at this moment.

@@ -14,7 +14,7 @@ use super::Files;
 use super::journal::Content;
 use litefoot_terminal::text::grouped;
 
-/// What is wrong, one sentence each; empty when nothing is.
+/// Problems of a database, one sentence each.
 pub fn problems(files: &Files) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(away) = &files.away
@@ -49,13 +49,13 @@ pub fn problems(files: &Files) -> Vec<String> {
     found
 }
 
-/// Bytes behind the last page: what a large transaction had written there before a crash took it back. SQLite bears
-/// with them; they are overwritten as the database grows.
+/// Bytes behind the last page: written by a large transaction that a crash took back. SQLite ignores these bytes, and
+/// overwrites them as the database grows.
 fn unused_bytes(files: &Files) -> u64 {
     stated_bytes(files).map_or(0, |stated| files.bytes.saturating_sub(stated))
 }
 
-/// What the user is told of them.
+/// The message about unused bytes.
 pub fn unused_note(files: &Files) -> Option<String> {
     match unused_bytes(files) {
         0 => None,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub struct Away {
     /// The device, as the file has it.
     pub device: PathBuf,
-    /// What it tells, or why it tells nothing.
+    /// The device's overview, or the reason why there is none.
     pub overview: Result<Overview, String>,
 }
 
 impl Away {
-    /// What the mark of a file and the device say; `None` for a plain file.
+    /// Reads the mark of a file, then the device; `None` for a plain file.
     pub fn read(medium: &Arc<dyn Medium>, file: &dyn File) -> Result<Option<Away>, String> {
         let Some(device) = tier::tier_of(file).map_err(|error| error.to_string())? else { return Ok(None) };
         let overview = match tier::look(medium, &device) {

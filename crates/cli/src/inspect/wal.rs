@@ -11,7 +11,7 @@ pub struct Wal {
     pub bytes: u64,
     /// Its header; `None` when the log is empty or reset, or its header was never finished.
     pub header: Option<Header>,
-    /// Whether it begins with something that is neither a log's header nor zeros.
+    /// True if it begins with something that is neither a log's header nor zeros.
     pub foreign: bool,
     /// Frames that belong to committed transactions.
     pub committed_frames: u64,

@@ -9,7 +9,7 @@
 //! | `<!-- output -->` | what the block before it prints; `…` stands for anything on a line |
 //! | `<!-- not run: REASON -->` | it is not run, and listed with the reason |
 
-/// What is to be done with a block.
+/// The order for a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Run,
@@ -77,7 +77,7 @@ fn order(before: &str, language: &str) -> Result<Order, String> {
     }
 }
 
-/// Whether `printed` is what `expected` says, line by line, without spaces at the ends.
+/// True if `printed` is what `expected` says, line by line, without spaces at the ends.
 pub fn is_output(expected: &str, printed: &str) -> bool {
     let (mut expected, mut printed) = (expected.trim_end().lines(), printed.trim_end().lines());
     loop {
@@ -90,7 +90,7 @@ pub fn is_output(expected: &str, printed: &str) -> bool {
     }
 }
 
-/// Whether a line is what is expected, where `…` stands for anything.
+/// True if a line is what is expected, where `…` stands for anything.
 fn is_line(expected: &str, line: &str) -> bool {
     match expected.split_once('…') {
         None => expected == line,

@@ -1,4 +1,4 @@
-//! What the documents say is true: every block of code in `README.md` and `docs/` is run.
+//! Documents are executed: every block of code in `README.md` and `docs/` is run.
 //!
 //! | file | decides |
 //! |---|---|

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const HERE: &str = include_str!("rust.rs");
 
-/// Whether these lines stand in this file, one after the other, whatever their indentation.
+/// True if these lines stand in this file, one after the other, whatever their indentation.
 pub fn is_compiled(text: &str) -> bool {
     let wanted: Vec<_> = text.lines().map(str::trim).collect();
     let here: Vec<_> = HERE.lines().map(str::trim).collect();

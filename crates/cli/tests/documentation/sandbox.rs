@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What became of a block.
+/// The outcome of a block.
 pub enum Outcome {
     /// It succeeded, and printed this.
     Done(String),

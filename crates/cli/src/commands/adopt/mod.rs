@@ -55,7 +55,7 @@ pub struct Args {
 /// The journal mode that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// What it is.
+    /// The present one.
     Keep,
     /// Write-ahead log.
     Wal,

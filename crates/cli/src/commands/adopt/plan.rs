@@ -1,19 +1,19 @@
-//! What a database is, and what adopting it changes: from the bytes of its files alone.
+//! The plan of an adoption: state and changes, from the bytes of the database's files alone.
 
 use super::Mode;
 use crate::inspect::{Content, Files};
 use litefoot_terminal::text::grouped;
 
-/// What `litefoot adopt` shows before it does anything.
+/// The plan that `litefoot adopt` shows before it does anything.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What is there.
+    /// The state of the files.
     pub facts: Vec<(&'static str, String)>,
-    /// What will be changed on the medium.
+    /// Changes on the medium.
     pub changes: Vec<String>,
-    /// Whether opening the database recovers something, and so writes.
+    /// True if opening the database recovers something, and so writes.
     pub recovers: bool,
-    /// What would be worth it.
+    /// Recommendations.
     pub advice: Option<&'static str>,
 }
 

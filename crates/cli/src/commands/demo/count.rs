@@ -1,4 +1,4 @@
-//! What a commit of each side costs in bytes and syncs, whatever the disk.
+//! The cost of a commit of each side in bytes and syncs, the same on every disk.
 //!
 //! The same readings once more, with every file call counted on its way to the disk. Stock SQLite's
 //! calls pass through litefoot's VFS as they are. Closing the database counts, too.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Readings that are enough to count: every log is folded in several times on the way.
 pub const READINGS: u64 = 5000;
 
-/// What the commits of one side cost.
+/// The cost of one side's commits.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     counts: Snapshot,

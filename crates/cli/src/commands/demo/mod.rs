@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the reader must know to read the table rightly.
+/// Notes for the reader of the table.
 fn remarks(race: &Race, wanted: u64, losses: &[Loss]) -> String {
     let mut text = format!(
         "\nStock SQLite has read back all {} readings of each side.\n\

@@ -21,7 +21,7 @@ const READINGS: u64 = 150;
 /// Where the database is on the simulated medium.
 const PATH: &str = "/demo/readings.db";
 
-/// What the cuts of one side came to.
+/// The losses of one side over all cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Acknowledged readings that were missing or changed, over all cuts.

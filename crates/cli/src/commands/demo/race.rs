@@ -21,7 +21,7 @@ pub struct Side {
     pub name: &'static str,
     /// Its name in file names.
     pub short: &'static str,
-    /// Whether litefoot is beneath SQLite.
+    /// True if litefoot is beneath SQLite.
     pub litefoot: bool,
     /// The journal mode that the application asks for; SQLite's default where it asks for none.
     pub journal_mode: Option<&'static str>,
@@ -70,7 +70,7 @@ impl Timing {
     }
 }
 
-/// What the race found.
+/// The result of the race.
 pub struct Race {
     /// One for each of [`SIDES`].
     pub timings: Vec<Timing>,

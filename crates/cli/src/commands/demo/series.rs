@@ -47,7 +47,7 @@ pub fn store(db: &Connection, readings: &[Reading], id: u64) -> rusqlite::Result
     db.prepare_cached(INSERT)?.execute((id as i64, at, value)).map(drop)
 }
 
-/// What a database holds, compared with what was acknowledged.
+/// The contents of a database, compared with the acknowledged rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Acknowledged readings that are missing or differ in any bit.

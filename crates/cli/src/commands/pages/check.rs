@@ -67,7 +67,7 @@ fn unreadable_pages(file: &Opened) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-/// What is wrong with the graph; nothing where there is none.
+/// Problems of the graph; none where there is no graph.
 fn graph_findings(file: &Opened) -> Result<Vec<String>, Failure> {
     if file.extents().is_empty() || !file.page(GRAPH_PAGE).is_ok_and(|page| Graph::<Opened>::is_at(&page)) {
         return Ok(Vec::new());

@@ -25,7 +25,7 @@ impl Pending {
         (line.contains(';') && is_complete(&self.sql)).then(|| std::mem::take(&mut self.sql))
     }
 
-    /// Whether nothing has been collected but blanks.
+    /// True if nothing has been collected but blanks.
     pub fn is_empty(&self) -> bool {
         self.sql.trim_ascii().is_empty()
     }
@@ -36,7 +36,7 @@ impl Pending {
     }
 }
 
-/// Whether the text ends with a whole statement, in SQLite's own judgement: semicolons in strings,
+/// True if the text ends with a whole statement, in SQLite's own judgement: semicolons in strings,
 /// comments and trigger bodies do not count.
 fn is_complete(sql: &str) -> bool {
     // A NUL ends the text for SQLite too.

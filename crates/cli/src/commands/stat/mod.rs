@@ -68,7 +68,7 @@ pub struct Args {
     count: Option<u64>,
 }
 
-/// What a process shows of a database that it has open.
+/// The statistics page of a process that has the database open.
 pub struct Seen {
     /// The process.
     pub process: u32,

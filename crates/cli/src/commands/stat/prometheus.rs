@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::UNIX_EPOCH;
 
-/// What a figure means that this version does not know.
+/// The help text of a metric that this version does not know.
 const UNKNOWN: &str = "As the process that has the database open counts it.";
 /// Figures of files.
 const OF_FILES: [&str; 4] = ["written_bytes", "block_bytes", "writes", "syncs"];

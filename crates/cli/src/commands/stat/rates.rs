@@ -1,8 +1,8 @@
-//! What happened between two looks at the figures of a process.
+//! Rates: the differences between two readings of a process's metrics.
 
 use litefoot::stats::{Kind, Reading};
 
-/// What was added to the counters from one reading to the next, and the gauges of the later one.
+/// The counters' increase from one reading to the next, and the gauges of the later one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Seconds between the two.

@@ -1,4 +1,4 @@
-//! What `litefoot stat` prints for people.
+//! The output of `litefoot stat` for people.
 
 use super::super::tier::{living, spread};
 use super::Seen;

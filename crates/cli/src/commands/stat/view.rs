@@ -36,7 +36,7 @@ fn columns() -> Columns {
     Columns::fit([headings().as_slice()])
 }
 
-/// What stands above the lines.
+/// The headings above the lines.
 pub fn heading() -> String {
     columns().row(&headings())
 }

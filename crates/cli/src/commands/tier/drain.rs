@@ -12,8 +12,7 @@ use std::process::ExitCode;
 
 /// Bring everything home from the tier device: afterwards the database is one plain file again.
 ///
-/// What a crash has left is recovered first. The device is free for another database then, and keeps what it knows of
-/// its wear.
+/// A crash is recovered first. The device is free for another database then, and keeps its wear counters.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
