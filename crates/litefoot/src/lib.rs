@@ -55,6 +55,17 @@ pub struct Connection {
 impl Connection {
     /// Opens a database, a path or a `file:` URI, and creates it when it is missing.
     ///
+    /// ```
+    /// # fn main() -> Result<(), litefoot::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let uri = format!("file:{}/app.db?statements=on", directory.path().display());
+    /// let db = litefoot::Connection::open(uri)?;
+    /// let mode: String = db.query_row("PRAGMA journal_mode=WAL", (), |row| row.get(0))?;
+    /// assert_eq!(mode, "wal");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Sqlite`] with a message that names the file and what to do; "database is locked" comes
     /// with the first use when another process owns the database.
@@ -105,6 +116,17 @@ fn with_detail(error: rusqlite::Error) -> rusqlite::Error {
 }
 
 /// Makes litefoot the default VFS of this process: every connection that names no other VFS uses it.
+///
+/// ```
+/// # fn main() -> Result<(), litefoot::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// litefoot::make_default()?;
+/// let db = litefoot::rusqlite::Connection::open(directory.path().join("app.db"))?;
+/// let figures: i64 = db.query_row("SELECT count(*) FROM litefoot_stats", (), |row| row.get(0))?;
+/// assert!(figures > 0);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// When litefoot cannot be registered.

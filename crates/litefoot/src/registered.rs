@@ -15,6 +15,19 @@ pub struct Vfs {
 
 impl Vfs {
     /// Starts to describe a VFS of that name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), litefoot::Error> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let mut options = litefoot::Options::default();
+    /// options.set("statements", "on").unwrap();
+    /// let vfs = litefoot::Vfs::builder("tuned").options(options).register()?;
+    /// let db = vfs.open(directory.path().join("app.db"))?;
+    /// db.execute_batch("CREATE TABLE reading(at INTEGER, value REAL)")?;
+    /// assert_eq!(vfs.open_databases().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(name: impl Into<String>) -> VfsBuilder {
         VfsBuilder {
             name: name.into(),

@@ -4,7 +4,7 @@
 
 use litefoot_storage::file::FileKind;
 use litefoot_vfs::Options;
-use litefoot_vfs::stats::{Kind, described, described_causes};
+use litefoot_vfs::stats::{FigureKind, described, described_causes};
 
 fn main() {
     println!("== options\n| option | takes | meaning | change it when |\n|---|---|---|---|");
@@ -18,7 +18,7 @@ fn main() {
     }
     println!("== metrics\n| name | kind | meaning |\n|---|---|---|");
     for figure in described() {
-        let kind = if figure.kind == Kind::Counter { "counter" } else { "gauge" };
+        let kind = if figure.kind == FigureKind::Counter { "counter" } else { "gauge" };
         println!("| `{}` | {kind} | {} |", figure.name, figure.meaning);
     }
     println!("== files\n| FILE |\n|---|");

@@ -31,7 +31,7 @@ use crate::memory::process_budget::{BudgetShare, free_memory};
 use crate::options::Direct;
 use crate::readahead;
 use crate::readahead::{FullFileMode, Memory, ReadAhead};
-use crate::stats::{Page, Stats};
+use crate::stats::{Stats, StatsPage};
 use litefoot_storage::buffer_pool::{self, Advisor, Config, MappedPool, PagePlace, Pool, Resident, shown};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::pass_on;
@@ -67,7 +67,7 @@ pub struct Setup<'a, S> {
     /// Whether reads bypass the system's cache.
     pub direct: Direct,
     /// The figures of the database.
-    pub(crate) stats: &'a Arc<Page>,
+    pub(crate) stats: &'a Arc<StatsPage>,
 }
 
 /// The pool of one database.
@@ -79,7 +79,7 @@ pub struct Pages {
     file: Arc<dyn File>,
     full_file_mode: FullFileMode,
     system_reads_ahead: bool,
-    stats: Arc<Page>,
+    stats: Arc<StatsPage>,
     share: Arc<BudgetShare>,
     /// Pages that connections hold for themselves.
     kept: AtomicU64,

@@ -33,7 +33,7 @@ pub use shared::Shared;
 use crate::error::{Error, Result};
 use crate::memory::process_budget::{BudgetShare, ShareRequest};
 use crate::options::Options;
-use crate::stats::{Meter, MeteredFile, Page, Stats};
+use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
 use companions::CompanionFiles;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, SyncLatch};
@@ -63,7 +63,7 @@ pub struct Db {
     access: Access,
     fork_generation: u32,
     latch: Arc<SyncLatch>,
-    stats: Arc<Page>,
+    stats: Arc<StatsPage>,
     companions: Arc<CompanionFiles>,
     /// The build of SQLite that writes statements to the commit log, and replays them; absent where SQLite is not
     /// reached from below.
@@ -115,8 +115,8 @@ impl Db {
     pub fn new(setup: DbSetup) -> Db {
         // What simulates, counts or models has no descriptor, and no other process looks at its figures.
         let stats = Arc::new(match setup.file.raw_descriptor() {
-            Some(_) => Page::shared(setup.file.id()),
-            None => Page::private(),
+            Some(_) => StatsPage::shared(setup.file.id()),
+            None => StatsPage::private(),
         });
         // Without rights of its own, a medium makes files as it does.
         let medium = setup.medium.for_database(&setup.file).unwrap_or(setup.medium);
@@ -234,7 +234,7 @@ impl Db {
     }
 
     /// The same, to be kept, with the page that other processes read.
-    pub(crate) fn stats_page(&self) -> &Arc<Page> {
+    pub(crate) fn stats_page(&self) -> &Arc<StatsPage> {
         &self.stats
     }
 

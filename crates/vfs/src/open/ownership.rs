@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::turns::Handover;
-use crate::stats::PageState;
+use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
 use crate::sync::owner_lock;
 use litefoot_storage::sync::Mutex;
@@ -96,7 +96,7 @@ impl OpenDatabase {
                 return Err(error);
             }
             self.db.shared().set_owned(true);
-            self.db.stats_page().set_state(PageState::Owned);
+            self.db.stats_page().set_state(DatabaseState::Owned);
             self.note_ownership();
         }
         Ok(())
@@ -112,5 +112,36 @@ impl OpenDatabase {
     /// Whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
         self.locks.is_reserved()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::DatabaseSetup;
+    use crate::stats::{Published, StatsPage};
+    use litefoot_sim::{CountingMedium, SimMedium};
+    use litefoot_storage::file::{FileId, Medium, OsMedium};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// The statistics page, as other processes see it, of an owned database over a medium.
+    fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
+        let setup = DatabaseSetup::of_test(medium, path);
+        let id = setup.file.id();
+        let database = OpenDatabase::new(setup);
+        database.lock(&database.new_reader_slot(), Level::Shared).unwrap();
+        Published::find(id)
+    }
+
+    #[test]
+    fn only_files_of_the_operating_system_are_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let unused = FileId { device: 0xfeed, inode: 0xfaced };
+        let counting = CountingMedium::new(Arc::new(OsMedium));
+        assert!(published(Arc::new(SimMedium::new()), Path::new("/a.db")).is_none());
+        assert!(published(Arc::new(counting), &path).is_none());
+        assert_eq!(published(Arc::new(OsMedium), &path).is_some(), !StatsPage::shared(unused).is_private());
     }
 }

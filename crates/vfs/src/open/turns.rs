@@ -17,7 +17,7 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
-use crate::stats::PageState;
+use crate::stats::DatabaseState;
 use crate::sync::owner_lock;
 use crate::sync::relatives;
 use crate::sync::relatives::{Answer, Lendable};
@@ -183,7 +183,7 @@ impl OpenDatabase {
             self.db.set_alone(companion, false);
         }
         self.db.shared().set_owned(false);
-        self.db.stats_page().set_state(PageState::Open);
+        self.db.stats_page().set_state(DatabaseState::Open);
         // Should this fail, nobody else gets the file before it is closed; this process takes it again.
         owner_lock::release(self.db.file()).is_ok()
     }

@@ -185,6 +185,41 @@ mod tests {
     use crate::sync::forks;
 
     #[test]
+    fn parameters_follow_the_name_and_the_first_of_one_name_counts() {
+        for (name, expected) in [
+            (&b"/app.db\0\0"[..], &[][..]),
+            (b"/app.db\0a\x001\0\0", &[("a", "1")]),
+            (b"/app.db\0a\x001\0b\0\0a\x002\0\0", &[("a", "1"), ("b", "")]),
+        ] {
+            // SAFETY: laid out as the core does it.
+            let found = unsafe { parameters(name.as_ptr().cast()) };
+            let expected: Vec<_> =
+                expected.iter().map(|(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned())).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_name_belongs_to_a_database_by_its_address_and_its_text() {
+        let names = Names::default();
+        let mut bytes = *b"/app.db\0a\x001\0\0/app.db-journal\0/app.db-wal\0";
+        let copy = bytes;
+        let name = bytes.as_mut_ptr().cast::<c_char>();
+        // SAFETY: laid out as the core does it.
+        unsafe { names.opened(name, true, None) };
+        let (journal, wal) = (b"/app.db\0a\x001\0\0".len(), b"/app.db\0a\x001\0\0/app.db-journal\0".len());
+        // SAFETY: names that are terminated.
+        let is_known = |name: *const c_char| unsafe { names.owner(name) }.is_some();
+        for (at, expected) in [(0, false), (journal, true), (journal + 1, false), (wal, true)] {
+            assert_eq!(is_known(name.wrapping_add(at)), expected, "{at}");
+            assert!(!is_known(copy.as_ptr().cast::<c_char>().wrapping_add(at)), "elsewhere, {at}");
+        }
+        // SAFETY: inside the array.
+        unsafe { name.wrapping_add(wal + 1).write(b'b' as c_char) };
+        assert!(!is_known(name.wrapping_add(wal)), "another text at that address");
+    }
+
+    #[test]
     fn a_forked_child_waits_for_no_name_that_another_thread_was_noting() {
         forks::watch();
         let names = Names::default();

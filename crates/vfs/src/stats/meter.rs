@@ -1,10 +1,11 @@
-//! Counting what is written to the files beside a database.
+//! Meter: counts writes to the companion files of a database.
 //!
-//! Logs and journals open their files through a [`Meter`], which counts accepted writes and syncs by kind of file
-//! and passes everything on as it is. The database file itself is not behind it: `vfs/database/content.rs` counts there, so
-//! that requests on its descriptor can go to the kernel in other ways. Reads are not counted.
+//! Logs and journals open their files through a [`Meter`], which counts accepted writes and syncs by kind of file and
+//! passes every call on. The database file is not behind a meter: `db/data_file.rs` counts there, so that requests on its
+//! descriptor can go to the kernel in other ways. Reads are not counted.
 
-use crate::stats::{Page, Stats};
+use crate::stats::figures::Stats;
+use crate::stats::page::StatsPage;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, total_bytes};
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
@@ -14,12 +15,12 @@ use std::sync::Arc;
 /// The medium of one database, as its figures see it.
 pub(crate) struct Meter {
     inner: Arc<dyn Medium>,
-    stats: Arc<Page>,
+    stats: Arc<StatsPage>,
 }
 
 impl Meter {
     /// Counts into `stats` what is written to `inner`.
-    pub fn new(inner: Arc<dyn Medium>, stats: Arc<Page>) -> Meter {
+    pub fn new(inner: Arc<dyn Medium>, stats: Arc<StatsPage>) -> Meter {
         Meter { inner, stats }
     }
 }
@@ -43,12 +44,12 @@ impl Medium for Meter {
 pub(crate) struct MeteredFile {
     inner: Arc<dyn File>,
     kind: FileKind,
-    stats: Arc<Page>,
+    stats: Arc<StatsPage>,
 }
 
 impl MeteredFile {
     /// Counts into `stats` what is written to `inner`.
-    pub fn new(inner: Arc<dyn File>, kind: FileKind, stats: Arc<Page>) -> MeteredFile {
+    pub fn new(inner: Arc<dyn File>, kind: FileKind, stats: Arc<StatsPage>) -> MeteredFile {
         MeteredFile { inner, kind, stats }
     }
 
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn accepted_writes_and_syncs_are_counted_by_kind() {
-        let stats = Arc::new(Page::private());
+        let stats = Arc::new(StatsPage::private());
         let meter = Meter::new(Arc::new(SimMedium::new()), stats.clone());
         let log = meter.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::Create).unwrap();
         log.write_at(b"one", 0).unwrap();

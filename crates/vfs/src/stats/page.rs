@@ -46,7 +46,7 @@
 //!    mapped. A store cannot fault for want of either.
 //! 2. Nothing but atomics is ever accessed in it.
 
-use crate::stats::{COUNT, Kind, Stats, figures};
+use crate::stats::figures::{COUNT, FigureKind, Stats, figures};
 use litefoot_storage::file::FileId;
 use std::fs::File;
 use std::io::{self, Write};
@@ -72,7 +72,7 @@ pub(super) const NAMES_BYTES: usize = 5;
 /// The state of a database in the process that has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum State {
+pub(crate) enum DatabaseState {
     Closed = 0,
     Open = 1,
     Owned = 2,
@@ -89,7 +89,7 @@ struct Whole {
 const _: () = assert!(size_of::<Whole>() == 8 * (HEAD_WORDS + COUNT) && size_of::<Whole>() <= PAGE_BYTES);
 
 /// The figures of one database; derefs to them.
-pub(crate) struct Page {
+pub(crate) struct StatsPage {
     whole: NonNull<Whole>,
     /// The mapped memory file; `None` for figures in private memory.
     shared: Option<File>,
@@ -98,15 +98,15 @@ pub(crate) struct Page {
 }
 
 // SAFETY: it is atomics, which live until it is dropped.
-unsafe impl Send for Page {}
+unsafe impl Send for StatsPage {}
 // SAFETY: as above.
-unsafe impl Sync for Page {}
+unsafe impl Sync for StatsPage {}
 
-impl Page {
+impl StatsPage {
     /// A page that nobody else can see.
-    pub fn private() -> Page {
+    pub fn private() -> StatsPage {
         let whole = NonNull::from(Box::leak(Box::default()));
-        Page { whole, shared: None, process: std::process::id() }
+        StatsPage { whole, shared: None, process: std::process::id() }
     }
 
     #[cfg(test)]
@@ -115,16 +115,16 @@ impl Page {
     }
 
     /// A page that other processes find by the identity of the database; a private one where that cannot be.
-    pub fn shared(database: FileId) -> Page {
+    pub fn shared(database: FileId) -> StatsPage {
         let process = std::process::id();
         match share(&name_of(database), &image(process)) {
-            Ok((whole, file)) => Page { whole, shared: Some(file), process },
-            Err(_) => Page::private(),
+            Ok((whole, file)) => StatsPage { whole, shared: Some(file), process },
+            Err(_) => StatsPage::private(),
         }
     }
 
     /// Stores the state of the database, in the process that made the page.
-    pub fn set_state(&self, state: State) {
+    pub fn set_state(&self, state: DatabaseState) {
         if self.process == std::process::id() {
             self.whole().head[STATE].store(state as u64, Ordering::Relaxed);
         }
@@ -136,7 +136,7 @@ impl Page {
     }
 }
 
-impl Deref for Page {
+impl Deref for StatsPage {
     type Target = Stats;
 
     fn deref(&self) -> &Stats {
@@ -144,9 +144,9 @@ impl Deref for Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for StatsPage {
     fn drop(&mut self) {
-        self.set_state(State::Closed);
+        self.set_state(DatabaseState::Closed);
         if self.shared.is_some() {
             // SAFETY: the mapping is ours, and nothing refers to it any more.
             unsafe { libc::munmap(self.whole.as_ptr().cast(), PAGE_BYTES) };
@@ -166,12 +166,12 @@ pub(super) fn name_of(database: FileId) -> String {
 pub(crate) fn image(process: u32) -> Vec<u8> {
     let mut names = String::new();
     for (name, kind, _) in figures() {
-        names.extend([if kind == Kind::Counter { "c " } else { "g " }, &name, "\n"]);
+        names.extend([if kind == FigureKind::Counter { "c " } else { "g " }, &name, "\n"]);
     }
     let opened = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
     let mut head = [0; HEAD_WORDS];
     head[0] = u64::from_ne_bytes(MAGIC);
-    (head[STATE], head[PROCESS], head[OPENED]) = (State::Open as u64, u64::from(process), opened);
+    (head[STATE], head[PROCESS], head[OPENED]) = (DatabaseState::Open as u64, u64::from(process), opened);
     (head[FIGURES], head[NAMES_BYTES]) = (COUNT as u64, names.len() as u64);
     let mut bytes: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
     bytes.resize(bytes.len() + 8 * COUNT, 0);
@@ -240,15 +240,7 @@ fn seal(file: &File, seals: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::OpenDatabase;
-    use crate::open::database::DatabaseSetup;
-    use crate::stats::Published;
-    use crate::sync::lock_table::Level;
-    use litefoot_sim::{CountingMedium, SimMedium};
-    use litefoot_storage::file::{Medium, OsMedium};
     use std::fs::OpenOptions;
-    use std::path::Path;
-    use std::sync::Arc;
 
     const DATABASE: FileId = FileId { device: 0xfeed, inode: 0xbeef };
 
@@ -263,7 +255,7 @@ mod tests {
 
     #[test]
     fn nobody_can_cut_or_write_what_others_see() {
-        let page = Page::shared(DATABASE);
+        let page = StatsPage::shared(DATABASE);
         let Some(file) = &page.shared else { return eprintln!("skipped: no memory files here") };
         assert!(file.set_len(10).is_err() && file.set_len(1 << 20).is_err());
         // Opened anew, as another process would, even by root: reading only.
@@ -280,30 +272,11 @@ mod tests {
         assert_eq!(u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap()), 5);
     }
 
-    /// An open database over a medium, owned, and what others see of it.
-    fn published(medium: Arc<dyn Medium>, path: &Path) -> Option<Published> {
-        let setup = DatabaseSetup::of_test(medium, path);
-        let id = setup.file.id();
-        let database = OpenDatabase::new(setup);
-        database.lock(&database.new_reader_slot(), Level::Shared).unwrap();
-        Published::find(id)
-    }
-
-    #[test]
-    fn only_files_of_the_operating_system_are_shown() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.db");
-        let counting = CountingMedium::new(Arc::new(OsMedium));
-        assert!(published(Arc::new(SimMedium::new()), Path::new("/a.db")).is_none());
-        assert!(published(Arc::new(counting), &path).is_none());
-        assert_eq!(published(Arc::new(OsMedium), &path).is_some(), !Page::shared(DATABASE).is_private());
-    }
-
     #[test]
     fn a_private_page_counts_as_well() {
-        let page = Page::private();
+        let page = StatsPage::private();
         Stats::add(&page.commits_pages, 5);
-        page.set_state(State::Owned);
+        page.set_state(DatabaseState::Owned);
         assert!(page.rows().contains(&("commits_pages".to_owned(), 5)));
     }
 }

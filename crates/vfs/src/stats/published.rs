@@ -4,9 +4,9 @@
 //! The system copies aligned words whole on machines of 64 bits; on smaller ones a figure beyond 4 GiB may be read
 //! while it is carried over, and be wrong until the next reading.
 
-use crate::stats::Kind;
+use crate::stats::figures::FigureKind;
 use crate::stats::page::{
-    FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, State, name_of,
+    DatabaseState, FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, name_of,
 };
 use litefoot_storage::file::FileId;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -36,7 +36,7 @@ pub struct Reading {
     /// When it was opened.
     pub opened: SystemTime,
     /// The figures in their order: name, kind, value.
-    pub figures: Vec<(String, Kind, u64)>,
+    pub figures: Vec<(String, FigureKind, u64)>,
     /// The process, as it calls itself.
     process: u64,
 }
@@ -72,7 +72,7 @@ impl Published {
 
 impl Reading {
     /// A reading of figures that come from elsewhere.
-    pub fn new(owner: bool, opened: SystemTime, figures: Vec<(String, Kind, u64)>) -> Reading {
+    pub fn new(owner: bool, opened: SystemTime, figures: Vec<(String, FigureKind, u64)>) -> Reading {
         Reading { owner, opened, figures, process: 0 }
     }
 
@@ -82,7 +82,7 @@ impl Reading {
             Some(u64::from_ne_bytes(bytes.get(8 * place..8 * place + 8)?.try_into().ok()?))
         };
         let state = word(STATE)?;
-        if !bytes.starts_with(&MAGIC) || state == State::Closed as u64 {
+        if !bytes.starts_with(&MAGIC) || state == DatabaseState::Closed as u64 {
             return None;
         }
         let count = usize::try_from(word(FIGURES)?).ok().filter(|count| *count <= PAGE_BYTES / 8)?;
@@ -91,8 +91,8 @@ impl Reading {
         let names = std::str::from_utf8(bytes.get(names_at..names_end)?).ok()?;
         let figures = names.lines().take(count).enumerate().filter_map(|(place, line)| {
             let (kind, name) = match line.split_once(' ')? {
-                ("c", name) => (Kind::Counter, name),
-                ("g", name) => (Kind::Gauge, name),
+                ("c", name) => (FigureKind::Counter, name),
+                ("g", name) => (FigureKind::Gauge, name),
                 _ => return None,
             };
             let known = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
@@ -100,7 +100,7 @@ impl Reading {
             Some((name.to_owned(), kind, word(HEAD_WORDS + place)?))
         });
         Some(Reading {
-            owner: state == State::Owned as u64,
+            owner: state == DatabaseState::Owned as u64,
             opened: UNIX_EPOCH.checked_add(Duration::from_millis(word(OPENED)?))?,
             figures: figures.collect(),
             process: word(PROCESS)?,
@@ -144,7 +144,8 @@ fn memory_files(process: u32, name: &Path) -> Vec<Published> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{Page, Stats};
+    use crate::stats::figures::Stats;
+    use crate::stats::page::StatsPage;
 
     fn page() -> [u8; PAGE_BYTES] {
         let mut bytes = [0; PAGE_BYTES];
@@ -159,7 +160,8 @@ mod tests {
     #[test]
     fn a_page_of_another_version_of_litefoot_is_understood() {
         let reading = Reading::parse(&page()).unwrap();
-        let figures = [("new.a".to_owned(), Kind::Counter, 5), ("old".to_owned(), Kind::Gauge, 6)];
+        let figures =
+            [("new.a".to_owned(), FigureKind::Counter, 5), ("old".to_owned(), FigureKind::Gauge, 6)];
         assert_eq!(reading.figures, figures);
         assert!(reading.owner && reading.process == 77 && reading.get("old") == 6 && reading.get("x") == 0);
     }
@@ -192,12 +194,12 @@ mod tests {
     fn what_a_process_counts_is_found_until_it_is_closed() {
         let database = FileId { device: 0xabc, inode: u64::from(std::process::id()) };
         assert!(Published::find(database).is_none());
-        let counted = Page::shared(database);
+        let counted = StatsPage::shared(database);
         if counted.is_private() {
             return eprintln!("skipped: no memory files here");
         }
         assert!(Published::find(database).is_none(), "it is open, and nobody owns it");
-        counted.set_state(State::Owned);
+        counted.set_state(DatabaseState::Owned);
         Stats::add(&counted.commits_pages, 3);
         let found = Published::find(database).unwrap();
         assert_eq!(found.process, std::process::id());

@@ -12,7 +12,7 @@
 
 use super::Seen;
 use crate::inspect::Files;
-use litefoot::stats::{Kind, figures};
+use litefoot::stats::{FigureKind, figures};
 use litefoot_storage::file::FileKind;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const OF_FILES: [&str; 4] = ["written_bytes", "block_bytes", "writes", "syncs"];
 /// Samples of one name.
 struct Family {
     name: String,
-    kind: Kind,
+    kind: FigureKind,
     help: String,
     /// Labels besides the database, and value.
     samples: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub fn exposition(files: &Files, seen: Option<&Seen>) -> String {
     let database = escaped(&files.path.to_string_lossy());
     let mut text = String::new();
     for Family { name, kind, help, samples } in families {
-        let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
+        let kind = if kind == FigureKind::Counter { "counter" } else { "gauge" };
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
@@ -54,7 +54,7 @@ pub fn exposition(files: &Files, seen: Option<&Seen>) -> String {
 fn of_files(files: &Files, seen: Option<&Seen>) -> Vec<Family> {
     let gauge = |name: &str, help: &str, samples| Family {
         name: format!("litefoot_{name}"),
-        kind: Kind::Gauge,
+        kind: FigureKind::Gauge,
         help: help.to_owned(),
         samples,
     };
@@ -107,8 +107,8 @@ fn of_figures(seen: &Seen) -> Vec<Family> {
 }
 
 /// Name and labels of a figure.
-fn metric(figure: &str, kind: Kind) -> (String, String) {
-    let total = if kind == Kind::Counter { "_total" } else { "" };
+fn metric(figure: &str, kind: FigureKind) -> (String, String) {
+    let total = if kind == FigureKind::Counter { "_total" } else { "" };
     if let Some(cause) = figure.strip_prefix("fallback.") {
         return (format!("litefoot_fallbacks{total}"), label("cause", cause));
     }
@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn figures_become_metrics() {
         for (figure, kind, name, labels) in [
-            ("commits_pages", Kind::Counter, "litefoot_commits_pages_total", ""),
-            ("fallback.clock", Kind::Counter, "litefoot_fallbacks_total", ",cause=\"clock\""),
-            ("redo_log_syncs", Kind::Counter, "litefoot_syncs_total", ",file=\"redo_log\""),
-            ("directory_syncs", Kind::Counter, "litefoot_directory_syncs_total", ""),
-            ("redo_log_bytes", Kind::Gauge, "litefoot_redo_log_bytes", ""),
-            ("pool.pinned", Kind::Gauge, "litefoot_pool_pinned", ""),
+            ("commits_pages", FigureKind::Counter, "litefoot_commits_pages_total", ""),
+            ("fallback.clock", FigureKind::Counter, "litefoot_fallbacks_total", ",cause=\"clock\""),
+            ("redo_log_syncs", FigureKind::Counter, "litefoot_syncs_total", ",file=\"redo_log\""),
+            ("directory_syncs", FigureKind::Counter, "litefoot_directory_syncs_total", ""),
+            ("redo_log_bytes", FigureKind::Gauge, "litefoot_redo_log_bytes", ""),
+            ("pool.pinned", FigureKind::Gauge, "litefoot_pool_pinned", ""),
         ] {
             assert_eq!(metric(figure, kind), (name.to_owned(), labels.to_owned()), "{figure}");
         }

@@ -1,6 +1,6 @@
 //! Rates: the differences between two readings of a process's metrics.
 
-use litefoot::stats::{Kind, Reading};
+use litefoot::stats::{FigureKind, Reading};
 
 /// The counters' increase from one reading to the next, and the gauges of the later one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,14 +39,14 @@ const FALLBACK: &str = "fallback.";
 impl Rates {
     /// Everything from `before`, or from the beginning, to `after`.
     pub fn between(before: Option<&Reading>, after: &Reading, seconds: f64) -> Rates {
-        let of_kind = |kind: Kind| after.figures.iter().filter(move |(_, is, _)| *is == kind);
+        let of_kind = |kind: FigureKind| after.figures.iter().filter(move |(_, is, _)| *is == kind);
         let since = |name: &str| before.map_or(0, |before| before.get(name));
         Rates {
             seconds,
-            counters: of_kind(Kind::Counter)
+            counters: of_kind(FigureKind::Counter)
                 .map(|(name, _, value)| (name.clone(), value.saturating_sub(since(name))))
                 .collect(),
-            gauges: of_kind(Kind::Gauge).map(|(name, _, value)| (name.clone(), *value)).collect(),
+            gauges: of_kind(FigureKind::Gauge).map(|(name, _, value)| (name.clone(), *value)).collect(),
         }
     }
 
@@ -147,14 +147,14 @@ pub mod tests {
     use std::time::UNIX_EPOCH;
 
     /// A reading with these figures.
-    pub fn reading(figures: &[(&str, Kind, u64)]) -> Reading {
+    pub fn reading(figures: &[(&str, FigureKind, u64)]) -> Reading {
         let figures = figures.iter().map(|(name, kind, value)| ((*name).to_owned(), *kind, *value)).collect();
         Reading::new(true, UNIX_EPOCH, figures)
     }
 
     #[test]
     fn rates_are_differences_of_counters_and_gauges_as_they_are() {
-        use Kind::{Counter, Gauge};
+        use FigureKind::{Counter, Gauge};
         let before = reading(&[("commits_pages", Counter, 10), ("redo_log_bytes", Gauge, 500)]);
         let after = reading(&[
             ("commits_statements", Counter, 4),
@@ -194,8 +194,9 @@ pub mod tests {
 
     #[test]
     fn a_database_that_was_opened_anew_counts_from_nothing() {
-        let before = reading(&[("commits_pages", Kind::Counter, 10)]);
-        let rates = Rates::between(Some(&before), &reading(&[("commits_pages", Kind::Counter, 3)]), 1.0);
+        let before = reading(&[("commits_pages", FigureKind::Counter, 10)]);
+        let rates =
+            Rates::between(Some(&before), &reading(&[("commits_pages", FigureKind::Counter, 3)]), 1.0);
         assert_eq!(rates.commits(), 0);
     }
 }

@@ -174,7 +174,7 @@ fn decimal(value: f64) -> String {
 mod tests {
     use super::super::rates::tests::reading;
     use super::*;
-    use litefoot::stats::Kind::{Counter, Gauge};
+    use litefoot::stats::FigureKind::{Counter, Gauge};
 
     fn two() -> (Rates, Rates, Seen) {
         let before = reading(&[("commits_statements", Counter, 1000)]);
