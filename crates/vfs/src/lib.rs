@@ -1,21 +1,22 @@
 //! SQLite on litefoot storage.
 //!
-//! This crate is everything between unmodified SQLite and the engine. It links no SQLite: every function
-//! is reached through [`ffi::api::Api`], so that the loadable extension, the preload entry and the Rust
-//! front share one code path.
+//! This crate is everything between unmodified SQLite and litefoot's storage. It links no SQLite: every function is reached
+//! through [`ffi::api::Api`], so that the loadable extension, the preload entry and the Rust front share one code path.
+//!
+//! The rooms, from the top floor down; a room imports those below it:
 //!
 //! ```text
 //! shim      the callbacks that SQLite calls
-//! files     what SQLite's file handles do
-//! open      one open database: recovery, checkpoints, turns, and what ties the rooms together
+//! files     the handles behind SQLite's files
+//! open      one open database: recovery, checkpoints, ownership, and the object that ties the rooms together
 //! commit    rollback transactions, the write-ahead log, group commit
 //! cache     pages in memory, for all connections and for one
 //! txn       dirty pages of a transaction, and their spilling
-//! capture   which statements made a transaction
-//! db        the data file and the files beside it
-//! readahead which pages SQLite will want next
+//! db        the data file and its companion files
 //! sync      locks between processes, connections, readers and writers
 //! memory    budget, reservations, memory and spill files
+//! capture   the statements of a transaction, and their replay
+//! readahead the pages that SQLite will want next
 //! stats     figures of a database, for its process and for others
 //! ffi       SQLite's structures, numbers and function table
 //! ```

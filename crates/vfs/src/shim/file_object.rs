@@ -31,7 +31,7 @@ pub(crate) struct FileObject {
     /// True while one of its methods runs, where that is asserted.
     is_called: bool,
     /// The trace hook of the connection, on a main file whose statements are captured.
-    pub(crate) watched: Option<TraceHook>,
+    pub(crate) trace_hook: Option<TraceHook>,
     /// True once a connection has been opened on it.
     pub(crate) met: bool,
 }
@@ -51,7 +51,7 @@ impl FileObject {
         let generation = fork::generation();
         let header = Sqlite3File { methods };
         let object =
-            FileObject { header, generation, api, vfs, handle, is_called: false, watched: None, met: false };
+            FileObject { header, generation, api, vfs, handle, is_called: false, trace_hook: None, met: false };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
@@ -79,7 +79,7 @@ impl FileObject {
         };
         // The parent's handle and hook are left as they are.
         std::mem::forget(std::mem::replace(&mut self.handle, new));
-        std::mem::forget(self.watched.take());
+        std::mem::forget(self.trace_hook.take());
         self.generation = fork::generation();
         Ok(())
     }

@@ -40,12 +40,12 @@ unsafe extern "C" fn close(file: *mut Sqlite3File) -> c_int {
         std::mem::forget(object);
         return SQLITE_OK;
     }
-    let FileObject { api, vfs, handle, watched, .. } = object;
+    let FileObject { api, vfs, handle, trace_hook, .. } = object;
     // Other connections may use it, and the registry may keep it for the next open.
     let database = handle.database().cloned();
     let result = caught(|| {
         // Before the capture that the hook looks at.
-        drop(watched);
+        drop(trace_hook);
         handle.close().map(|()| SQLITE_OK)
     });
     if let (Err(Error::Panic(text)), Some(database)) = (&result, &database) {

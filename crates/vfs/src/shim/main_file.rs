@@ -54,8 +54,8 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     session.set_capture(capture.clone());
     // SAFETY: as above; the connection is new, and its hook nobody's.
     unsafe {
-        let watched = TraceHook::begin(capture);
-        (*file.as_ptr()).watched = Some(watched);
+        let trace_hook = TraceHook::begin(capture);
+        (*file.as_ptr()).trace_hook = Some(trace_hook);
     }
     Ok(())
 }
