@@ -50,8 +50,16 @@ impl FileObject {
     ) {
         let generation = fork::generation();
         let header = Sqlite3File { methods };
-        let object =
-            FileObject { header, generation, api, vfs, handle, is_called: false, trace_hook: None, met: false };
+        let object = FileObject {
+            header,
+            generation,
+            api,
+            vfs,
+            handle,
+            is_called: false,
+            trace_hook: None,
+            met: false,
+        };
         // SAFETY: by contract; the memory holds nothing that must be dropped.
         unsafe { file.cast::<FileObject>().write(object) }
     }
