@@ -15,7 +15,7 @@ impl MainFile {
             return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
         let database = vfs.open_again(&self.database)?;
-        if self.uses_shm && !database.shm().has_adopted(self.database.shm()) {
+        if self.uses_shm && !database.wal_index().has_adopted(self.database.wal_index()) {
             return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
         let unlocked = self.session.unlocked;
@@ -25,7 +25,7 @@ impl MainFile {
         new.persist_wal = self.persist_wal;
         new.session.inherit(&self.session);
         if self.uses_shm {
-            new.database.shm().join_again();
+            new.database.wal_index().join_again();
             new.uses_shm = true;
             if let Err(error) = new.read_by_slots(vfs) {
                 Box::new(new).close()?;

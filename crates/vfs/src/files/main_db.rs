@@ -71,7 +71,7 @@ impl MainFile {
         let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
         MainFile {
             connection_cache: ConnectionCache::new(database.cache(), session.reader_slot.clone()),
-            slots: database.shm().new_reader_slot(),
+            slots: database.wal_index().register(),
             session,
             database,
             id,
@@ -237,14 +237,14 @@ impl MainFile {
     fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
         loop {
             self.database.own()?;
-            if !self.database.shm().lock(&mut self.slots, first, count, exclusive) {
+            if !self.database.wal_index().lock(&mut self.slots, first, count, exclusive) {
                 return Ok(false);
             }
             if self.database.is_owned() {
                 return Ok(true);
             }
             // It was given to another process meanwhile.
-            self.database.shm().unlock(&mut self.slots, first, count);
+            self.database.wal_index().unlock(&mut self.slots, first, count);
         }
     }
 
@@ -381,7 +381,7 @@ impl Handle for MainFile {
         self.shm_unmap(false)?;
         self.batcher.close(&self.session);
         self.database.writer_queue().leave(self.id);
-        self.database.shm().give_up(&mut self.slots);
+        self.database.wal_index().unregister(&mut self.slots);
         self.connection_cache.close(&*self.database);
         self.database.give_up_reader_slot(&self.session.reader_slot);
         self.database.leave(self.session.internal)
@@ -482,12 +482,12 @@ impl Handle for MainFile {
             // SQLite is about to make its index from the log.
             let wal = self.wal();
             self.database
-                .shm()
+                .wal_index()
                 .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
             self.uses_shm = true;
             self.session.reader_slot.set_by_slots(true);
         }
-        self.database.shm().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+        self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
@@ -527,14 +527,14 @@ impl Handle for MainFile {
     }
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
-        self.database.shm().index_made(&self.slots);
+        self.database.wal_index().index_made(&self.slots);
         if first == WRITE_SLOT && !self.session.internal {
             // In a forked child the transaction is the parent's, and so is what it has written early.
             if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
                 self.queue_unsynced(&wal);
                 wal.end_transaction(self.database.db());
             }
-            self.database.shm().unlock(&mut self.slots, first, count);
+            self.database.wal_index().unlock(&mut self.slots, first, count);
             self.database.writer_queue().leave(self.id);
             self.database.may_hand_over();
             return Ok(());
@@ -544,18 +544,18 @@ impl Handle for MainFile {
         }
         self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
-        self.database.shm().unlock(&mut self.slots, first, count);
+        self.database.wal_index().unlock(&mut self.slots, first, count);
         self.database.may_hand_over();
         Ok(())
     }
 
     fn shm_barrier(&mut self) {
-        self.database.shm().barrier(&self.slots);
+        self.database.wal_index().barrier(&self.slots);
     }
 
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
         if self.uses_shm {
-            self.database.shm().leave(&mut self.slots);
+            self.database.wal_index().leave(&mut self.slots);
             self.uses_shm = false;
             self.session.reader_slot.set_by_slots(false);
         }

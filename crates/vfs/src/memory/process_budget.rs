@@ -29,7 +29,7 @@ pub struct ProcessBudget {
     asked: Mutex<BTreeMap<usize, usize>>,
 }
 
-/// What a database asks of the process.
+/// Request of a database for a share of the process budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareRequest {
     /// Bytes of pages; `None` for as many as suit the machine.

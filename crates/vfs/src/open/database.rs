@@ -19,7 +19,7 @@ use crate::open::recovery::Recovery;
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::sync::lock_table::LockTable;
-use crate::sync::wal_index::SharedMemory;
+use crate::sync::wal_index::WalIndex;
 use crate::sync::writer_queue::WriterQueue;
 use crate::sync::{forks, owner_lock, relatives};
 use crate::txn::{SpillTarget, TxnTarget};
@@ -43,7 +43,7 @@ pub struct OpenDatabase {
     /// The write-ahead log, once a connection has used it.
     wal: Mutex<Option<Arc<Wal>>>,
     pub(super) locks: LockTable,
-    pub(super) wal_index: SharedMemory,
+    pub(super) wal_index: WalIndex,
     pub(super) writer_queue: WriterQueue,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
@@ -116,7 +116,7 @@ impl OpenDatabase {
             rollback_log,
             wal: Mutex::default(),
             locks: LockTable::default(),
-            wal_index: SharedMemory::default(),
+            wal_index: WalIndex::default(),
             writer_queue: WriterQueue::default(),
             ownership: Ownership::default(),
             handles: Handles::default(),
@@ -152,7 +152,7 @@ impl OpenDatabase {
     }
 
     /// The wal-index.
-    pub fn shm(&self) -> &SharedMemory {
+    pub fn wal_index(&self) -> &WalIndex {
         &self.wal_index
     }
 

@@ -51,7 +51,7 @@ impl Registry {
         let database = Arc::new(create());
         database.set_shared();
         if let Some(parents) = open.inherited.get(&id).and_then(Weak::upgrade) {
-            database.shm().adopt(parents.shm());
+            database.wal_index().adopt(parents.wal_index());
             std::mem::forget(parents);
         }
         open.databases.insert(id, Arc::downgrade(&database));

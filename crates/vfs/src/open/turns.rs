@@ -8,7 +8,7 @@
 //! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
 //! 4. Who begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
 //! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
-//!    no index that is made is equal to an earlier one ([`SharedMemory::renew`](crate::sync::wal_index::SharedMemory)).
+//!    no index that is made is equal to an earlier one ([`WalIndex::renew`](crate::sync::wal_index::WalIndex)).
 //!
 //! A database with a tier, with a commit log, or whose calls are only passed on, is not given up.
 

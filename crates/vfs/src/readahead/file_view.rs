@@ -1,4 +1,4 @@
-//! What every decision of readahead looks at: the pages in memory, the file, the configuration.
+//! File view: the pages in memory, the file and the configuration, for every decision of readahead.
 
 use std::time::Duration;
 

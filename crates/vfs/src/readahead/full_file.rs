@@ -9,14 +9,14 @@
 //! # The rule
 //! 1. A stream that has used [`MIN_RUN`] pages starts at its place. The read goes to the end of the file and on from its
 //!    beginning, until every page was reached.
-//! 2. For a random page that was not reached, the read goes on by [`PAGES_PER_JUMP`] pages: flash reads half of them in the
-//!    time of a random access. So a stream that stops has taken at worst three times as long. For any other page the read
+//! 2. For a random page that was not reached, the read goes on by [`PAGES_PER_JUMP`] pages. Flash reads half of them in the
+//!    time of a random access, so a stream that stops has taken at worst three times as long. For any other page the read
 //!    goes on by [`PAGES_PER_STEP`].
 //! 3. Where pages come in order, forward, the read is never further ahead than the stream has come, nor than [`MAX_LEAD`].
 //!    Where the system reads ahead far enough by itself, that is left to the system.
-//! 4. Where pages are random, the read goes on only while the stream still has to come to at least one of every
-//!    [`UNREACHED_PER_LEFT`] unreached pages, as far as the b-tree tells. Rows of an index do not tell that. They count once
-//!    the stream has used one of every [`PAGES_PER_ENTRY_READ`] pages of the file.
+//! 4. Where pages are random, the read goes on only while the stream still has enough to come to. That is at least one of
+//!    every [`UNREACHED_PER_LEFT`] unreached pages, as far as the b-tree tells. Rows of an index do not tell that. They count
+//!    once the stream has used one of every [`PAGES_PER_ENTRY_READ`] pages of the file.
 //! 5. Where random pages come quickly ([`FAST_PAGE`]), they are in the system's cache already, or the device has no need of
 //!    this.
 //!

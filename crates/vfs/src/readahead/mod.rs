@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A page that is read before its demand costs no wait. In a database, the next page is seldom the page behind in the file.
-//! Rows inserted in another order than that of their keys leave a b-tree whose neighbours lie anywhere, and a prefetcher of
+//! Rows inserted in another order than that of their keys leave a b-tree whose neighbours lie anywhere. A prefetcher of
 //! consecutive pages reads such a file many times over. The b-tree itself tells what follows: an interior page names its
 //! children in order.
 //!

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! A page does not know its parent. SQLite gets the parent first, though not always shortly before. A cursor keeps the pages
-//! of its path: the root passes once for each statement, and the parents of a scan's leaves once for all leaves. So a page
-//! that was found to be a parent is kept apart from pages that merely passed.
+//! of its path. So the root passes once for each statement, and the parents of a scan's leaves pass once for all leaves. A
+//! page that was found to be a parent is therefore kept apart from pages that merely passed.
 //!
 //! # Invariants
 //! 1. A parent was seen, in memory, to have the child. Its bytes may change at any time, so every user looks again.

@@ -54,8 +54,8 @@ impl ReadAhead {
         self.recent.interior(page);
     }
 
-    /// A page is demanded in a file of so many pages: the page has to be read, or was read ahead and is used for the first
-    /// time. To be called before the read. Adds the pages to read ahead to `requests`, in the order of their expected use.
+    /// A page is demanded, in a file of so many pages. To be called before the read. Adds the pages to read ahead to
+    /// `requests`, in the order of their expected use.
     pub fn plan(&mut self, page: u32, pages: u32, memory: &dyn Memory, requests: &mut Vec<u32>) {
         self.recent.clock = self.recent.clock.saturating_add(1);
         let Config { usable_bytes, memory_pages, full_file_mode, system_reads_ahead } = self.config;

@@ -94,13 +94,12 @@ impl RunEstimator {
 
 /// The rule above without fractions: `8 w <= r + 9 u`.
 fn is_worth(ended: &[u16; BUCKETS], endless: u16, run: u32, window: u32) -> bool {
-    let (mut run_estimator, mut used) = (u64::from(endless), u64::from(endless) * u64::from(window));
+    let (mut weight, mut used) = (u64::from(endless), u64::from(endless) * u64::from(window));
     for (bucket, count) in ended.iter().enumerate().skip(bucket(run)) {
-        run_estimator += u64::from(*count);
+        weight += u64::from(*count);
         used += u64::from(*count) * u64::from(first_length(bucket).saturating_sub(run).min(window));
     }
-    USED_PER_WASTE * u64::from(window) * run_estimator
-        <= u64::from(run) * run_estimator + (USED_PER_WASTE + 1) * used
+    USED_PER_WASTE * u64::from(window) * weight <= u64::from(run) * weight + (USED_PER_WASTE + 1) * used
 }
 
 #[cfg(test)]

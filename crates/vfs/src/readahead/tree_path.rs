@@ -95,8 +95,8 @@ impl Path {
         PathStep::End
     }
 
-    /// For each page above the bottom, as far up as the pages are in memory: its children behind the child on the path, and
-    /// all its children.
+    /// The children that the stream has not come to, and all children, of each page above the bottom. The last page is the
+    /// highest in memory.
     pub fn left(&self, forward: bool, memory: &dyn Memory) -> impl Iterator<Item = (usize, usize)> {
         (1..self.depth).map_while(move |level| {
             let mut found = None;

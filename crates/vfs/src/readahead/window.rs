@@ -45,7 +45,7 @@ impl ReadaheadWindow {
     /// A page is demanded. Returns the pages before it that were skipped: requested for nothing, or not in memory and so not
     /// used. `None` where the page is not in the window.
     pub fn reach(&mut self, page: u32, view: &FileView<'_>) -> Option<usize> {
-        let place = self.pages.iter().position(|upcoming| *upcoming == page)?;
+        let place = self.pages.iter().position(|other| *other == page)?;
         if place > MOST_PASSED_OVER {
             self.pages.remove(place);
             self.requested -= usize::from(place < self.requested);

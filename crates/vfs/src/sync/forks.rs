@@ -4,12 +4,12 @@
 //! SQLite has a few locks of the whole process; every statement takes that of its memory. If another thread is inside one of
 //! them when the application forks, the child waits for that lock for ever. Stock SQLite has that hazard. Here it would be
 //! larger: threads of ours checkpoint, and other threads wait less for the medium. So the thread that forks takes these
-//! locks, as the C library does with those of its own memory, and gives them back on both sides.
+//! locks, and gives them back on both sides. The C library does the same with the locks of its own memory.
 //!
 //! # What it promises
 //! 1. At a fork no thread but the forking one is inside a lock of SQLite's whole process.
 //! 2. Nor is a thread of ours in SQLite's code, except in calls of ours from there: reads, writes and syncs.
-//! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`PATIENCE`]. That holds in a signal
+//! 3. A fork waits for as long as SQLite computes, which is microseconds, and at most [`MAX_FORK_WAIT`]. That holds in a signal
 //!    handler and inside SQLite, too.
 
 use crate::ffi::Sqlite3Mutex;
@@ -24,8 +24,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// SQLite's locks of the whole process (`SQLITE_MUTEX_STATIC_*`), in the order in which SQLite takes them: the main lock, then
-/// those of memory, of opening, of random numbers, of pages (two), and of its own VFS.
+/// SQLite's locks of the whole process (`SQLITE_MUTEX_STATIC_*`), in the order in which SQLite takes them. They are the main
+/// lock, and those of memory, of opening, of random numbers, of pages (two), and of SQLite's own VFS (three).
 const STATIC_MUTEXES: [c_int; 9] = [2, 11, 12, 13, 4, 6, 7, 5, 3];
 
 /// The locks of one SQLite library in the process.
@@ -103,7 +103,7 @@ fn give_mutexes_back() {
 }
 
 /// Longest time that a fork waits.
-const PATIENCE: Duration = Duration::from_millis(100);
+const MAX_FORK_WAIT: Duration = Duration::from_millis(100);
 /// Time between two looks of a waiting thread.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -124,13 +124,13 @@ fn this_thread() -> usize {
 
 /// Watches for forks from now on.
 pub(crate) fn watch() {
-    relatives::found();
+    relatives::make_page();
     fork::watch(Hooks { before, in_parent, in_child });
 }
 
 extern "C" fn before() {
     FORKING.fetch_add(1, Ordering::SeqCst);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + MAX_FORK_WAIT;
     while IN_SQLITE.load(Ordering::SeqCst) > 0 && Instant::now() < end {
         std::thread::sleep(PAUSE);
     }

@@ -6,8 +6,8 @@
 //! may read it.
 //!
 //! The lock is taken with the first SHARED lock of a connection, not at open, so that SQLite's busy handler applies. It is
-//! kept until the last handle of the process is closed, or until a related process asks for the database while no connection
-//! here is in a transaction (`relatives.rs`).
+//! kept until the last handle of the process is closed. It is also given up when a related process asks for the database and
+//! no connection here is in a transaction (`relatives.rs`).
 //!
 //! `fork()`: the child inherits descriptors and memory, but does not own the database. Each database remembers the generation
 //! of forks in which it was opened. An inherited database is the parent's, and refuses to work.

@@ -1,7 +1,7 @@
 //! The gate: how readers and an exclusive holder see each other without a lock on the reader's side.
 //!
 //! # Why
-//! SQLite's file locks and the lock slots of the wal-index have the same traffic: readers come and go all the time, and an
+//! SQLite's file locks and the lock slots of the wal-index have the same traffic. Readers come and go all the time, and an
 //! exclusive holder comes seldom. So a reader writes nothing but a word of its own, and the exclusive holder pays.
 //!
 //! # How
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((gate.closed(), gate.glance()), (0b0101, 0b0101));
     }
 
-    /// Both may miss their turn, but never both get it.
+    /// Both may be refused, but never do both get what they want.
     #[test]
     fn a_reader_and_an_exclusive_holder_never_miss_each_other() {
         let (gate, reader, barrier) = (Gate::default(), Announcement::default(), Barrier::new(2));

@@ -3,8 +3,8 @@
 //! # Why
 //! A server opens a database, forks its workers, and stays idle. Each worker opens the database as well, or goes on with the
 //! connection that it has inherited. With stock SQLite that works: an idle process holds nothing. Here a process owns the
-//! database for as long as it is open there. So a process that finds a relative in its way asks for the database, and the
-//! relative hands it over as soon as none of its connections is in a transaction (`database/lending.rs`).
+//! database for as long as it is open there. So a process that finds a relative in its way asks for the database. The
+//! relative hands it over as soon as none of its connections is in a transaction (`open/turns.rs`).
 //!
 //! # How
 //! A page of memory is shared with all children. A process that wants a database counts that up in the page, and rings there.
@@ -14,7 +14,7 @@
 //! # What it promises
 //! 1. Nothing is decided by the page: the lock on the file says which process is the owner. A process that dies, or counts
 //!    wrongly, costs time only.
-//! 2. A process that asks waits for [`HEARING`] where no relative hears it, and for [`PATIENCE`] at most.
+//! 2. A process that asks waits for [`HEARD_TIMEOUT`] where no relative hears it, and for [`ANSWER_TIMEOUT`] at most.
 //! 3. A process without relatives has no thread, and nothing to do.
 
 use litefoot_storage::file::FileId;
@@ -27,9 +27,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Time for which a process waits to be heard by a relative.
-const HEARING: Duration = Duration::from_millis(400);
+const HEARD_TIMEOUT: Duration = Duration::from_millis(400);
 /// Time for which a process then waits for the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Places for databases in the page. Databases that share a place are asked for together.
 const PLACES: usize = 128;
 
@@ -50,10 +50,10 @@ pub(crate) trait Lendable: Send + Sync {
 
 /// The page that all relatives share.
 #[repr(C)]
-struct Page {
+struct SharedPage {
     /// Forks of processes that have the page.
     forks: AtomicU32,
-    /// Rung whenever an owner has something to do.
+    /// Counted up whenever an owner has something to do.
     notify: AtomicU32,
     /// Requests for the databases of a place.
     wanted: [AtomicU32; PLACES],
@@ -65,10 +65,10 @@ struct Page {
     answered: [AtomicU32; PLACES],
 }
 
-static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+static PAGE: AtomicPtr<SharedPage> = AtomicPtr::new(ptr::null_mut());
 
 /// Makes the page, which all children will have. Where that fails, no process has relatives.
-pub(crate) fn found() {
+pub(crate) fn make_page() {
     if !PAGE.load(Ordering::Acquire).is_null() {
         return;
     }
@@ -76,24 +76,24 @@ pub(crate) fn found() {
     let page = unsafe {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        libc::mmap(ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0)
+        libc::mmap(ptr::null_mut(), size_of::<SharedPage>(), protection, flags, -1, 0)
     };
     if page == libc::MAP_FAILED {
         return;
     }
     if PAGE.compare_exchange(ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
         // SAFETY: no other thread has seen it.
-        unsafe { libc::munmap(page, size_of::<Page>()) };
+        unsafe { libc::munmap(page, size_of::<SharedPage>()) };
     }
 }
 
-fn page() -> Option<&'static Page> {
+fn page() -> Option<&'static SharedPage> {
     // SAFETY: null, or mapped for the life of the process; it holds nothing but atomics.
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
 /// The page, if there may be relatives.
-fn relatives() -> Option<&'static Page> {
+fn relatives() -> Option<&'static SharedPage> {
     page().filter(|page| page.forks.load(Ordering::Relaxed) > 0)
 }
 
@@ -125,10 +125,10 @@ pub(crate) fn ask<T>(place: usize, waits: bool, again: impl FnOnce() -> Option<T
     let answered = page.answered[place].load(Ordering::SeqCst);
     page.waiting[place].fetch_add(1, Ordering::SeqCst);
     page.wanted[place].fetch_add(1, Ordering::SeqCst);
-    ring(page);
+    wake_owners(page);
     let since = Instant::now();
-    let answer = (waits && await_change(&page.heard[place], heard, since + HEARING)).then(|| {
-        await_change(&page.answered[place], answered, since + PATIENCE);
+    let answer = (waits && await_change(&page.heard[place], heard, since + HEARD_TIMEOUT)).then(|| {
+        await_change(&page.answered[place], answered, since + ANSWER_TIMEOUT);
         again().map_or(Answer::Busy, Answer::Given)
     });
     page.waiting[place].fetch_sub(1, Ordering::SeqCst);
@@ -221,9 +221,9 @@ fn watch() {
 }
 
 /// Answers requests until this process owns no database.
-fn keep_watch(page: &'static Page, generation: u32) {
+fn keep_watch(page: &'static SharedPage, generation: u32) {
     loop {
-        let rung = page.notify.load(Ordering::SeqCst);
+        let rings = page.notify.load(Ordering::SeqCst);
         let mut databases = Vec::new();
         {
             let mut owned = OWNED.lock();
@@ -238,12 +238,12 @@ fn keep_watch(page: &'static Page, generation: u32) {
             let place = place_of(database.file_id());
             let wanted = page.wanted[place].load(Ordering::SeqCst);
             if database.is_wanted(wanted) {
-                say(&page.heard[place]);
+                count_and_wake(&page.heard[place]);
                 database.hand_over(wanted);
-                say(&page.answered[place]);
+                count_and_wake(&page.answered[place]);
             }
         }
-        futex(&page.notify, libc::FUTEX_WAIT, rung, None);
+        futex(&page.notify, libc::FUTEX_WAIT, rings, None);
     }
 }
 
@@ -251,17 +251,17 @@ fn keep_watch(page: &'static Page, generation: u32) {
 #[cold]
 pub(crate) fn look_again() {
     if let Some(page) = relatives() {
-        ring(page);
+        wake_owners(page);
     }
 }
 
 /// Wakes the threads of all owners.
-fn ring(page: &Page) {
-    say(&page.notify);
+fn wake_owners(page: &SharedPage) {
+    count_and_wake(&page.notify);
 }
 
 /// Counts a word up, and wakes all threads that sleep on it.
-fn say(word: &AtomicU32) {
+fn count_and_wake(word: &AtomicU32) {
     word.fetch_add(1, Ordering::SeqCst);
     futex(word, libc::FUTEX_WAKE, i32::MAX as u32, None);
 }

@@ -13,17 +13,14 @@
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::reader_gate::{Announcement, Gate};
+use crate::sync::wal_index_region::Region;
 use litefoot_storage::sync::{Mutex, MutexGuard};
-use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
 const REGIONS: usize = 4096;
-
-/// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
-const REGION_ALIGNMENT: usize = 64;
 
 /// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12 words,
 /// and the checkpoint information. The words of a copy used here are the version, the change counter, and the checksum.
@@ -38,7 +35,7 @@ pub(crate) const WRITE_SLOT: usize = 0;
 pub(crate) const CHECKPOINT_SLOT: usize = 1;
 pub(crate) const READ_SLOTS: usize = 3;
 
-/// The slots that one handle holds.
+/// Lock slots that one handle holds.
 #[derive(Debug)]
 pub struct HeldSlots {
     shared: Arc<WalReader>,
@@ -68,9 +65,9 @@ impl HeldSlots {
     }
 }
 
-/// The shared memory of one database.
+/// The wal-index of one database.
 #[derive(Default)]
-pub struct SharedMemory {
+pub struct WalIndex {
     /// Slots that a handle holds exclusively, or is about to.
     exclusive: Gate,
     /// Slots that a handle has ever shared.
@@ -91,65 +88,20 @@ struct WalIndexState {
     users: usize,
 }
 
-struct Region {
-    memory: NonNull<u8>,
-    layout: Layout,
-    /// Set in a forked child where the region was the parent's. Inherited connections know its address, so it is never freed.
-    inherited: bool,
-}
-
-// SAFETY: the memory is owned by the region and only ever handed out as a raw pointer; SQLite
-// synchronises what it does there by the lock slots and barriers.
-unsafe impl Send for Region {}
-
-impl Region {
-    fn new(bytes: usize) -> Option<Region> {
-        let layout =
-            Layout::from_size_align(bytes, REGION_ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
-        // SAFETY: the layout has a size that is not zero.
-        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Region { memory, layout, inherited: false })
-    }
-
-    /// Fills the region with zeros. No handle uses it.
-    fn clear(&self) {
-        // SAFETY: it has as many bytes.
-        unsafe { self.memory.as_ptr().write_bytes(0, self.layout.size()) };
-    }
-
-    /// A word of 32 bits.
-    ///
-    /// # Safety
-    /// The region is longer.
-    unsafe fn word(&self, number: usize) -> &AtomicU32 {
-        // SAFETY: by contract; a region is aligned, and lives as long as `self`.
-        unsafe { &*self.memory.as_ptr().cast::<AtomicU32>().add(number) }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        if !self.inherited {
-            // SAFETY: allocated in `new` with this layout, freed once.
-            unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
-        }
-    }
-}
-
-impl SharedMemory {
+impl WalIndex {
     fn state(&self) -> MutexGuard<'_, WalIndexState> {
         self.state.lock()
     }
 
     /// Registers a new handle, which holds no slot.
-    pub fn new_reader_slot(&self) -> HeldSlots {
+    pub fn register(&self) -> HeldSlots {
         let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
         self.state().readers.push(held.shared.clone());
         held
     }
 
     /// Takes back everything of a handle that is closed.
-    pub fn give_up(&self, held: &mut HeldSlots) {
+    pub fn unregister(&self, held: &mut HeldSlots) {
         self.unlock(held, 0, SQLITE_SHM_NLOCK);
         self.state().readers.retain(|other| !Arc::ptr_eq(other, &held.shared));
     }
@@ -178,16 +130,15 @@ impl SharedMemory {
     /// In a forked child, for a database that is opened again: adopts the regions of the parent's wal-index, since inherited
     /// connections know their addresses. No handle uses this memory yet. Where the parent was changing the regions at the
     /// fork, none is adopted.
-    pub fn adopt(&self, parents: &SharedMemory) {
+    pub fn adopt(&self, parents: &WalIndex) {
         let Some(theirs) = parents.state.try_lock() else { return };
-        let copy = |region: &Region| Region { inherited: true, ..*region };
-        self.state().regions = theirs.regions.iter().map(copy).collect();
+        self.state().regions = theirs.regions.iter().map(Region::inherit).collect();
         self.adopted.store(std::ptr::from_ref(parents).addr(), Ordering::Release);
         self.renew();
     }
 
     /// Tells whether the regions are those of that wal-index of the parent.
-    pub fn has_adopted(&self, parents: &SharedMemory) -> bool {
+    pub fn has_adopted(&self, parents: &WalIndex) -> bool {
         self.adopted.load(Ordering::Acquire) == std::ptr::from_ref(parents).addr()
     }
 
@@ -208,8 +159,8 @@ impl SharedMemory {
 
     /// Calls `then` if no handle holds a slot. No handle gets one until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
-        struct Free<'a>(&'a SharedMemory);
-        impl Drop for Free<'_> {
+        struct OpensGate<'a>(&'a WalIndex);
+        impl Drop for OpensGate<'_> {
             fn drop(&mut self) {
                 let _state = self.0.state();
                 self.0.exclusive.set(0);
@@ -222,7 +173,7 @@ impl SharedMemory {
         self.exclusive.set(u8::MAX);
         let is_shared = state.readers.iter().any(|reader| reader.0.seen() != 0);
         drop(state);
-        let _free = Free(self);
+        let _opens = OpensGate(self);
         (!is_shared).then(then)
     }
 
@@ -239,7 +190,7 @@ impl SharedMemory {
     }
 
     /// A handle is about to give up the write slot, under which an index is made. The first index since
-    /// [`SharedMemory::renew`] is made different from all earlier ones. Two equal indexes say that nothing has changed, and a
+    /// [`WalIndex::renew`] is made different from all earlier ones. Two equal indexes say that nothing has changed, and a
     /// log that was emptied meanwhile would look like the empty log before.
     pub fn index_made(&self, held: &HeldSlots) {
         if held.exclusive & 1 << WRITE_SLOT == 0 || !self.renewed.load(Ordering::Relaxed) {
@@ -380,8 +331,8 @@ mod tests {
 
     #[test]
     fn slots_are_shared_or_exclusive() {
-        let memory = SharedMemory::default();
-        let (mut a, mut b) = (memory.new_reader_slot(), memory.new_reader_slot());
+        let memory = WalIndex::default();
+        let (mut a, mut b) = (memory.register(), memory.register());
         assert!(memory.lock(&mut a, 3, 1, false));
         assert!(memory.lock(&mut b, 3, 1, false));
         assert!(a.reads() && !memory.lock(&mut b, 1, 7, true));
@@ -395,14 +346,14 @@ mod tests {
         memory.unlock(&mut b, 1, 7);
         assert!(memory.lock(&mut a, 5, 1, false));
         assert!(memory.lock(&mut b, 1, 1, true));
-        memory.give_up(&mut b);
+        memory.unregister(&mut b);
         assert!(memory.lock(&mut a, 1, 1, true));
     }
 
     #[test]
     fn an_index_that_is_made_anew_is_like_none_before() {
-        let memory = SharedMemory::default();
-        let mut held = memory.new_reader_slot();
+        let memory = WalIndex::default();
+        let mut held = memory.register();
         memory.join(|| Ok::<(), ()>(())).unwrap();
         let region = memory.map(0, 32768, true).unwrap().unwrap();
         // SAFETY: region 0 holds 32768 bytes.
@@ -438,8 +389,8 @@ mod tests {
 
     #[test]
     fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
-        let memory = SharedMemory::default();
-        let (mut a, mut b) = (memory.new_reader_slot(), memory.new_reader_slot());
+        let memory = WalIndex::default();
+        let (mut a, mut b) = (memory.register(), memory.register());
         assert_eq!(memory.join(|| Err(1)), Err(1));
         for _ in 0..2 {
             let first = memory.state().users == 0;
@@ -461,10 +412,10 @@ mod tests {
     /// A sharer must never see what an exclusive holder has half done.
     #[test]
     fn threads_share_a_slot_or_have_it_alone() {
-        let memory = SharedMemory::default();
+        let memory = WalIndex::default();
         let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
         let share = || {
-            let (mut held, mut seen) = (memory.new_reader_slot(), 0);
+            let (mut held, mut seen) = (memory.register(), 0);
             while seen < 2000 {
                 if memory.lock(&mut held, 4, 1, false) {
                     assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
@@ -472,10 +423,10 @@ mod tests {
                     seen += 1;
                 }
             }
-            memory.give_up(&mut held);
+            memory.unregister(&mut held);
         };
         let change = || {
-            let (mut held, mut done) = (memory.new_reader_slot(), 0);
+            let (mut held, mut done) = (memory.register(), 0);
             while done < 500 {
                 if memory.lock(&mut held, 4, 2, true) {
                     one.fetch_add(1, Ordering::Relaxed);
@@ -485,7 +436,7 @@ mod tests {
                     done += 1;
                 }
             }
-            memory.give_up(&mut held);
+            memory.unregister(&mut held);
         };
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -4,8 +4,8 @@
 //! With SQLite alone, a writer that finds the lock taken sleeps and tries again, and chance decides who is next. Inside one
 //! process writers can wait in order, and the next one starts the moment the lock is free.
 //!
-//! Waking a thread takes longer than a small transaction. So a new writer overtakes a first waiter that is still being woken,
-//! but never one that has waited for [`FAIRNESS`]: that waiter is handed the ticket.
+//! Waking a thread takes longer than a small transaction. So a new writer overtakes a first waiter that is still being woken.
+//! A waiter that has waited for [`FAIRNESS`] is not overtaken any more: it is handed the ticket.
 //!
 //! # Invariants
 //! 1. At most one writer holds the ticket; no other writer gets the write lock meanwhile.
@@ -29,11 +29,11 @@ pub type WriterId = u64;
 /// The queue of one database.
 #[derive(Default)]
 pub struct WriterQueue {
-    state: Mutex<State>,
+    state: Mutex<WriterQueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WriterQueueState {
     /// The ticket, while a writer holds it.
     ticket: Option<Ticket>,
     waiting: VecDeque<Waiting>,
@@ -57,7 +57,7 @@ struct Waiting {
     wakes: Arc<Condvar>,
 }
 
-impl State {
+impl WriterQueueState {
     /// Ends a ticket that has expired.
     fn expire_ticket(&mut self) {
         let has_expired =
@@ -208,7 +208,7 @@ mod tests {
             (true, Some(now), true),
         ] {
             let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, expires });
-            let mut state = State { ticket, waiting: VecDeque::new() };
+            let mut state = WriterQueueState { ticket, waiting: VecDeque::new() };
             state.expire_ticket();
             assert_eq!(state.ticket.is_some(), remains, "{writing} {expires:?}");
         }
