@@ -74,6 +74,28 @@ fn every_link_leads_somewhere() {
     }
 }
 
+/// A path in the description of the code is a path of the tree: one in backticks that begins with a folder of the tree,
+/// and, in a picture, one of a source file, which may lie in `crates/vfs/src`.
+#[test]
+fn every_path_of_the_description_exists() {
+    let folders = ["crates/", "bench/", "fuzz/", "xtask/", "python/", "docs/", "examples/", "data/"];
+    let exists = |path: &str| repository().join(path).exists();
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/decisions/README.md"] {
+        let text = std::fs::read_to_string(repository().join(name)).unwrap();
+        for (place, part) in text.split("```").enumerate() {
+            let of_picture = |word: &&str| word.contains('/') && word.ends_with(".rs");
+            let of_prose = |word: &&str| folders.iter().any(|folder| word.starts_with(folder));
+            let missing: Vec<&str> = if place % 2 == 1 {
+                let words = part.split(|c: char| c.is_whitespace() || ",()".contains(c)).filter(of_picture);
+                words.filter(|path| !exists(path) && !exists(&format!("crates/vfs/src/{path}"))).collect()
+            } else {
+                part.split('`').skip(1).step_by(2).filter(of_prose).filter(|path| !exists(path)).collect()
+            };
+            assert!(missing.is_empty(), "{name} names what is not there: {missing:?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn every_block_runs() {
