@@ -18,12 +18,13 @@
 //! # What it does not do
 //! Cache, buffer, retry or reorder anything.
 
-mod belonging;
 mod error;
 mod latch;
 mod mapped;
+mod names;
 mod opening;
 mod os;
+mod os_file;
 mod pass_on;
 mod resolve;
 

@@ -1,38 +1,21 @@
-//! The operating system's files.
+//! The media of the operating system: its files at large, and as one database uses them.
 //!
-//! Locks are open-file-description locks (`F_OFD_SETLK`): they belong to the handle, so closing some
-//! other descriptor of the same file does not drop them as it would drop POSIX locks, and they conflict
-//! with the POSIX locks that stock SQLite takes, in this process and in others.
-//!
-//! `unsafe` here is confined to system calls that the standard library does not offer.
+//! # Why
+//! Files that are created for a database get the rights that the database has then. The names of logs do not always lead
+//! to their database: those beside a tier device lie in another directory. So a database has a medium of its own.
 
-use super::belonging::DatabaseMedium;
-use super::mapped::{Kind, Mapping};
-use super::opening::{self, Rights};
+use super::names;
+use super::opening::Rights;
+use super::os_file::open_file;
 use super::resolve::resolve;
-use super::{
-    DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
-    Resolved, Result,
-};
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
-// Offsets have 64 bits in these on 32-bit processors as well.
-use crate::fork::LockedFile;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-use libc::{
-    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, pwritev64 as pwritev,
-    pwritev64v2 as pwritev2,
-};
+use super::{DeviceError, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result};
+use crate::pass_on;
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-
-/// Most buffers that one system call takes (`IOV_MAX` is 1024 on Linux).
-const VECTORS_PER_CALL: usize = 512;
+use std::sync::{Arc, Weak};
 
 /// The file systems of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,506 +26,6 @@ impl OsMedium {
     pub fn new() -> OsMedium {
         OsMedium
     }
-}
-
-struct OsFile {
-    file: fs::File,
-    path: PathBuf,
-    id: FileId,
-    /// Whether `pwritev2` with `RWF_DSYNC` still has to be tried before it can be trusted to exist.
-    durable_write_unsupported: AtomicBool,
-    /// The file once more, opened past the kernel's cache: atomic writes take that.
-    direct: OnceLock<fs::File>,
-    /// Whether this handle reads past the system's cache.
-    is_direct: bool,
-    /// The file as memory, where it is worth to ask whether it is.
-    mapping: Option<Mapping>,
-    /// Noted once it was locked. Goes before the file: the number of the descriptor is another one's then.
-    locked: OnceLock<LockedFile>,
-}
-
-impl Drop for OsFile {
-    fn drop(&mut self) {
-        drop(self.locked.take());
-    }
-}
-
-/// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
-#[cfg(target_os = "linux")]
-const RWF_ATOMIC: libc::c_int = 0x40;
-/// Alignment of memory for writes past the kernel's cache.
-const DIRECT_ALIGNMENT: usize = 4096;
-
-/// Bytes at an aligned address.
-struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-impl Aligned {
-    fn copy_of(bytes: &[u8]) -> Aligned {
-        let mut memory = vec![0; bytes.len() + DIRECT_ALIGNMENT];
-        let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
-        memory[start..start + bytes.len()].copy_from_slice(bytes);
-        Aligned { memory, start, len: bytes.len() }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
-    }
-}
-
-impl OsFile {
-    #[cfg(target_os = "linux")]
-    fn direct(&self) -> io::Result<&fs::File> {
-        if let Some(direct) = self.direct.get() {
-            return Ok(direct);
-        }
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let opened = fs::OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
-        let opened = opening::above_standard_streams(opened)?;
-        Ok(self.direct.get_or_init(|| opened))
-    }
-
-    fn error(&self, operation: Operation, source: io::Error) -> DeviceError {
-        DeviceError::new(operation, &self.path, source)
-    }
-}
-
-impl File for OsFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.error(Operation::Read, error)),
-            }
-        }
-        Ok(done)
-    }
-
-    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        let mut bufs = bufs;
-        IoSliceMut::advance_slices(&mut bufs, 0);
-        while !bufs.is_empty() {
-            let count = bufs.len().min(VECTORS_PER_CALL);
-            // SAFETY: IoSliceMut is ABI-compatible with iovec; the slices outlive the call.
-            let read = unsafe {
-                preadv(
-                    self.file.as_raw_fd(),
-                    bufs.as_ptr().cast(),
-                    count as libc::c_int,
-                    (offset + done as u64) as off_t,
-                )
-            };
-            match read {
-                0 => break,
-                read if read > 0 => {
-                    done += read as usize;
-                    IoSliceMut::advance_slices(&mut bufs, read as usize);
-                }
-                _ => {
-                    let error = io::Error::last_os_error();
-                    if error.kind() != io::ErrorKind::Interrupted {
-                        return Err(self.error(Operation::Read, error));
-                    }
-                }
-            }
-        }
-        Ok(done)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(buf, offset).map_err(|error| self.error(Operation::Write, error))
-    }
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        if let [single] = bufs {
-            return self.write_at(single, offset);
-        }
-        self.write_all(bufs, offset, 0).map_err(|error| self.error(Operation::Write, error))
-    }
-
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        if let Some(mapping) = &self.mapping
-            && mapping.write(&self.file, bufs, offset).map_err(|error| self.error(Operation::Write, error))?
-        {
-            return Ok(());
-        }
-        #[cfg(target_os = "linux")]
-        if !self.durable_write_unsupported.load(Ordering::Relaxed) {
-            match self.write_all(bufs, offset, libc::RWF_DSYNC) {
-                Ok(()) => return Ok(()),
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-                    self.durable_write_unsupported.store(true, Ordering::Relaxed);
-                }
-                Err(error) => return Err(self.error(Operation::Sync, error)),
-            }
-        }
-        self.write_vectored_at(bufs, offset)?;
-        self.sync()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn write_atomic_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = self.direct().and_then(|direct| {
-            let buffer = Aligned::copy_of(bytes);
-            let slice = IoSlice::new(buffer.bytes());
-            write_call(direct.as_raw_fd(), &raw const slice, 1, offset, RWF_ATOMIC | libc::RWF_DSYNC)
-        });
-        match written {
-            Ok(count) if count == bytes.len() => Ok(()),
-            Ok(_) => Err(self.error(Operation::Sync, io::ErrorKind::WriteZero.into())),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL)) => {
-                Err(self.error(Operation::Write, io::ErrorKind::Unsupported.into()))
-            }
-            Err(error) => Err(self.error(Operation::Sync, error)),
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| self.error(Operation::Sync, error))
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| self.error(Operation::Length, error))?.len())
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.mapping.iter().for_each(Mapping::forget);
-        self.file.set_len(len).map_err(|error| self.error(Operation::SetLength, error))
-    }
-
-    #[cfg(target_os = "linux")]
-    fn start_writeback(&self, offset: u64, len: u64) {
-        let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
-        // SAFETY: plain system call on a descriptor we own.
-        unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
-    }
-
-    #[cfg(target_os = "linux")]
-    fn read_ahead(&self, offset: u64, len: u64) {
-        // SAFETY: plain system call on a descriptor we own.
-        unsafe { libc::readahead(self.file.as_raw_fd(), offset as libc::off64_t, len as usize) };
-    }
-
-    #[cfg(target_os = "linux")]
-    fn own_read_ahead(&self) -> u64 {
-        let device = libc::dev_t::from(self.id.device);
-        let device = format!("{}:{}", libc::major(device), libc::minor(device));
-        // A disk, a part of one, or a file system over several.
-        let places = [
-            format!("/sys/dev/block/{device}/queue/read_ahead_kb"),
-            format!("/sys/dev/block/{device}/../queue/read_ahead_kb"),
-            format!("/sys/class/bdi/{device}/read_ahead_kb"),
-        ];
-        let kilobytes =
-            places.iter().find_map(|place| fs::read_to_string(place).ok()?.trim().parse::<u64>().ok());
-        kilobytes.unwrap_or_default().saturating_mul(1024)
-    }
-
-    fn reads_ahead(&self) -> bool {
-        cfg!(target_os = "linux") && !self.is_direct
-    }
-
-    fn allocate(&self, len: u64) -> Result<()> {
-        if self.len()? >= len {
-            return Ok(());
-        }
-        // SAFETY: plain system call on a descriptor we own.
-        let result = unsafe { posix_fallocate(self.file.as_raw_fd(), 0, len as off_t) };
-        match result {
-            0 => Ok(()),
-            // File systems without the call: the length alone has to do.
-            libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS => self.set_len(len),
-            errno => Err(self.error(Operation::Allocate, io::Error::from_raw_os_error(errno))),
-        }
-    }
-
-    fn id(&self) -> FileId {
-        self.id
-    }
-
-    fn birth(&self) -> Result<u64> {
-        let metadata = self.file.metadata().map_err(|error| self.error(Operation::Info, error))?;
-        // Not every file system notes it.
-        let since =
-            metadata.created().ok().and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
-        Ok(since.map_or(0, |since| since.as_nanos() as u64))
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        // First: what is locked when the process forks must be known.
-        self.locked.get_or_init(|| LockedFile::note(self.file.as_raw_fd()));
-        let mut request = flock(offset, len, lock);
-        // SAFETY: `request` is a valid flock that outlives the call.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut request) };
-        if result == 0 {
-            return Ok(true);
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-            _ => Err(self.error(Operation::Lock, error)),
-        }
-    }
-
-    fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        let mut request = flock(offset, len, RangeLock::Exclusive);
-        // SAFETY: as above.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) };
-        // An open-file-description lock reports process -1.
-        (result == 0 && i32::from(request.l_type) != libc::F_UNLCK)
-            .then(|| u32::try_from(request.l_pid).ok())
-            .flatten()
-    }
-
-    fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
-        Some(self.file.as_raw_fd())
-    }
-
-    #[cfg(target_os = "linux")]
-    fn past_cache(&self) -> Option<Arc<dyn File>> {
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(link).ok()?;
-        let file = opening::above_standard_streams(file).ok()?;
-        // Some file systems take the flag and refuse the reads.
-        let mut probe = Aligned::copy_of(&[0; DIRECT_ALIGNMENT]);
-        file.read_at(probe.bytes_mut(), 0).ok()?;
-        Some(Arc::new(OsFile {
-            file,
-            path: self.path.clone(),
-            id: self.id,
-            direct: OnceLock::new(),
-            is_direct: true,
-            mapping: None,
-            locked: OnceLock::new(),
-            durable_write_unsupported: AtomicBool::new(false),
-        }))
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        Guarantees { atomic_write_bytes: atomic_write_bytes(&self.file) }
-    }
-}
-
-impl OsFile {
-    fn write_all(&self, bufs: &[IoSlice<'_>], offset: u64, flags: libc::c_int) -> io::Result<()> {
-        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let mut done = 0;
-        // The first call covers the whole request in all but extreme cases; a copy of the slice table is
-        // made only for what a short write or a long table leaves.
-        let mut rest: Vec<IoSlice<'_>>;
-        let mut remaining: &mut [IoSlice<'_>] = &mut [];
-        while done < total {
-            let (pointer, count) = if done == 0 {
-                (bufs.as_ptr(), bufs.len().min(VECTORS_PER_CALL))
-            } else {
-                (remaining.as_ptr(), remaining.len().min(VECTORS_PER_CALL))
-            };
-            let written = write_call(self.file.as_raw_fd(), pointer, count, offset + done as u64, flags);
-            match written {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    if done == 0 && written < total {
-                        rest = bufs.to_vec();
-                        remaining = &mut rest;
-                        IoSlice::advance_slices(&mut remaining, written);
-                    } else if done > 0 {
-                        IoSlice::advance_slices(&mut remaining, written);
-                    }
-                    done += written;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a file may lie on a device that is memory, and takes small durable writes.
-fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
-    matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
-}
-
-fn write_call(
-    descriptor: libc::c_int,
-    bufs: *const IoSlice<'_>,
-    count: usize,
-    offset: u64,
-    flags: libc::c_int,
-) -> io::Result<usize> {
-    let count = count as libc::c_int;
-    // SAFETY: IoSlice is ABI-compatible with iovec; the caller's slices outlive the call.
-    let written = unsafe {
-        if flags == 0 {
-            pwritev(descriptor, bufs.cast(), count, offset as off_t)
-        } else {
-            pwritev2(descriptor, bufs.cast(), count, offset as off_t, flags)
-        }
-    };
-    usize::try_from(written).map_err(|_| io::Error::last_os_error())
-}
-
-fn flock(offset: u64, len: u64, lock: RangeLock) -> libc::flock {
-    // SAFETY: flock is plain data, for which all zeros is a valid value.
-    let mut request: libc::flock = unsafe { std::mem::zeroed() };
-    request.l_type = match lock {
-        RangeLock::Shared => libc::F_RDLCK as libc::c_short,
-        RangeLock::Exclusive => libc::F_WRLCK as libc::c_short,
-        RangeLock::None => libc::F_UNLCK as libc::c_short,
-    };
-    request.l_whence = libc::SEEK_SET as libc::c_short;
-    request.l_start = offset as libc::off_t;
-    request.l_len = len as libc::off_t;
-    request
-}
-
-/// `stx_atomic_write_unit_max` of Linux 6.11 and later; 0 where it is unknown.
-#[cfg(target_os = "linux")]
-fn atomic_write_bytes(file: &fs::File) -> u32 {
-    const STATX_WRITE_ATOMIC: libc::c_uint = 0x0001_0000;
-    /// Byte offset of `stx_atomic_write_unit_max` in `struct statx` (linux/stat.h).
-    const UNIT_MAX_OFFSET: usize = 0xb4;
-    // The kernel fills at most 256 bytes; declared as words for alignment.
-    let mut buffer = [0u64; 32];
-    // SAFETY: the buffer has the size and alignment of struct statx; the empty path with
-    // AT_EMPTY_PATH names the descriptor itself.
-    let result = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            STATX_WRITE_ATOMIC,
-            buffer.as_mut_ptr().cast(),
-        )
-    };
-    let word = |offset: usize| (buffer[offset / 8] >> ((offset % 8) * 8)) as u32;
-    if result != 0 || word(0) & STATX_WRITE_ATOMIC == 0 { 0 } else { word(UNIT_MAX_OFFSET) }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn atomic_write_bytes(_file: &fs::File) -> u32 {
-    0
-}
-
-/// A rename that replaces nothing. Where the file system has none, nobody is kept from coming in between.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    #[cfg(target_os = "linux")]
-    {
-        let from = std::ffi::CString::new(from.as_os_str().as_bytes())?;
-        let to = std::ffi::CString::new(to.as_os_str().as_bytes())?;
-        // SAFETY: both are NUL-terminated strings that outlive the call.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_renameat2,
-                libc::AT_FDCWD,
-                from.as_ptr(),
-                libc::AT_FDCWD,
-                to.as_ptr(),
-                libc::RENAME_NOREPLACE,
-            )
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
-            return Err(error);
-        }
-    }
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
-    fs::rename(from, to)
-}
-
-/// Which file a path names, and its length, without its times: a file system that keeps exact ones (Linux 6.13) notes that
-/// somebody has asked for them, and then writes the next change of the file to its journal. A commit that asked for those of
-/// its log took 1.4 times as long.
-#[cfg(target_os = "linux")]
-fn glance(path: &Path) -> io::Result<(FileId, u64)> {
-    use std::os::unix::ffi::OsStrExt;
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: zeros are a value of this structure of numbers.
-    let mut found: libc::statx = unsafe { std::mem::zeroed() };
-    let mask = libc::STATX_INO | libc::STATX_SIZE;
-    // SAFETY: the path ends with NUL, and the structure is as the call expects it.
-    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), 0, mask, &raw mut found) } == 0 {
-        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        return Ok((FileId { device, inode: found.stx_ino }, found.stx_size));
-    }
-    let error = io::Error::last_os_error();
-    // Sandboxes know the older call only.
-    if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
-        glance_with_times(path)
-    } else {
-        Err(error)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn glance(path: &Path) -> io::Result<(FileId, u64)> {
-    glance_with_times(path)
-}
-
-fn glance_with_times(path: &Path) -> io::Result<(FileId, u64)> {
-    let metadata = fs::metadata(path)?;
-    Ok((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len()))
-}
-
-fn info_of(path: &Path, metadata: &fs::Metadata) -> PathInfo {
-    PathInfo {
-        id: FileId { device: metadata.dev(), inode: metadata.ino() },
-        len: metadata.len(),
-        is_file: metadata.is_file(),
-        readable: may(path, libc::R_OK),
-        writable: may(path, libc::W_OK),
-        owner: metadata.uid(),
-        written_by_others: metadata.mode() & (libc::S_IWGRP | libc::S_IWOTH),
-    }
-}
-
-fn may(path: &Path, mode: libc::c_int) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: `path` is a NUL-terminated string that outlives the call.
-    unsafe { libc::access(path.as_ptr(), mode) == 0 }
-}
-
-/// Opens a file; `rights` are those of its database, where it is known.
-pub(super) fn open_file(
-    path: &Path,
-    kind: FileKind,
-    mode: OpenMode,
-    rights: impl Fn() -> Option<Rights>,
-) -> Result<Arc<dyn File>> {
-    let opened = opening::open(path, kind, mode, rights);
-    let (file, metadata) = opened.map_err(|error| DeviceError::new(Operation::Open, path, error))?;
-    Ok(Arc::new(OsFile {
-        file,
-        path: path.to_owned(),
-        id: FileId { device: metadata.dev(), inode: metadata.ino() },
-        is_direct: false,
-        direct: OnceLock::new(),
-        mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
-        locked: OnceLock::new(),
-        durable_write_unsupported: AtomicBool::new(false),
-    }))
 }
 
 impl Medium for OsMedium {
@@ -564,17 +47,11 @@ impl Medium for OsMedium {
     }
 
     fn info(&self, path: &Path) -> Result<Option<PathInfo>> {
-        match fs::metadata(path) {
-            Ok(metadata) => Ok(Some(info_of(path, &metadata))),
-            Err(error) => {
-                let error = DeviceError::new(Operation::Info, path, error);
-                if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
-            }
-        }
+        if_found(path, names::info(path))
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
-        rename_new(from, to).map_err(|error| DeviceError::new(Operation::Rename, to, error))
+        names::rename_new(from, to).map_err(|error| DeviceError::new(Operation::Rename, to, error))
     }
 
     fn identity(&self, path: &Path) -> Result<Option<FileId>> {
@@ -582,13 +59,7 @@ impl Medium for OsMedium {
     }
 
     fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
-        match glance(path) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => {
-                let error = DeviceError::new(Operation::Info, path, error);
-                if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
-            }
-        }
+        if_found(path, names::glance(path))
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
@@ -614,75 +85,42 @@ impl Medium for OsMedium {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::ErrorKind;
-
-    fn fresh() -> (tempfile::TempDir, Arc<dyn File>) {
-        let directory = tempfile::tempdir().unwrap();
-        let file = OsMedium.open(&directory.path().join("f"), FileKind::Database, OpenMode::Create).unwrap();
-        (directory, file)
-    }
-
-    #[test]
-    fn vectored_writes_longer_than_one_call_arrive_whole() {
-        let (_directory, file) = fresh();
-        let bytes: Vec<u8> = (0..3 * VECTORS_PER_CALL).map(|i| i as u8).collect();
-        let slices: Vec<IoSlice<'_>> = bytes.chunks(1).map(IoSlice::new).collect();
-        file.write_vectored_at(&slices, 10).unwrap();
-        file.write_durable_at(&slices, 10 + bytes.len() as u64).unwrap();
-        let mut back = vec![0; 2 * bytes.len()];
-        let (first, second) = back.split_at_mut(700);
-        let mut views = [IoSliceMut::new(first), IoSliceMut::new(second)];
-        assert_eq!(file.read_vectored_at(&mut views, 10).unwrap(), 2 * bytes.len());
-        assert_eq!(back, [bytes.clone(), bytes].concat());
-    }
-
-    #[test]
-    fn reads_past_the_end_are_short() {
-        let (_directory, file) = fresh();
-        file.write_at(b"abc", 0).unwrap();
-        let mut buf = [9; 8];
-        assert_eq!(file.read_at(&mut buf, 1).unwrap(), 2);
-        assert_eq!(file.read_at(&mut buf, 100).unwrap(), 0);
-    }
-
-    #[test]
-    fn locks_belong_to_the_handle() {
-        let (directory, first) = fresh();
-        let path = directory.path().join("f");
-        let second = OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap();
-        assert_eq!(first.id(), second.id());
-        assert!(first.lock_range(0, 10, RangeLock::Exclusive).unwrap());
-        assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
-        drop(OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap());
-        assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
-        assert!(first.lock_range(0, 10, RangeLock::None).unwrap());
-        assert!(second.lock_range(5, 1, RangeLock::Shared).unwrap());
-    }
-
-    #[test]
-    fn errors_name_the_file_and_their_kind() {
-        let directory = tempfile::tempdir().unwrap();
-        let missing = directory.path().join("missing/x.db");
-        let cases = [
-            (missing.as_path(), OpenMode::Create, ErrorKind::NotFound),
-            (directory.path(), OpenMode::ReadWrite, ErrorKind::IsDirectory),
-        ];
-        for (path, mode, kind) in cases {
-            let error = OsMedium.open(path, FileKind::Database, mode).err().unwrap();
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+/// The answer about a path; `None` where nothing has that name.
+fn if_found<T>(path: &Path, answer: io::Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => {
+            let error = DeviceError::new(Operation::Info, path, error);
+            if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
         }
     }
+}
 
-    #[test]
-    fn allocate_extends_and_never_shrinks() {
-        let (_directory, file) = fresh();
-        file.allocate(10_000).unwrap();
-        assert_eq!(file.len().unwrap(), 10_000);
-        file.allocate(10).unwrap();
-        assert_eq!(file.len().unwrap(), 10_000);
+/// The operating system's files as one database uses them.
+struct DatabaseMedium {
+    system: OsMedium,
+    /// Weak: the medium does not keep the database open.
+    database: Weak<dyn File>,
+}
+
+impl DatabaseMedium {
+    fn new(database: &Arc<dyn File>) -> DatabaseMedium {
+        DatabaseMedium { system: OsMedium, database: Arc::downgrade(database) }
+    }
+
+    /// The rights of the database, as they are now.
+    fn rights(&self) -> Option<Rights> {
+        let database = self.database.upgrade()?;
+        // SAFETY: the descriptor is open as long as `database` lives, and is not closed here.
+        let file = ManuallyDrop::new(unsafe { fs::File::from_raw_fd(database.raw_descriptor()?) });
+        file.metadata().ok().map(|found| Rights::of(&found))
+    }
+}
+
+impl Medium for DatabaseMedium {
+    pass_on!(system: delete, rename, rename_new, info, identity, glance, list, sync_directory, absolute);
+
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        open_file(path, kind, mode, || self.rights())
     }
 }
