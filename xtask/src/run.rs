@@ -206,7 +206,7 @@ impl Lane {
         println!("{printed}");
         let mut ledger = Ledger::read(&printed);
         let said = ledger.steps.iter().any(|ran| ran.tally.failed > 0);
-        if !status.is_ok_and(|status| status.success()) && !said {
+        if all && !status.is_ok_and(|status| status.success()) && !said {
             let tally = Tally { passed: 0, failed: 1 };
             ledger.steps.push(Ran { name: "second lane".to_owned(), took: Duration::ZERO, tally });
         }

@@ -67,7 +67,7 @@ pub const FRONT: &[Step] = &[
                 "--test",
                 "whose_log",
             ];
-            let arguments = [&["test", "--locked", "-p", "litefoot-cli"], &tests[..], &["--", "--ignored"]];
+            let arguments = [&["test", "--locked", "--workspace"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())
         },
     },
@@ -89,7 +89,7 @@ pub const FRONT: &[Step] = &[
         does: "every block of code in README.md and docs/ runs",
         run: || {
             let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
-            process::cargo(&[&["test", "--locked", "-p", "litefoot-cli"], &tests[..]].concat())
+            process::cargo(&[&["test", "--locked", "--workspace"], &tests[..]].concat())
         },
     },
     Step {

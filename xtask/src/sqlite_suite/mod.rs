@@ -141,7 +141,8 @@ impl Wish {
         if let Some(named) = &self.library {
             return Ok(named.clone());
         }
-        process::cargo(&["build", "-q", "--locked", "-p", "litefoot-extension"])?;
+        // As the step `build` does, so that nothing is built twice.
+        process::cargo(&["build", "-q", "--locked"])?;
         let [library, _] = process::built()?;
         Ok(library)
     }
