@@ -269,6 +269,11 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
     }
     // SAFETY: by contract.
     let parameters = unsafe { main_parameters(name, flags) };
+    is_passthrough(&parameters, || app.vfs.upgrade().is_some_and(|vfs| vfs.passthrough_by_default()))
+}
+
+/// True for a database that is left to the platform's VFS, by its URI parameters or else by default.
+fn is_passthrough(parameters: &[(String, String)], by_default: impl FnOnce() -> bool) -> bool {
     let value = |keys: [&str; 2]| {
         let found = parameters.iter().find(|(name, _)| keys.contains(&name.as_str()));
         found.map(|(_, value)| value.as_str())
@@ -279,7 +284,7 @@ unsafe fn wants_platform(app: &AppData, name: *const c_char, flags: c_int) -> bo
     }
     match value(["passthrough", "litefoot_passthrough"]) {
         Some(value) => matches!(value, "1" | "on" | "yes" | "true"),
-        None => app.vfs.upgrade().is_some_and(|vfs| vfs.passthrough_by_default()),
+        None => by_default(),
     }
 }
 
@@ -438,4 +443,30 @@ unsafe extern "C" fn get_last_error(_vfs: *mut Sqlite3Vfs, bytes: c_int, message
         }
     }
     last_errno()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_come_before_the_default_and_a_tier_is_never_passed_through() {
+        for (parameters, by_default, expected) in [
+            (&[][..], false, false),
+            (&[], true, true),
+            (&[("other", "1")], true, true),
+            (&[("passthrough", "1")], false, true),
+            (&[("litefoot_passthrough", "yes")], false, true),
+            (&[("passthrough", "0")], true, false),
+            (&[("passthrough", "maybe")], true, false),
+            (&[("passthrough", "1"), ("tier", "/fast")], true, false),
+            (&[("litefoot_tier", "/fast")], true, false),
+        ] {
+            let list: Vec<_> = parameters
+                .iter()
+                .map(|(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            assert_eq!(is_passthrough(&list, || by_default), expected, "{parameters:?}, {by_default}");
+        }
+    }
 }
