@@ -34,7 +34,7 @@ pub const FIRST: &[Step] = &[
     },
     Step {
         name: "tables",
-        does: "the tables of options and metrics are what the code says",
+        does: "the tables of options, metrics and recovery are what the code says",
         run: tables::check,
     },
     Step {
@@ -166,7 +166,7 @@ pub const APART: &[Step] = &[
 /// Writes what `tables` compares.
 pub const DOCS: Step = Step {
     name: "write-tables",
-    does: "writes the tables of options and metrics from the code into the documents",
+    does: "writes the tables of options, metrics and recovery from the code into the documents",
     run: tables::write,
 };
 

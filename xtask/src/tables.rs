@@ -1,6 +1,7 @@
 //! `cargo xtask docs`: the tables that list what the code knows, written into the files that show them.
 //!
-//! `crates/vfs/examples/tables.rs` prints the tables. Each stands in its file between two lines, which stay:
+//! `crates/vfs/examples/tables.rs` prints the tables of options and metrics. The table of recovery is the one at the head of
+//! `crates/vfs/src/open/recovery.rs`. Each stands in its file between two lines, which stay:
 //!
 //! ```text
 //! <!-- table: NAME, by cargo xtask docs -->          in Python: # table: NAME, by cargo xtask docs
@@ -16,7 +17,10 @@ use std::fs;
 use std::path::Path;
 
 /// The files with such tables.
-const FILES: [&str; 3] = ["docs/options.md", "docs/metrics.md", "python/src/litefoot/__init__.py"];
+const FILES: [&str; 4] =
+    ["docs/options.md", "docs/metrics.md", "docs/durability.md", "python/src/litefoot/__init__.py"];
+/// The cases of recovery, and the file whose head has them.
+const RECOVERY: (&str, &str) = ("recovery", "crates/vfs/src/open/recovery.rs");
 /// Before the name of a table, in the line above it.
 const BEGIN: &str = " table: ";
 /// Behind the name of a table.
@@ -44,8 +48,11 @@ pub fn check() -> Result<Tally> {
 
 /// Hands each file on: its path, its text, and its text with the tables of the code.
 fn each(act: impl Fn(&Path, &str, &str) -> Result<()>) -> Result<Tally> {
-    let tables = tables(&printed()?);
+    let mut tables = tables(&printed()?);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (recovery, source) = RECOVERY;
+    let text = fs::read_to_string(root.join(source)).map_err(|error| format!("{source}: {error}"))?;
+    tables.insert(recovery.to_owned(), table_of_head(&text));
     let mut tally = Tally::default();
     for name in FILES {
         let path = root.join(name);
@@ -81,6 +88,13 @@ fn tables(text: &str) -> Tables {
     tables
 }
 
+/// The first table in the comment at the head of a source file.
+fn table_of_head(source: &str) -> String {
+    let lines = source.lines().skip_while(|line| !line.starts_with("//! |"));
+    let table = lines.map_while(|line| line.strip_prefix("//! ").filter(|line| line.starts_with('|')));
+    table.map(|line| format!("{line}\n")).collect()
+}
+
 /// A text with its tables replaced.
 fn filled(text: &str, tables: &Tables) -> Result<String> {
     let mut filled = String::new();
@@ -106,6 +120,13 @@ fn begins(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_table_of_a_head_is_taken() {
+        let source = "//! Title.\n//!\n//! | a |\n//! |---|\n//! | 1 |\n//!\n//! | other |\n\nuse x;\n";
+        assert_eq!(table_of_head(source), "| a |\n|---|\n| 1 |\n");
+        assert_eq!(table_of_head("//! Title.\n"), "");
+    }
 
     #[test]
     fn tables_are_put_between_their_lines() {

@@ -2,12 +2,12 @@
 //!
 //! | commit log | redo log | meaning | what opening does |
 //! |---|---|---|---|
-//! | none, or retired | any | nothing waits | removes it |
+//! | none, or retired | any | nothing waits | removes it; SQLite recovers the redo log |
 //! | in use | exactly what it builds upon | crashed before a materialization, or during one | replays it, materializes it |
 //! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | keeps it; the database can only be read |
-//! | in use, and whoever has it or may write it has no right to the database | exactly what it builds upon | perhaps made by somebody for this program to run | keeps it; the database can only be read |
+//! | in use, and a user who may not write the database owns it or may write it | exactly what it builds upon | perhaps made for this program to run | keeps it; the database can only be read |
 //! | in use, with a materialization announced | begins with the announced frames | crashed after the materialization | removes it |
-//! | in use | anything else | somebody else changed the database | keeps it; the database can only be read |
+//! | in use | anything else | another program changed the database | keeps it; the database can only be read |
 //! | not understood | any | of a later version, damaged, or no commit log at all | keeps it; the database can only be read |
 //!
 //! Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
