@@ -2,8 +2,7 @@
 //!
 //! `fuzz/` is a workspace of its own: see the head of `fuzz/src/lib.rs`.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 
 /// Its manifest.
 const MANIFEST: &str = "fuzz/Cargo.toml";

@@ -4,8 +4,7 @@
 //! against the same list, from what `cargo metadata` says; the advisories then are **not** checked, and
 //! the step says so. They are not checked either where the advisory database cannot be fetched.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 use serde_json::Value;
 use std::process::Stdio;
 

@@ -25,9 +25,6 @@ mod timing;
 use std::process::ExitCode;
 use steps::{APART, BESIDE, DOCS, FIRST, FRONT, Step};
 
-/// Why a step failed, in one line.
-type Result<T> = std::result::Result<T, String>;
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

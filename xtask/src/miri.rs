@@ -5,8 +5,7 @@
 //!
 //! Miri is a component of a nightly compiler. Where it is not installed the step says that it checked nothing.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 use std::process::{Command, Stdio};
 
 /// For each crate, the tests whose names contain one of these.

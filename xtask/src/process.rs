@@ -1,10 +1,12 @@
 //! Running cargo, and counting the tests it ran.
 
-use crate::Result;
 use crate::timing::Watch;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Why a step failed, in one line.
+pub type Result<T> = std::result::Result<T, String>;
 
 /// How many checks passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

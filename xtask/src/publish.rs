@@ -2,8 +2,7 @@
 //!
 //! Cargo packs them in the order of their dependencies, and builds each from its package.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 
 /// The crates for a registry; all others say `publish = false`.
 const CRATES: [&str; 6] =

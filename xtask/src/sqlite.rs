@@ -4,8 +4,7 @@
 //! none that it may give. The other maps no file, as builds for some systems do, and reads every page. Each has a
 //! target directory of its own, since SQLite takes a minute to compile.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 
 /// Name of the build, and what it is compiled with besides.
 const BUILDS: [(&str, &str); 2] =

@@ -1,7 +1,7 @@
 //! The steps of the checks, and what else can be run: each is one thing that passes or fails.
 
-use crate::process::{self, Tally};
-use crate::{Result, boards, fuzz, licences, miri, publish, sqlite, sqlite_suite, tables, threads};
+use crate::process::{self, Result, Tally};
+use crate::{boards, fuzz, licences, miri, publish, sqlite, sqlite_suite, tables, threads};
 
 /// One thing that can be run.
 pub struct Step {

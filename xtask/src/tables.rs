@@ -10,8 +10,7 @@
 //!
 //! The checks compare, and change nothing (`cargo xtask docs --check`).
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;

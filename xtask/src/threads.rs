@@ -7,8 +7,7 @@
 //! The sanitizer takes a nightly compiler. Where there is none and none can be fetched, the step says
 //! that it checked nothing.
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

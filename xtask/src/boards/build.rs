@@ -1,7 +1,7 @@
 //! What is built for a board: litefoot as it is released, an SQLite that programs link, and two such programs.
 
 use super::Board;
-use crate::Result;
+use crate::process::Result;
 use crate::process::{self, cargo_command};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

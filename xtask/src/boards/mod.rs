@@ -16,8 +16,7 @@
 mod build;
 mod smoke;
 
-use crate::Result;
-use crate::process::Tally;
+use crate::process::{Result, Tally};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

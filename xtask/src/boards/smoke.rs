@@ -3,8 +3,7 @@
 
 use super::Board;
 use super::build::Built;
-use crate::Result;
-use crate::process::Tally;
+use crate::process::{Result, Tally};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -4,8 +4,7 @@
 //! the version is that of the installed `libsqlite3-0`. All of it is cached in `target/sqlite-suite`, and nothing of
 //! it is part of the project.
 
-use crate::Result;
-use crate::process;
+use crate::process::{self, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! The list of files that differ, and whether a difference is on it.
 
 use super::result::Report;
-use crate::Result;
+use crate::process::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};

@@ -30,12 +30,11 @@ mod programs;
 mod result;
 mod room;
 
-use crate::Result;
-use crate::process::{self, Tally};
+use crate::process::{self, Result, Tally};
 use build::Cache;
 use differences::Differences;
-use result::Report;
-use room::{Room, Side};
+use result::{Report, Side};
+use room::Room;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,9 +5,9 @@
 
 use super::build::Cache;
 use super::result::End;
-use super::room::{Room, Side};
-use crate::Result;
-use crate::process::Tally;
+use super::result::Side;
+use super::room::Room;
+use crate::process::{Result, Tally};
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,12 +1,30 @@
 //! What a file of tests has shown, read from what it printed; kept between runs.
 
 use super::build::{make, write};
-use super::room::Side;
-use crate::Result;
+use crate::process::Result;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+
+/// On what a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// SQLite as it is.
+    Stock,
+    /// SQLite on litefoot.
+    Litefoot,
+}
+
+impl Side {
+    /// Its name in paths.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Stock => "stock",
+            Side::Litefoot => "litefoot",
+        }
+    }
+}
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

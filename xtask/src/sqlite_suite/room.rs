@@ -4,8 +4,8 @@
 //! that this user reaches holds copies of all that a test needs, and goes away at the end.
 
 use super::build::{Cache, make, quietly};
-use super::result::{End, Outcome};
-use crate::Result;
+use super::result::{End, Outcome, Side};
+use crate::process::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,25 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Files of SQLite's tests that no script reads; together they are most of them.
 const LARGEST: u64 = 4 << 20;
-
-/// On what a test runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// SQLite as it is.
-    Stock,
-    /// SQLite on litefoot.
-    Litefoot,
-}
-
-impl Side {
-    /// Its name in paths.
-    pub fn name(self) -> &'static str {
-        match self {
-            Side::Stock => "stock",
-            Side::Litefoot => "litefoot",
-        }
-    }
-}
 
 /// A directory for runs.
 pub struct Room {
