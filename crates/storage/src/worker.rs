@@ -218,9 +218,16 @@ impl<T> Run<T> {
 
     /// Waits for the time to pass, or for [`Worker::finish`]. Then the next run may start, while this one goes on.
     pub fn pause(&mut self, time: Duration) {
-        let until = Instant::now() + time;
+        let until = Instant::now().checked_add(time);
         let mut state = self.worker.lock();
-        while state.finishing == 0 && !self.worker.changed.wait_until(&mut state, until).timed_out() {}
+        while state.finishing == 0 {
+            match until {
+                Some(until) if self.worker.changed.wait_until(&mut state, until).timed_out() => break,
+                Some(_) => {}
+                // No clock counts so far.
+                None => self.worker.changed.wait(&mut state),
+            }
+        }
         if self.part == RunPart::Claims {
             self.part = RunPart::Overlaps;
             state.claimed = false;
@@ -372,7 +379,7 @@ mod tests {
             goes_on.recv().unwrap();
         });
         pauses.recv().unwrap();
-        start(&worker, &latch(), |run| run.pause(LONG));
+        start(&worker, &latch(), |run| run.pause(Duration::MAX));
         assert!(worker.claim().is_none(), "the second run pauses");
         go_on.send(()).unwrap();
         assert_eq!(worker.finish(), Ok(true));

@@ -14,7 +14,6 @@
 //! | `ahead` | its new pages, straight into the database file |
 //! | `commit` | the queue of commits: as statements, or as pages |
 //! | `media` | both logs on the medium: records, and materializing into pages |
-//! | `flush` | the thread that makes commits durable soon |
 //! | `file` | the handle that SQLite has on it |
 //! | `mod` | what all of them share |
 //!

@@ -194,6 +194,8 @@ pub(crate) unsafe fn with_own(
     unsafe { if (*file.cast::<FileObject>()).is_inherited() { SQLITE_OK } else { with(file, call) } }
 }
 
+/// An offset of SQLite, which is never negative.
+#[inline]
 pub(crate) fn offset_of(offset: i64) -> u64 {
     u64::try_from(offset).unwrap_or(0)
 }
