@@ -8,14 +8,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `store` | where the bytes of SQLite's log are |
-//! | `frames` | what they mean, and where transactions end |
-//! | `large` | a transaction that does not fit into memory |
-//! | `ahead` | its new pages, straight into the database file |
-//! | `commit` | the queue of commits: as statements, or as pages |
-//! | `media` | both logs on the medium: records, and materializing into pages |
-//! | `file` | the handle that SQLite has on it |
-//! | `mod` | what all of them share |
+//! | `txn/wal_bytes.rs` | the bytes of SQLite's log |
+//! | `txn/wal_frames.rs` | the frames in them, and the ends of transactions |
+//! | `txn/wal_spill.rs` | a transaction that does not fit into memory |
+//! | `txn/new_pages.rs` | its new pages, straight into the database file |
+//! | `commit/group_commit.rs` | the queue of commits: as statements, or as pages |
+//! | `commit/log_writer.rs` | both logs on the medium: records, and materializing into pages |
+//! | `files/wal.rs` | SQLite's handle of the log |
 //!
 //! # What it promises
 //! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before
