@@ -19,7 +19,7 @@ pub(super) fn transaction(
     let Some(vfs) = vfs else { return alone(db, &mut |_| Ok(()), random, rows) };
     let synchronous = ["off", "normal", "full"][random.below(3) as usize];
     db.execute_batch(&format!("PRAGMA synchronous={synchronous}"))?;
-    let mut other = Other::new(db, vfs, rows.clone())?;
+    let mut other = Observer::new(db, vfs, rows.clone())?;
     let mut meanwhile = |random: &mut Random| other.as_mut().map_or(Ok(()), |other| other.act(random));
     alone(db, &mut meanwhile, random, rows)?;
     if let Some(other) = other {
@@ -30,23 +30,23 @@ pub(super) fn transaction(
 }
 
 /// Another connection that looks on.
-struct Other {
+struct Observer {
     db: Connection,
     /// The rows that it must see until the transaction is over.
     before: Rows,
     reads: bool,
 }
 
-impl Other {
+impl Observer {
     /// `None` where `db` has the database to itself.
-    fn new(db: &Connection, vfs: &str, before: Rows) -> rusqlite::Result<Option<Other>> {
+    fn new(db: &Connection, vfs: &str, before: Rows) -> rusqlite::Result<Option<Observer>> {
         let mode: String = db.query_row("PRAGMA locking_mode", [], |row| row.get(0))?;
         if mode == "exclusive" {
             return Ok(None);
         }
         let db = Connection::open_with_flags_and_vfs(DATABASE, OpenFlags::default(), vfs)?;
         db.busy_timeout(Duration::ZERO)?;
-        Ok(Some(Other { db, before, reads: false }))
+        Ok(Some(Observer { db, before, reads: false }))
     }
 
     fn act(&mut self, random: &mut Random) -> rusqlite::Result<()> {

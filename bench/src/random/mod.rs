@@ -10,19 +10,19 @@
 //! | a power cut | at any operation of the last step: both its states are allowed |
 //! | SIGKILL | a process of its own, on real files, for one batch in ten |
 
-mod one;
+mod comparison;
 mod raw;
 mod shrink;
 mod side;
 mod statements;
 
-pub(crate) use one::{CHILD, be_killed};
+pub(crate) use comparison::{CHILD, be_killed};
 
 use crate::harness::{self, Progress, in_batches};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
-use one::{BATCH, Parting, Run, is_real, run_in_processes};
+use comparison::{BATCH, Comparison, Mismatch, is_real, run_in_processes};
 use statements::Sequence;
 use std::path::Path;
 
@@ -46,10 +46,10 @@ struct Batch {
 }
 
 impl Batch {
-    fn note(&mut self, seed: u64, parting: Parting) {
+    fn note(&mut self, seed: u64, parting: Mismatch) {
         match parting {
-            Parting::Different(what) => self.differences.push((seed, what)),
-            Parting::OnlyStockIsLocked => self.cut_short += 1,
+            Mismatch::Different(what) => self.differences.push((seed, what)),
+            Mismatch::OnlyStockIsLocked => self.cut_short += 1,
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
 }
 
 fn note(figures: &mut Figures, batch: &Batch, scratch: &Path) {
-    let with_statements = |what: &str| what.starts_with(one::log(true));
+    let with_statements = |what: &str| what.starts_with(comparison::log(true));
     let differences = |statements: bool| {
         batch.differences.iter().filter(|(_, what)| with_statements(what) == statements).count() as u64
     };
@@ -133,7 +133,7 @@ fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, Str
         batch.steps += (sequence.steps.len() + sequence.after.len()) as u64;
         batch.power_cuts += u64::from(sequence.power_cut);
         if !is_real(seed) {
-            let run = Run { seed, sequence: &sequence, directory: &directory.join(seed.to_string()) };
+            let run = Comparison { seed, sequence: &sequence, directory: &directory.join(seed.to_string()) };
             if let Some(parting) = run.difference() {
                 batch.note(seed, parting);
             }

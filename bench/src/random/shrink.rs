@@ -1,6 +1,6 @@
 //! From a sequence that shows a difference to a short one that does.
 
-use super::one::{Parting, Run, STOCK_FAILS, is_real};
+use super::comparison::{Comparison, Mismatch, STOCK_FAILS, is_real};
 use super::statements::Sequence;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub fn describe(seed: u64, what: &str, directory: &Path) -> String {
             return None;
         }
         // Without some of its first statements a sequence may mean nothing.
-        match (Run { seed, sequence, directory }).difference() {
-            Some(Parting::Different(what)) if !what.starts_with(STOCK_FAILS) => Some(what),
+        match (Comparison { seed, sequence, directory }).difference() {
+            Some(Mismatch::Different(what)) if !what.starts_with(STOCK_FAILS) => Some(what),
             _ => None,
         }
     };

@@ -1,7 +1,7 @@
 //! One side: stock SQLite on real files, or litefoot on simulated or real ones.
 
 use super::raw::Db;
-use super::statements::{Action, CONNECTIONS, Step};
+use super::statements::{Action, CONNECTIONS, SequenceStep};
 use crate::harness::vfs_name;
 use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
@@ -63,7 +63,7 @@ impl Side {
     }
 
     /// Does a step; what came of it as text.
-    pub fn step(&mut self, step: &Step) -> String {
+    pub fn step(&mut self, step: &SequenceStep) -> String {
         if matches!(step.action, Action::Reopen) {
             // Closed first, opened then: it may be the last one.
             let index = step.connection;

@@ -11,7 +11,7 @@ pub const CONNECTIONS: usize = 3;
 
 /// One step.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct SequenceStep {
     /// On which connection.
     pub connection: usize,
     pub action: Action,
@@ -63,7 +63,7 @@ const EXTRAS: [&str; 14] = [
 
 /// A kind of bound value.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ValueKind {
     /// 0 to 25: such rows meet.
     Small,
     /// A small number as a text.
@@ -75,10 +75,10 @@ enum Kind {
     /// Bytes, some of them many.
     Bytes,
 }
-use Kind::{Any, Bytes, Small, SmallText, Words};
+use ValueKind::{Any, Bytes, Small, SmallText, Words};
 
 /// Statements that change or read rows.
-const ROWS: &[(&str, &[Kind])] = &[
+const ROWS: &[(&str, &[ValueKind])] = &[
     ("INSERT INTO item(a, b, c) VALUES(?, ?, ?)", &[Small, Any, SmallText]),
     ("INSERT INTO item(a, b, c) VALUES(?, ?, ?)", &[Small, Any, SmallText]),
     ("INSERT INTO item(a, b, c) VALUES(?, ?, ?)", &[Small, Bytes, Words]),
@@ -266,9 +266,9 @@ const CURSORS: [&str; 4] = [
 pub struct Sequence {
     /// The first statements, on a new database.
     pub beginning: Vec<String>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<SequenceStep>,
     /// The steps after the crash.
-    pub after: Vec<Step>,
+    pub after: Vec<SequenceStep>,
     /// True if the end is a power cut, else a kill: everything is durable then.
     pub power_cut: bool,
 }
@@ -276,7 +276,7 @@ pub struct Sequence {
 /// Makes steps.
 struct Maker {
     random: fastrand::Rng,
-    steps: Vec<Step>,
+    steps: Vec<SequenceStep>,
     durable: bool,
     wal: bool,
 }
@@ -284,7 +284,7 @@ struct Maker {
 impl Sequence {
     /// True if a connection has a cache of a few pages by that step.
     pub fn has_small_caches(&self, step: usize) -> bool {
-        let sets = |step: &Step| matches!(&step.action, Action::Run(sql, _) if sql.starts_with("PRAGMA cache_size="));
+        let sets = |step: &SequenceStep| matches!(&step.action, Action::Run(sql, _) if sql.starts_with("PRAGMA cache_size="));
         self.steps[..step].iter().any(sets)
     }
 
@@ -347,7 +347,7 @@ impl Maker {
     }
 
     fn push(&mut self, connection: usize, action: Action) {
-        self.steps.push(Step { connection, action });
+        self.steps.push(SequenceStep { connection, action });
     }
 
     fn sql(&mut self, connection: usize, text: &str) {
@@ -424,7 +424,7 @@ impl Maker {
         self.sql(connection, &format!("PRAGMA journal_mode={mode}"));
     }
 
-    fn value(&mut self, kind: Kind) -> Value {
+    fn value(&mut self, kind: ValueKind) -> Value {
         let random = &mut self.random;
         match kind {
             Small => Value::Int(random.i64(0..26)),

@@ -1,6 +1,6 @@
 //! One case: one fault in one run of the workload, and what the database holds afterwards.
 
-use super::kinds::{Begin, Kind, Setting, Times};
+use super::kinds::{CountFrom, FaultKind, Setting, Times};
 use super::programs::Programs;
 use crate::{Error, Result};
 use std::fmt;
@@ -19,12 +19,13 @@ const LOOK_EVERY: Duration = Duration::from_micros(300);
 /// The file in which the library counts: three numbers of 64 bits.
 const CONTROL_BYTES: usize = 24;
 /// Exit codes of the workload's check.
-const CHECKED: [(i32, Wrong); 4] = [(3, Wrong::Lost), (4, Wrong::Lost), (5, Wrong::Lost), (6, Wrong::Torn)];
+const CHECKED: [(i32, Violation); 4] =
+    [(3, Violation::Lost), (4, Violation::Lost), (5, Violation::Lost), (6, Violation::Torn)];
 const RETURNED: i32 = 7;
 
 /// The state of the database at the run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum RunStage {
     /// No database.
     Run,
     /// The files that a killed process left.
@@ -43,9 +44,9 @@ pub enum End {
 /// One case; its text is what `--case` takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    pub kind: &'static Kind,
+    pub kind: &'static FaultKind,
     pub setting: &'static Setting,
-    pub stage: Stage,
+    pub stage: RunStage,
     pub times: Times,
     pub end: End,
     /// The number of the first call that fails; 0 for none.
@@ -54,7 +55,7 @@ pub struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = if self.stage == Stage::Run { "run" } else { "recovery" };
+        let stage = if self.stage == RunStage::Run { "run" } else { "recovery" };
         let times = match self.times {
             Times::Once => "once".to_owned(),
             Times::InARow(many) => format!("{many}_in_a_row"),
@@ -66,9 +67,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// A violation.
+/// A promise that a case broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum Violation {
     /// Something acknowledged is missing, or the database does not open.
     Lost,
     /// A transaction is there in part, or one that has failed is there although the database went on.
@@ -89,7 +90,7 @@ pub struct Outcome {
     /// Errors that SQLite returned to the program.
     pub errors: u64,
     /// Violations, and the programs' messages.
-    pub wrong: Vec<(Wrong, String)>,
+    pub wrong: Vec<(Violation, String)>,
     /// The run's output.
     pub said: String,
 }
@@ -103,15 +104,15 @@ struct Ended {
 }
 
 /// A directory in which cases run one after the other.
-pub struct Place<'a> {
+pub struct Workplace<'a> {
     programs: &'a Programs,
     directory: PathBuf,
 }
 
-impl Place<'_> {
+impl Workplace<'_> {
     /// A directory that is made.
-    pub fn new<'a>(programs: &'a Programs, directory: &Path) -> Result<Place<'a>> {
-        let place = Place { programs, directory: directory.to_owned() };
+    pub fn new<'a>(programs: &'a Programs, directory: &Path) -> Result<Workplace<'a>> {
+        let place = Workplace { programs, directory: directory.to_owned() };
         place.empty()?;
         Ok(place)
     }
@@ -121,9 +122,9 @@ impl Place<'_> {
         self.empty()?;
         let mut outcome = Outcome::default();
         let mut first_transaction = 0;
-        if case.stage == Stage::Recovery {
+        if case.stage == RunStage::Recovery {
             // What is recovered was written without faults.
-            let whole = Case { first: 0, stage: Stage::Run, end: End::Kill, ..*case };
+            let whole = Case { first: 0, stage: RunStage::Run, end: End::Kill, ..*case };
             let ended = self.workload(&whole, 0, TRANSACTIONS - 1)?;
             if ended.status.and_then(|status| status.signal()) != Some(libc::SIGKILL) {
                 return Err(Error::Wrong(format!("{case}: without a fault: {}", ended.describe())));
@@ -131,7 +132,7 @@ impl Place<'_> {
             first_transaction = TRANSACTIONS;
         }
         let last =
-            first_transaction + if case.stage == Stage::Run { TRANSACTIONS } else { AFTER_RECOVERY } - 1;
+            first_transaction + if case.stage == RunStage::Run { TRANSACTIONS } else { AFTER_RECOVERY } - 1;
         let ended = self.workload(case, first_transaction, last)?;
         let counted = self.counted()?;
         (outcome.calls, outcome.failed) = (counted[1], counted[2]);
@@ -174,10 +175,10 @@ impl Place<'_> {
         std::fs::write(&control, [0; CONTROL_BYTES])
             .map_err(|source| Error::Directory { path: control.clone(), source })?;
         let begin = match (case.kind.begin, case.stage) {
-            (Begin::Open, Stage::Run) => "open",
+            (CountFrom::Open, RunStage::Run) => "open",
             // The first thing that is done with the database is its recovery.
-            (Begin::Open, Stage::Recovery) => "ready",
-            (Begin::Start, _) => "start",
+            (CountFrom::Open, RunStage::Recovery) => "ready",
+            (CountFrom::Start, _) => "start",
         };
         let end = if case.end == End::Close { "close" } else { "kill" };
         let mut command = self.command(case, true);
@@ -256,10 +257,10 @@ impl Ended {
     /// Looks at the end of a run.
     fn judge(&self, end: End, outcome: &mut Outcome) {
         let wrong = match self.status {
-            None => Some(Wrong::Hang),
+            None => Some(Violation::Hang),
             Some(status) => match (status.code(), status.signal(), end) {
                 (Some(0), ..) | (_, Some(libc::SIGKILL), End::Kill) => None,
-                _ => Some(Wrong::Abort),
+                _ => Some(Violation::Abort),
             },
         };
         if let Some(wrong) = wrong {
@@ -270,7 +271,7 @@ impl Ended {
                 outcome.errors = number.parse().unwrap_or_default();
             }
             if line.starts_with("went back") {
-                outcome.wrong.push((Wrong::Lost, line.to_owned()));
+                outcome.wrong.push((Violation::Lost, line.to_owned()));
             }
         }
     }
@@ -278,15 +279,15 @@ impl Ended {
     /// Looks at the end of a check.
     fn judge_check(&self, who: &str, outcome: &mut Outcome) {
         let wrong = match self.status {
-            None => Wrong::Hang,
+            None => Violation::Hang,
             Some(status) => match status.code() {
                 Some(0) => return,
-                Some(RETURNED) => Wrong::Torn,
+                Some(RETURNED) => Violation::Torn,
                 Some(code) => CHECKED
                     .iter()
                     .find_map(|(known, wrong)| (*known == code).then_some(*wrong))
-                    .unwrap_or(Wrong::Abort),
-                None => Wrong::Abort,
+                    .unwrap_or(Violation::Abort),
+                None => Violation::Abort,
             },
         };
         outcome.wrong.push((wrong, format!("{who} afterwards: {}", self.describe())));

@@ -4,7 +4,7 @@ use libc::{EAGAIN, EINTR, EIO, EMFILE, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUP
 
 /// When the calls begin to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum CountFrom {
     /// Before the program calls SQLite.
     Start,
     /// Once a first transaction is done.
@@ -24,7 +24,7 @@ pub enum Times {
 
 /// A fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct FaultKind {
     /// The row of the table.
     pub name: &'static str,
     /// The library's name for the call.
@@ -34,7 +34,7 @@ pub struct Kind {
     /// How often, in turns.
     pub times: &'static [Times],
     /// When the calls begin to be counted.
-    pub begin: Begin,
+    pub begin: CountFrom,
     /// True if calls of SQLite and the C library count as well as litefoot's.
     pub of_anyone: bool,
     /// True if litefoot's documentation says that it may end the process.
@@ -49,12 +49,21 @@ const ALWAYS: &[Times] = &[Times::Always];
 /// One failed allocation is bad luck; some in a row are a machine without memory.
 const MEMORY: &[Times] = &[Times::Once, Times::InARow(8)];
 
-const fn file(name: &'static str, call: &'static str, error: i32, times: &'static [Times]) -> Kind {
-    Kind { name, call, error, times, begin: Begin::Start, of_anyone: false, may_abort: false, most: None }
+const fn file(name: &'static str, call: &'static str, error: i32, times: &'static [Times]) -> FaultKind {
+    FaultKind {
+        name,
+        call,
+        error,
+        times,
+        begin: CountFrom::Start,
+        of_anyone: false,
+        may_abort: false,
+        most: None,
+    }
 }
 
 /// All kinds.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[FaultKind] = &[
     file("read_eio", "read", EIO, BOTH),
     file("read_eintr", "read", EINTR, ONCE),
     file("read_short", "read", 0, BOTH),
@@ -73,10 +82,10 @@ pub const KINDS: &[Kind] = &[
     file("stat_eio", "stat", EIO, BOTH),
     file("lock_enolck", "lock", ENOLCK, BOTH),
     file("map_enomem", "map", ENOMEM, BOTH),
-    Kind { begin: Begin::Open, ..file("memory", "memory", ENOMEM, MEMORY) },
-    Kind { may_abort: true, ..file("memory_at_start", "memory", ENOMEM, ONCE) },
-    Kind {
-        begin: Begin::Open,
+    FaultKind { begin: CountFrom::Open, ..file("memory", "memory", ENOMEM, MEMORY) },
+    FaultKind { may_abort: true, ..file("memory_at_start", "memory", ENOMEM, ONCE) },
+    FaultKind {
+        begin: CountFrom::Open,
         of_anyone: true,
         // The C library itself ends a process that cannot note what a thread leaves behind.
         may_abort: true,

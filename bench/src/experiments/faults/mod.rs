@@ -28,8 +28,8 @@ use crate::harness::Progress;
 use crate::options::{Journals, Options};
 use crate::report::Figures;
 use crate::{Error, Result};
-use case::{Case, End, Outcome, Place, Stage, Wrong};
-use kinds::{KINDS, Kind, SETTINGS, Setting};
+use case::{Case, End, Outcome, RunStage, Violation, Workplace};
+use kinds::{FaultKind, KINDS, SETTINGS, Setting};
 use programs::Programs;
 use std::path::Path;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     }
     let mut counts = Vec::new();
     for (kind, setting) in &columns {
-        for stage in [Stage::Run, Stage::Recovery] {
+        for stage in [RunStage::Run, RunStage::Recovery] {
             let plain = Case { kind, setting, stage, times: kind.times[0], end: End::Close, first: 0 };
             counts.push(Job::Count(plain));
         }
@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     Ok(figures)
 }
 
-fn kinds_and_settings(options: &Options) -> impl Iterator<Item = (&'static Kind, &'static Setting)> {
+fn kinds_and_settings(options: &Options) -> impl Iterator<Item = (&'static FaultKind, &'static Setting)> {
     let family = match options.journals {
         Journals::Wal => Some("wal"),
         Journals::Rollback => Some("rollback"),
@@ -118,7 +118,7 @@ fn kinds_and_settings(options: &Options) -> impl Iterator<Item = (&'static Kind,
 }
 
 /// True if a case that is wanted can be of this kind and setting.
-fn may_match(wanted: &str, (kind, setting): (&Kind, &Setting)) -> bool {
+fn may_match(wanted: &str, (kind, setting): (&FaultKind, &Setting)) -> bool {
     let name = format!("{}.{}.", kind.name, setting.name);
     wanted.starts_with(&name) || name.starts_with(wanted)
 }
@@ -134,7 +134,7 @@ fn work(
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let worker = |number: usize, results: Sender<Result<(Case, Outcome)>>| {
-        let place = match Place::new(programs, &directory.join(format!("place-{number}"))) {
+        let place = match Workplace::new(programs, &directory.join(format!("place-{number}"))) {
             Ok(place) => place,
             Err(error) => return drop(results.send(Err(error))),
         };
@@ -179,12 +179,15 @@ fn note(figures: &mut Figures, case: &Case, outcome: &Outcome, tell: bool) {
     };
     add("tried", u64::from(outcome.failed > 0));
     add("errors", outcome.errors);
-    for (wrong, column) in
-        [(Wrong::Lost, "lost"), (Wrong::Torn, "torn"), (Wrong::Hang, "hangs"), (Wrong::Abort, "aborts")]
-    {
+    for (wrong, column) in [
+        (Violation::Lost, "lost"),
+        (Violation::Torn, "torn"),
+        (Violation::Hang, "hangs"),
+        (Violation::Abort, "aborts"),
+    ] {
         let Some((_, what)) = outcome.wrong.iter().find(|(other, _)| *other == wrong) else { continue };
         let number = add(column, 1);
-        let by_design = case.kind.may_abort && wrong == Wrong::Abort;
+        let by_design = case.kind.may_abort && wrong == Violation::Abort;
         // The first of its row and column stands for the others.
         if number == 1.0 && !by_design {
             alarms.push(format!("{column}: {what}; replay: --case {case}"));

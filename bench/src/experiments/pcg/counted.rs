@@ -25,7 +25,7 @@ const SCATTER: i64 = 97;
 
 /// The transaction that is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum CountedTransaction {
     Bulk,
     Scattered,
 }
@@ -34,9 +34,9 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
     progress.begin("counting", 3 + MODES.len() as u64 * 5);
     let path = task.directory.join("counted.db");
     let cases = [
-        ("", task.plan("10m"), Work::Bulk),
-        ("_100m", task.plan("100m"), Work::Bulk),
-        ("_scattered", task.plan("10m"), Work::Scattered),
+        ("", task.plan("10m"), CountedTransaction::Bulk),
+        ("_100m", task.plan("100m"), CountedTransaction::Bulk),
+        ("_scattered", task.plan("10m"), CountedTransaction::Scattered),
     ];
     for (suffix, plan, work) in cases {
         let changed = changed(&path, &plan, work)?;
@@ -61,7 +61,7 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
 }
 
 /// Bytes of the pages that the transaction changes.
-fn changed(path: &Path, plan: &Plan, work: Work) -> Result<f64> {
+fn changed(path: &Path, plan: &Plan, work: CountedTransaction) -> Result<f64> {
     let medium = CountingMedium::new(Arc::new(OsMedium::new()));
     let side = Side::stock_on(INF, Arc::new(medium.clone()))?;
     let db = side.open(path, "wal")?;
@@ -81,7 +81,7 @@ fn written(
     path: &Path,
     mode: &str,
     plan: &Plan,
-    work: Work,
+    work: CountedTransaction,
 ) -> Result<f64> {
     let db = side.open(path, mode)?;
     prepare(side, &db, plan, work)?;
@@ -94,16 +94,16 @@ fn written(
     Ok(written)
 }
 
-fn prepare(side: &Side, db: &Connection, plan: &Plan, work: Work) -> Result<()> {
+fn prepare(side: &Side, db: &Connection, plan: &Plan, work: CountedTransaction) -> Result<()> {
     db.execute_batch(SCHEMA).map_err(|error| side.explain(error))?;
-    if work == Work::Scattered { fill(side, db, plan) } else { Ok(()) }?;
+    if work == CountedTransaction::Scattered { fill(side, db, plan) } else { Ok(()) }?;
     // Nothing of that is to be counted.
     let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     Ok(())
 }
 
-fn transact(side: &Side, db: &Connection, plan: &Plan, work: Work) -> Result<()> {
-    if work == Work::Bulk {
+fn transact(side: &Side, db: &Connection, plan: &Plan, work: CountedTransaction) -> Result<()> {
+    if work == CountedTransaction::Bulk {
         return fill(side, db, plan);
     }
     let update = "UPDATE t SET value = upper(value) WHERE rowid % ?1 = 0";

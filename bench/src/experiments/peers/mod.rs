@@ -71,7 +71,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let program = Program::find()?;
     let directory = work_directory(&options.directory)?;
     let mut sides: Vec<Side<'_>> = OURS.iter().map(Side::ours).collect();
-    sides.extend(program.stores.iter().map(|(known, _)| Side { known, place: Place::Program(&program) }));
+    sides.extend(
+        program.stores.iter().map(|(known, _)| Side { known, place: StoreProcess::Program(&program) }),
+    );
     let plan = plan(&sides, options, directory.path(), progress)?;
     let mut figures = measure(&sides, &plan, directory.path(), progress)?;
     for known in OURS {
@@ -86,10 +88,10 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
 /// A store, and where it runs.
 struct Side<'a> {
     known: &'a Known,
-    place: Place<'a>,
+    place: StoreProcess<'a>,
 }
 
-enum Place<'a> {
+enum StoreProcess<'a> {
     /// In this process, as a side of `commit`; of none if the name is none of theirs.
     Here(Option<&'static Settings>),
     /// In the program.
@@ -98,14 +100,14 @@ enum Place<'a> {
 
 impl<'a> Side<'a> {
     fn ours(known: &'a Known) -> Side<'a> {
-        Side { known, place: Place::Here(SIDES.iter().find(|side| side.name == known.name)) }
+        Side { known, place: StoreProcess::Here(SIDES.iter().find(|side| side.name == known.name)) }
     }
 
     /// Runs a round in a directory that is empty before and afterwards.
     fn round(&self, plan: &Plan, directory: &Path) -> Result<Round> {
         match &self.place {
-            Place::Program(program) => program.round(self.known.name, directory, plan),
-            Place::Here(settings) => {
+            StoreProcess::Program(program) => program.round(self.known.name, directory, plan),
+            StoreProcess::Here(settings) => {
                 let settings =
                     settings.ok_or_else(|| Error::Wrong(format!("{}: no such side", self.known.name)))?;
                 let open = |directory: &Path| boxed(settings.open_timed(&directory.join("data.db"))?);
@@ -116,7 +118,7 @@ impl<'a> Side<'a> {
 
     /// The commits on a counting medium; nothing where the rounds have counted.
     fn count(&self, plan: &Plan, directory: &Path) -> Result<Option<Round>> {
-        let Place::Here(Some(settings)) = self.place else { return Ok(None) };
+        let StoreProcess::Here(Some(settings)) = self.place else { return Ok(None) };
         let medium = CountingMedium::new(Arc::new(OsMedium::new()));
         let vfs = litefoot::Vfs::builder(format!("peers-{}", self.known.name))
             .medium(Arc::new(medium.clone()))

@@ -1,7 +1,7 @@
 //! One sequence on both sides, in this process or in one that is killed.
 
 use super::side::{Content, Side, copy, difference, export};
-use super::statements::{Sequence, Step};
+use super::statements::{Sequence, SequenceStep};
 use crate::harness::child;
 use litefoot::Options;
 use litefoot_sim::Random;
@@ -23,24 +23,24 @@ pub const STOCK_FAILS: &str = "stock SQLite fails";
 const LOCKED: [&str; 2] = ["; 5 ", "; 1 database is locked;"];
 
 /// Why a sequence was not compared to its end.
-pub enum Parting {
+pub enum Mismatch {
     Different(String),
     /// A connection with a cache of some pages has spilled them and locked others out, on stock SQLite only: litefoot
     /// lends it the pages that it reads, which take no place there. From then on the sides hold different rows.
     OnlyStockIsLocked,
 }
 
-impl From<String> for Parting {
-    fn from(what: String) -> Parting {
-        Parting::Different(what)
+impl From<String> for Mismatch {
+    fn from(what: String) -> Mismatch {
+        Mismatch::Different(what)
     }
 }
 
-impl Parting {
-    fn after(self, name: &str) -> Parting {
+impl Mismatch {
+    fn after(self, name: &str) -> Mismatch {
         match self {
-            Parting::Different(what) => Parting::Different(format!("{name}: {what}")),
-            Parting::OnlyStockIsLocked => Parting::OnlyStockIsLocked,
+            Mismatch::Different(what) => Mismatch::Different(format!("{name}: {what}")),
+            Mismatch::OnlyStockIsLocked => Mismatch::OnlyStockIsLocked,
         }
     }
 }
@@ -88,7 +88,7 @@ struct Reference {
     ended: [Content; 2],
 }
 
-fn steps(side: &mut Side, steps: &[Step]) -> Vec<String> {
+fn steps(side: &mut Side, steps: &[SequenceStep]) -> Vec<String> {
     steps.iter().map(|step| side.step(step)).collect()
 }
 
@@ -122,7 +122,7 @@ impl Reference {
     }
 
     /// Compares the results of the steps.
-    fn compare(&self, sequence: &Sequence, results: &[String]) -> Result<(), Parting> {
+    fn compare(&self, sequence: &Sequence, results: &[String]) -> Result<(), Mismatch> {
         if results.len() != self.results.len() {
             return Err(format!("{} results of {}", results.len(), self.results.len()).into());
         }
@@ -130,7 +130,7 @@ impl Reference {
         let Some(place) = place else { return Ok(()) };
         let (ours, stock) = (&results[place], &self.results[place]);
         if LOCKED.iter().any(|locked| stock.contains(locked)) && sequence.has_small_caches(place) {
-            return Err(Parting::OnlyStockIsLocked);
+            return Err(Mismatch::OnlyStockIsLocked);
         }
         let step = &sequence.steps[place];
         Err(format!("step {place}, {step:?}:\n  stock {stock}\n  litefoot {ours}").into())
@@ -152,17 +152,17 @@ impl Reference {
 }
 
 /// A sequence, and an own directory that does not exist yet.
-pub struct Run<'a> {
+pub struct Comparison<'a> {
     pub seed: u64,
     pub sequence: &'a Sequence,
     pub directory: &'a Path,
 }
 
-impl Run<'_> {
+impl Comparison<'_> {
     /// The first difference, in this process, with and without statements in the log.
-    pub fn difference(&self) -> Option<Parting> {
+    pub fn difference(&self) -> Option<Mismatch> {
         let found = Reference::new(self.sequence, self.directory)
-            .map_err(|error| Parting::Different(format!("{STOCK_FAILS}: {error}")))
+            .map_err(|error| Mismatch::Different(format!("{STOCK_FAILS}: {error}")))
             .and_then(|reference| {
                 for statements in [false, true] {
                     self.litefoot(&reference, statements).map_err(|why| why.after(log(statements)))?;
@@ -174,7 +174,7 @@ impl Run<'_> {
         found.err()
     }
 
-    fn litefoot(&self, reference: &Reference, statements: bool) -> Result<(), Parting> {
+    fn litefoot(&self, reference: &Reference, statements: bool) -> Result<(), Mismatch> {
         let options = options(self.seed, statements)?;
         let directory = Path::new(SIMULATED);
         let medium = if self.sequence.power_cut { SimMedium::new() } else { SimMedium::unrecorded() };
@@ -221,7 +221,7 @@ impl Run<'_> {
 }
 
 /// Runs sequences in two processes that are killed, one with statements logged; what is different, by seed.
-pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, Parting)>, String> {
+pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, Mismatch)>, String> {
     let mut found = Vec::new();
     let mut references = Vec::new();
     for seed in seeds {
@@ -261,7 +261,7 @@ fn killed(
     reference: &Reference,
     files: &Path,
     statements: bool,
-) -> Result<(), Parting> {
+) -> Result<(), Mismatch> {
     let said = std::fs::read_to_string(files.with_extension("said"))
         .map_err(|error| format!("its results: {error}"))?;
     let results: Vec<String> = said.split_terminator(END).map(str::to_owned).collect();
