@@ -1,16 +1,16 @@
 //! The crash simulator: real SQLite on a simulated medium, the power cut at any operation.
 //!
-//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`] and notes, for
-//! every transaction, at which operation its commit had returned and what the database then held,
-//! according to a plain model (`model.rs`) that knows nothing of files. A cut then takes any point of the
-//! run, makes the files as the power cut could leave them, opens them again, and compares:
+//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`]. The recording has, for
+//! every transaction, the operation at which its commit returned, and the rows of the database then, from a
+//! model (`model.rs`) that knows nothing of files. A power cut takes any point of the run, makes the files as the
+//! cut could leave them, opens them again, and compares:
 //!
 //! - **lost**: the database is not at the state after the last acknowledged transaction, nor at that of
 //!   the one in flight (whole);
 //! - **corrupt**: it does not open, or fails its integrity check.
 //!
-//! Both are asked of litefoot and of plain SQLite on the exported files. One cut in eight is followed by a
-//! second one during recovery.
+//! Both litefoot and stock SQLite are the readers, stock SQLite on the exported files. One cut in eight is followed by
+//! a second one during recovery.
 //!
 //! With a tier ([`CrashOptions::tier`]) the database has a second device, which every cut hits as well. It is added and
 //! left away between the runs of the application, with a cut or a clean close between them. Plain SQLite must then

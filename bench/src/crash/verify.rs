@@ -38,7 +38,7 @@ pub enum Verdict {
 /// # Errors
 /// When the simulator itself fails (no temporary directory, no VFS).
 pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Result<Verdict, String> {
-    // Opening may bring everything home.
+    // Opening may drain the tier.
     let marked = is_marked(image);
     let before = marked.then(|| image.files());
     let found = match reader {

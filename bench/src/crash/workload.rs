@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Transactions of one run.
 const TRANSACTIONS: usize = 60;
 
-/// Bytes at which a small log is begun anew: every few transactions.
+/// Bytes at which a small log restarts: every few transactions.
 const SMALL_LOG_BYTES: usize = 32 << 10;
 
 /// The second database of the runs that have one.
@@ -105,18 +105,18 @@ impl RunSetup {
         self.journal == Journal::Rollback && self.kind() == 0
     }
 
-    /// True if the log is so small that it is begun anew all the time, by a thread of its own. How that thread
-    /// and the commits take turns is the one thing that does not follow from the seed.
+    /// True if the log is so small that a thread of its own restarts it all the time. The order of that thread and the
+    /// commits is the one thing that does not follow from the seed.
     fn has_small_log(&self) -> bool {
         self.kind() == 1
     }
 
-    /// True if what a transaction holds back, and the log in memory, go to a temporary file.
+    /// True if a transaction's dirty pages, and the log in memory, go to a temporary file.
     fn has_small_memory(&self) -> bool {
         self.kind() == 2
     }
 
-    /// True if commits are logged as statements where they can be, which has nothing to do with what else is special.
+    /// True if commits are logged as statements where they can be, whatever the run's kind.
     fn logs_statements(&self) -> bool {
         self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
     }

@@ -40,7 +40,7 @@ const SIDES: [Side; 5] = [
     Side { name: FLOOR, kind: Kind::Floor },
 ];
 
-/// Inserts that are counted: the log is begun anew several times.
+/// Inserts that are counted: the log restarts several times.
 const INSERTS: u64 = 5_000;
 const QUICK_INSERTS: u64 = 2_000;
 

@@ -60,7 +60,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "ssl",
-        description: "mobile applications' transactions in WAL mode, and how long a crash takes to be mended",
+        description: "mobile applications' transactions in WAL mode, and how long recovery from a crash takes",
         measures: true,
         flags: &[],
         run: ssl::run,

@@ -1,11 +1,10 @@
-//! `ssl`: transactions as mobile applications make them, and how long a crash takes to be mended.
+//! `ssl`: transactions as mobile applications make them, and how long recovery from a crash takes.
 //!
 //! # Traces
-//! The table of the paper on SQLite's statement logging tells, for six mobile traces, the files, the transactions
-//! with `BEGIN` (batch) and without (auto), their statements, and the bytes of SQL in a transaction. The traces
-//! themselves are not public. [`TRACES`] has the numbers of that table; each statement here is an insert or an
-//! update of a row whose text makes up the bytes, spread over as many files and over tables with indexes, in
-//! seeded order.
+//! The paper on SQLite's statement logging has a table of six mobile traces: files, transactions with `BEGIN` (batch)
+//! and without (auto), statements, and bytes of SQL in a transaction. The traces themselves are not public.
+//! [`TRACES`] has the numbers of that table. Each statement here inserts or updates a row whose text makes up the
+//! bytes. The statements go to as many files, to tables with indexes, in seeded order.
 //!
 //! Stock SQLite in WAL mode at `synchronous=FULL` and litefoot take turns, at least five rounds; afterwards stock
 //! SQLite checks each database. Blocks and syncs are counted in a run of their own.
@@ -127,7 +126,7 @@ const CAPTURE_ROUNDS: usize = 7;
 const CAPTURE_TRANSACTIONS: usize = 40;
 const CAPTURE_STATEMENTS: usize = 1000;
 
-/// A full commit log, and the options under which it gets full without being folded before.
+/// A full commit log, and the options under which it gets full before a checkpoint.
 const FULL_LOG: u64 = 4 << 20;
 const RECOVERY_OPTIONS: &str = "statements=on&commit_log_size=8M&write_buffer_size=1G";
 
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_is_mended() {
+    fn a_crash_is_recovered() {
         let directory = tempfile::tempdir().unwrap();
         assert!(recover(directory.path(), 20_000, 1).unwrap() > 0.0);
     }

@@ -24,9 +24,8 @@ use std::process::ExitCode;
 
 /// SQLite for the edge: same SQL, API and file format; a lighter tread on flash.
 ///
-/// Litefoot is a storage layer beneath unmodified SQLite. An existing program moves onto it with
-/// `litefoot run -- PROGRAM`, a SQL prompt is `litefoot sql DB`, and `litefoot demo` shows what it is
-/// worth on this machine.
+/// Litefoot is a storage layer beneath unmodified SQLite. `litefoot run -- PROGRAM` runs an existing program on it,
+/// `litefoot sql DB` opens a SQL prompt, and `litefoot demo` compares it with stock SQLite on this machine.
 #[derive(Parser)]
 #[command(name = "litefoot", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {

@@ -1,7 +1,7 @@
 //! How a database is opened, and what a refusal means in plain words.
 //!
-//! Every command that speaks SQL opens its database here, so that all of them go through litefoot, wait
-//! equally long for a lock, and explain the same refusal in the same words.
+//! Every command that speaks SQL opens its database here. All of them go through litefoot, wait equally long for a
+//! lock, and explain the same refusal in the same words.
 
 use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
 use litefoot_terminal::Failure;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a command waits for another process to let go of a database. An owner keeps it for as long
+/// How long a command waits for another process to release a database. An owner keeps it for as long
 /// as it runs, so a long wait would rarely end well.
 const BUSY_WAIT: Duration = Duration::from_millis(500);
 
@@ -36,8 +36,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a database given as a path or as a `file:` URI, and reads its header, so that a file that
-    /// is no database, or belongs to somebody else, is refused here and not in the middle of the work.
+    /// Opens a database given as a path or as a `file:` URI, and reads its header. A file that is no
+    /// database, or that another process owns, is refused here and not in the middle of the work.
     pub fn open(name: &str, access: Access) -> Result<Database, Failure> {
         let database = Database::open_unread(name, access)?;
         let ready = database.connection.busy_timeout(BUSY_WAIT).and_then(|()| {

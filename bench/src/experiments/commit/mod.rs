@@ -12,7 +12,7 @@
 //!
 //! # Two runs
 //! 1. **Timed**: stock sides on SQLite's own `unix` VFS, litefoot on the operating system's files. The sides take
-//!    turns, at least five rounds. Closing the database belongs to the time: it folds logs in.
+//!    turns, at least five rounds. Closing the database belongs to the time: it checkpoints the logs.
 //! 2. **Counted**: the stock sides' file calls pass through litefoot's VFS unchanged, and all sides stand on a
 //!    counting and a modelling medium. One run: counts do not vary.
 //!

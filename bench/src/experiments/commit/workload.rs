@@ -31,7 +31,7 @@ impl Workload {
         }
     }
 
-    /// Makes the database that the transactions find, and folds logs in.
+    /// Makes the database that the transactions find, and checkpoints its logs.
     pub fn prepare(self, side: &Side, connection: &Connection, seed: u64) -> Result<()> {
         let mut values = Values::new(seed);
         let mut prepare = || -> rusqlite::Result<()> {

@@ -1,11 +1,10 @@
 //! `faults`: every call to the system that may fail, failed once, at every place of a run.
 //!
-//! An ordinary program on the distribution's SQLite runs with liblitefoot.so and, between that and the C library, a library
-//! that lets the n-th call of one kind fail. It writes down which transactions were acknowledged, goes on after errors, and
-//! closes its database or is killed. Then litefoot and stock SQLite open what is left, in turns, and every transaction that
-//! was acknowledged must be there, whole; none that failed may be, once another was acknowledged after it.
-//! n runs until the program makes no such call any more. The same with faults during the recovery of what a killed
-//! process left.
+//! An ordinary program on the distribution's SQLite runs with liblitefoot.so. A shim between that and the C library lets
+//! the n-th call of one kind fail. The program writes down the acknowledged transactions, goes on after errors, and
+//! closes its database or is killed. Then litefoot and stock SQLite open the database in turns. Every acknowledged
+//! transaction must be there, whole; no failed one may be, once another was acknowledged after it. n runs until the
+//! program makes no such call any more. The same follows with faults during recovery from a killed process.
 //!
 //! | figure, one for each kind of fault and family of journals | meaning |
 //! |---|---|

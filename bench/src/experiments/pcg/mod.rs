@@ -62,7 +62,7 @@ struct Plan {
     transactions: u64,
     /// By one statement.
     by_select: bool,
-    /// True if both cleaners are measured, too.
+    /// True if both page cleaners are measured, too.
     with_cleaners: bool,
 }
 

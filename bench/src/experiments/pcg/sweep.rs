@@ -1,4 +1,4 @@
-//! The effect of the threshold at which cleaning begins: the paper's figure 9.
+//! The effect of `max_dirty_ratio`, at which a transaction begins to spill: the paper's figure 9.
 
 use super::Task;
 use super::load::Keys;

@@ -45,7 +45,7 @@ fn everything_on_pram_leaves_the_flash_alone_but_for_the_cold_chunks() {
     assert_eq!(nand.pram_bytes_written, 0);
 }
 
-/// SQLite refuses a database whose chunks are away, and reads it once they are home.
+/// Stock SQLite refuses a database whose chunks lie on a tier, and reads the drained one.
 #[test]
 fn stock_sqlite_refuses_a_tiered_file_until_it_is_drained() {
     let flash = Ftl::aged(Geometry::of(16 << 20), FILLED_PERCENT, 3);

@@ -21,7 +21,7 @@ impl TieringMedium {
         TieringMedium { inner, config, open: Arc::default() }
     }
 
-    /// Brings everything home, and lets the databases go; says what each has done.
+    /// Drains the tier and closes the databases; returns the statistics of each.
     pub fn close(&self) -> Result<Vec<Statistics>> {
         let files = std::mem::take(&mut *self.open.lock());
         files.into_values().map(|file| file.drain().map(|()| file.statistics())).collect()

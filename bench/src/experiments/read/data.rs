@@ -1,8 +1,7 @@
 //! The contents of the databases by calculation: every answer is known without a database.
 
-/// Bytes of a row's body: rows of 200 to 350 bytes with the rest. They differ, as they do in applications: the processor
-/// foresees where the next row of a page lies where all are equally long, and then a scan in place, of a map or of the
-/// pool, is half as fast again.
+/// Bytes of a row's body: rows of 200 to 350 bytes with the rest. Their lengths differ, as in applications. With equal
+/// lengths the processor predicts the next row of a page, and a scan of a map or of the pool is half as fast again.
 const BODY_BYTES: std::ops::RangeInclusive<usize> = 180..=330;
 /// Bytes of the file for a row of `item` when it is loaded in key order, with its part of the index and of `link`.
 pub const FILE_BYTES_PER_ROW: u64 = 300;

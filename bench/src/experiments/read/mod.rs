@@ -1,9 +1,9 @@
 //! `read`: reading through litefoot's pool, against SQLite's own cache and the system's.
 //!
 //! # What is read
-//! A table `item` of rows of 200 to 350 bytes with an integer key, an index on it that does not cover its rows and whose
-//! order has nothing to do with the table's, and a table `link` whose rows point to rows of `item`. Pages have 4 KiB. *Ordered* files were loaded by key, the index made at the end;
-//! *fragmented* ones in random order, index included. Every answer of every query is compared with a plain calculation.
+//! A table `item` has rows of 200 to 350 bytes with an integer key. Its index does not cover the rows, and has another
+//! order than the table. The rows of a table `link` point to rows of `item`. Pages have 4 KiB. *Ordered* files were
+//! loaded by key, the index made at the end; *fragmented* ones in random order, index included. Every answer of every query is compared with a plain calculation.
 //!
 //! # Sides
 //! - `stock`: SQLite on its own `unix` VFS with its defaults;

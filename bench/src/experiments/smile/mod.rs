@@ -4,7 +4,7 @@
 //! Page files of random bytes, read through [`PageFile`] by the operators of the engine. *Warm* is with all pages
 //! in the engine's memory; *cold* with none there and none in the system's page cache.
 //!
-//! - **Pins**: hold and let go of a page that is in memory; CPU time of the thread, not the clock's.
+//! - **Pins**: pin and unpin a page that is in memory; CPU time of the thread, not the clock's.
 //! - **Scans**: the sequential scan of the thesis, which counts 32-bit integers above a threshold, against the
 //!   same loop over one flat buffer.
 //! - **Prefetch**: cold scans and random reads, with it and without, by a plain thread, with pages of 4 KiB. On this

@@ -13,7 +13,7 @@ use litefoot_terminal::progress::Bar;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Readings that are enough to count: every log is folded in several times on the way.
+/// Readings that are enough to count: every log is checkpointed several times on the way.
 pub const READINGS: u64 = 5000;
 
 /// The cost of one side's commits.

@@ -1,8 +1,8 @@
 //! Pulling the plug: what each side still has when the power goes at a random moment.
 //!
-//! A real disk cannot be cut on demand, so this part runs on the simulated medium: each side stores readings
-//! there, the power is cut anywhere in the recorded run, SQLite opens what is left, and every reading that
-//! had been acknowledged is looked for.
+//! A real disk cannot be cut on demand, so this part runs on the simulated medium. Each side stores readings there,
+//! and the power is cut anywhere in the recorded run. SQLite opens the files that are left, and every acknowledged
+//! reading is looked for.
 
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};

@@ -1,8 +1,8 @@
 //! The sides, and how fast they commit on the real disk.
 //!
-//! The sides take turns, a chunk of readings each, with the order rotating, so that a disk that gets
-//! slower meanwhile gets slower for all. A side's time includes closing its database, where logs are
-//! folded into it: work put off is not work saved.
+//! The sides take turns, a chunk of readings each, with the order rotating: a disk that gets slower meanwhile gets
+//! slower for all. A side's time includes closing its database, which checkpoints the logs: work put off is not work
+//! saved.
 
 use super::series::{self, Reading};
 use litefoot_terminal::Failure;
@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Readings that a side stores before it is the next one's turn.
+/// Readings that a side stores before the other side goes on.
 const CHUNK: u64 = 50;
 
 /// One way of storing the readings.
