@@ -13,11 +13,11 @@ const TESTS: [(&str, &[&str]); 4] = [
     (
         "litefoot-storage",
         &[
-            "file::resolve::",
+            "os::resolve::",
             "wal_file::tests::a_commit_into",
-            "buffer_pool::shown::",
-            "buffer_pool::table::tests::a_word",
-            "buffer_pool::table::tests::chunks",
+            "mapped_pool::shown::",
+            "page_state::table::tests::a_word",
+            "page_state::table::tests::chunks",
         ],
     ),
     ("litefoot-sim", &["simulated::"]),

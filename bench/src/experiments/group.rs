@@ -31,7 +31,7 @@ use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! Every command that speaks SQL opens its database here. All of them go through litefoot, wait equally long for a
 //! lock, and explain the same refusal in the same words.
 
-use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium, parent_directory};
+use litefoot_storage::file::{FileKind, Medium, OpenMode, parent_directory};
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_tier::tier_of;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};

@@ -6,8 +6,9 @@ use litefoot_pagestore::pagefile::{Builder, Error, Options, PAGE_SIZES, PageFile
 use litefoot_pagestore::store::{self, Database};
 use litefoot_pagestore::task::{Config, Workers};
 use litefoot_storage::buffer_pool::{FEWEST_FRAMES, Statistics};
-use litefoot_storage::file::{Medium, OsMedium, parent_directory};
+use litefoot_storage::file::{Medium, parent_directory};
 use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use std::path::Path;
 use std::str::FromStr;

@@ -21,8 +21,9 @@
 use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph, Search};
 use litefoot_pagestore::pagefile::{Options, PageFile};
 use litefoot_pagestore::task::{Config, Workers};
-use litefoot_storage::file::{FileId, Medium, OsMedium};
+use litefoot_storage::file::{FileId, Medium};
 use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::os::OsMedium;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::vtab::{
     Context, Filters, IndexConstraintOp, IndexInfo, Module, VTab, VTabConfig, VTabConnection, VTabCursor,

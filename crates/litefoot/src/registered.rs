@@ -1,7 +1,8 @@
 //! Further VFSes: over a simulated or counting medium, or with other default options.
 
 use crate::{Error, library};
-use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::file::Medium;
+use litefoot_storage::os::OsMedium;
 use litefoot_vfs::{Options, Registration, VfsSetup};
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@
 use litefoot::log_inspect::{Transaction, waiting};
 use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, params_from_iter};
-use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::file::Medium;
+use litefoot_storage::os::OsMedium;
 use std::path::Path;
 use std::sync::Arc;
 

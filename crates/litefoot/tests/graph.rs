@@ -5,7 +5,7 @@
 use litefoot::Connection;
 use litefoot_pagestore::ops::graph::{Order, Text, load};
 use litefoot_pagestore::pagefile::Builder;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

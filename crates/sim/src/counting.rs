@@ -379,7 +379,7 @@ impl File for CountingFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_storage::file::OsMedium;
+    use litefoot_storage::os::OsMedium;
 
     #[test]
     fn kinds_have_the_place_that_their_number_says() {

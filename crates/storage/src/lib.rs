@@ -1,26 +1,39 @@
-//! The storage of litefoot: files, the I/O queue, the buffer pool and the logs. It knows nothing of SQLite's code; the
-//! file formats it shares with SQLite (the WAL) are described where they are read and written.
+//! The storage of litefoot: files, the I/O queue, the buffer pool and the logs.
 //!
-//! The folders are the layers; arrows point down only:
+//! The crate calls nothing of SQLite. A file format that it shares with SQLite (the write-ahead log) is described where it
+//! is read and written.
+//!
+//! The rooms from the top floor down; arrows point down only:
 //!
 //! ```text
-//! worker       work on a background thread, and the threads that wait for it
+//! mapped_pool  pages by address, and writes beneath them
 //! buffer_pool  pages of a file in bounded memory, pinned, changed, read ahead
-//! prefetch     which pages will be wanted next
+//! frames       the memory of a pool: frames, partitions, the clock
+//! page_state   the word of each page, and the table of all words
+//! budget       one memory for all pools of a process
 //! wal_file     the write-ahead log on disk, in SQLite's format
-//! commit_log   the commit log on disk: what transactions said
-//! log_file     what both logs share
-//! io           the I/O queue; waiting, for threads and for tasks that give their thread away
-//! file         files on the operating system's media: every byte passes here
-//! sync         locks; fork and thread: processes that fork, threads of ours; reserve: memory for the worst case
+//! commit_log   the commit log on disk: the statements of transactions
+//! worker       work on a background thread, and the threads that wait for it
+//! log_file     the common part of both logs
+//! io           the I/O queue; waiting, for threads and for fibers
+//! prefetch     the pages that will be wanted next
+//! os           the operating system's files
+//! file         the traits of files and media: every byte passes here
+//! sync         locks
+//! ground       fork and thread: processes that fork, threads of litefoot; reserve: memory for the worst case
 //! ```
 
+pub mod budget;
 pub mod buffer_pool;
 pub mod commit_log;
 pub mod file;
 pub mod fork;
+mod frames;
 pub mod io;
 pub mod log_file;
+pub mod mapped_pool;
+pub mod os;
+mod page_state;
 pub mod prefetch;
 pub mod reserve;
 pub mod sync;

@@ -21,7 +21,8 @@
 //!
 //! # Use
 //! ```
-//! use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium};
+//! use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
+//! use litefoot_storage::os::OsMedium;
 //! use litefoot_tier::{Config, TieredFile};
 //! use std::sync::Arc;
 //!

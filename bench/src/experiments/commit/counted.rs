@@ -7,7 +7,7 @@ use super::{Task, remove_database};
 use crate::Result;
 use crate::harness::{Progress, vfs_name};
 use litefoot_sim::{CountingMedium, Device, ModelledMedium, Snapshot};
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::workload::Workload;
 use super::{Task, remove_database};
 use crate::Result;
 use crate::harness::{Latencies, MIN_ROUNDS, Progress, interleave};
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
 use std::time::{Duration, Instant};
 

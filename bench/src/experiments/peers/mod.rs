@@ -40,7 +40,7 @@ use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use program::Program;
 use round::{Failure, Outcome, Plan, Round, Spent, Store};
 use sqlite::Sqlite;

@@ -14,7 +14,8 @@ use crate::Result;
 use crate::harness::Progress;
 use crate::report::Figures;
 use litefoot_sim::{CountingMedium, Device, ModelledMedium};
-use litefoot_storage::file::{FileKind, OsMedium};
+use litefoot_storage::file::FileKind;
+use litefoot_storage::os::OsMedium;
 use std::sync::Arc;
 
 const SIDES: [&str; 2] = [STOCK, LITEFOOT];

@@ -1,6 +1,7 @@
 //! The system's files, read past the system's cache: whoever reads has only the memory that it was given.
 
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
 use std::path::Path;
 use std::sync::Arc;

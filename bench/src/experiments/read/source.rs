@@ -3,7 +3,8 @@
 use crate::harness::{open_stock, vfs_name};
 use crate::{Error, Result};
 use litefoot::Vfs;
-use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::file::Medium;
+use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

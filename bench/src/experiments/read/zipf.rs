@@ -17,7 +17,8 @@ use crate::Result;
 use crate::harness::{Progress, interleave, median, median_ratio};
 use crate::report::Figures;
 use litefoot_sim::CountingMedium;
-use litefoot_storage::file::{FileKind, OsMedium};
+use litefoot_storage::file::FileKind;
+use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
 use std::sync::Arc;
 

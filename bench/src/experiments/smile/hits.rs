@@ -4,7 +4,7 @@ use super::files::{Files, open};
 use crate::Result;
 use crate::harness::Progress;
 use crate::report::Figures;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use std::collections::{BTreeMap, HashMap};
 
 const PAGE_BYTES: usize = 4096;

@@ -5,7 +5,7 @@ use crate::harness::{Progress, interleave, median};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::pagefile::PageFile;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use std::hint::black_box;
 use std::sync::Barrier;
 

@@ -1,6 +1,7 @@
 //! The system's files without the system's own reading ahead: what a medium is by itself.
 
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::ops::above;
 use litefoot_sim::{CountingMedium, Device, ModelledMedium};
-use litefoot_storage::file::{FileKind, Medium, OsMedium};
+use litefoot_storage::file::{FileKind, Medium};
+use litefoot_storage::os::OsMedium;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use litefoot_pagestore::ops::{above, scan};
 use litefoot_pagestore::pagefile::{Options, PAGE_SIZES, PageFile};
 use litefoot_pagestore::task::Workers;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use std::path::Path;
 
 /// Half of the random integers are above it.

@@ -3,7 +3,8 @@
 use crate::inspect;
 use crate::open::path_of;
 use litefoot::log_inspect::{RecoveryOutcome, Transaction, Waiting, move_away, waiting};
-use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::file::Medium;
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::{grouped, printable};

@@ -5,7 +5,8 @@
 
 use crate::inspect::{self, Content};
 use crate::open::{Access, Database, path_of};
-use litefoot_storage::file::{Medium, OsMedium, beside};
+use litefoot_storage::file::{Medium, beside};
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;

@@ -19,9 +19,8 @@ pub use wal::Wal;
 
 use litefoot::stats::Published;
 use litefoot::tier::logs_beside;
-use litefoot_storage::file::{
-    self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, OsMedium,
-};
+use litefoot_storage::file::{self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode};
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -44,7 +44,8 @@ impl Wal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium};
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
+    use litefoot_storage::os::OsMedium;
     use std::path::Path;
 
     fn read(path: &Path) -> Wal {

@@ -1,8 +1,9 @@
 //! The Rust blocks of the documents, word for word: what compiles and runs here is what they show.
 
 use litefoot_pagestore::store::{Database, Options};
-use litefoot_storage::file::{Medium, OsMedium};
+use litefoot_storage::file::Medium;
 use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::os::OsMedium;
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;

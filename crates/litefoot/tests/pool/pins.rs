@@ -56,12 +56,12 @@ fn pages_that_are_refused_at_random_are_read() {
 /// The addresses that SQLite gets are those of a mapping that can only be read: a write would end the process.
 #[test]
 fn sqlite_never_writes_a_page_that_it_was_lent() {
-    litefoot_storage::buffer_pool::show_read_only(true);
+    litefoot_storage::mapped_pool::show_read_only(true);
     for (mode, page_bytes) in [("wal", 4096), ("delete", 512), ("persist", 65536)] {
         let name = format!("lent-{mode}");
         run(&name, &Run { mode, page_bytes, changes: 25, refuses_one_in: 0, seed: 8, options: "" });
     }
-    litefoot_storage::buffer_pool::show_read_only(false);
+    litefoot_storage::mapped_pool::show_read_only(false);
 }
 
 /// Connections keep the root and what is near it. Whoever writes a transaction of a rollback journal finds nothing kept;

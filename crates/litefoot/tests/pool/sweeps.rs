@@ -4,7 +4,8 @@ use crate::support::parse;
 use litefoot::Vfs;
 use litefoot::rusqlite::Connection;
 use litefoot_sim::CountingMedium;
-use litefoot_storage::file::{FileKind, OsMedium};
+use litefoot_storage::file::FileKind;
+use litefoot_storage::os::OsMedium;
 use std::path::Path;
 use std::sync::Arc;
 

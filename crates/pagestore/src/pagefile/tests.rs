@@ -3,8 +3,9 @@ use crate::ops::Extents;
 use crate::ops::{self, Pages, PagesMut};
 use crate::task::{Config, Workers};
 use litefoot_sim::CountingMedium;
-use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium};
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::os::OsMedium;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -17,7 +17,8 @@
 //!
 //! # Use
 //! ```
-//! use litefoot_storage::file::{Medium, OsMedium};
+//! use litefoot_storage::file::Medium;
+//! use litefoot_storage::os::OsMedium;
 //! use litefoot_pagestore::store::{Database, Options};
 //! use litefoot_storage::io::{IoConfig, IoQueue};
 //! use std::sync::Arc;

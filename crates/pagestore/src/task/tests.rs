@@ -1,6 +1,7 @@
 use super::*;
-use litefoot_storage::file::{FileKind, Medium, OpenMode, OsMedium};
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::io::{IoConfig, IoQueue};
+use litefoot_storage::os::OsMedium;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;

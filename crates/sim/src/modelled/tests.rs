@@ -1,7 +1,7 @@
 //! The model from operations to time, with numbers computed by hand.
 
 use super::*;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use std::path::PathBuf;
 
 /// A medium over a fresh directory.

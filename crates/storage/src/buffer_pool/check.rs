@@ -1,7 +1,7 @@
 //! Whether the pool is as it says: for tests, and for those who check a database of pages.
 
-use super::state::{Found, PageState};
 use super::{Mutex, Pool};
+use crate::page_state::{Found, PageState};
 
 impl Pool {
     /// What is wrong between frames and pages, while nobody writes: the page, and what.

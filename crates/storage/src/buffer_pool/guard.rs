@@ -2,7 +2,7 @@
 
 use super::Pool;
 use super::shared::Shared;
-use super::state::PageState;
+use crate::page_state::PageState;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -51,7 +51,7 @@ unsafe impl Sync for PinnedMut<'_> {}
 
 impl<'a> PinnedMut<'a> {
     /// The state, which still says that the page is held.
-    pub(super) fn into_state(self) -> &'a PageState {
+    pub(crate) fn into_state(self) -> &'a PageState {
         std::mem::ManuallyDrop::new(self).state
     }
 }
@@ -124,15 +124,15 @@ impl Drop for Cleaning<'_> {
 
 impl Pool {
     #[inline]
-    pub(super) fn held<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
+    pub(crate) fn held<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
         Pinned { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
     }
 
-    pub(super) fn pinned_mut<'a>(&'a self, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
+    pub(crate) fn pinned_mut<'a>(&'a self, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
         PinnedMut { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
     }
 
-    pub(super) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a PageState) -> Cleaning<'a> {
+    pub(crate) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a PageState) -> Cleaning<'a> {
         Cleaning { page, bytes: self.shared.frames.frame(frame), state, shared: &self.shared, done: false }
     }
 }

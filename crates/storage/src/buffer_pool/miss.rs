@@ -1,13 +1,13 @@
 //! The slow path: a page that is not in memory, on its way, or read ahead and not yet wanted.
 
-use super::partition::{Partition, Slot};
 use super::shared::Shared;
-use super::state::{Found, PageState};
 use super::{Advisor, Error, Pinned, Pool, Resident, Result};
 use crate::file::DeviceError;
+use crate::frames::partition::{Partition, PendingRead};
 use crate::io::Backoff;
 use crate::io::scheduler::in_task;
 use crate::io::{Buffer, Completion, Direction, Request};
+use crate::page_state::{Found, PageState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const MOST_WAITS: usize = 1000;
 
 /// How often in a row there must be no frame: one may have come free while it was looked for.
-pub(super) const LOOKS_FOR_A_FRAME: u32 = 3;
+pub(crate) const LOOKS_FOR_A_FRAME: u32 = 3;
 
 /// What the slow path found.
 enum FetchStep {
@@ -24,9 +24,9 @@ enum FetchStep {
     /// The file has been cut before it.
     Gone,
     /// Held once the read has ended well.
-    Wait(Arc<Slot>),
+    Wait(Arc<PendingRead>),
     /// Look again once the read has ended somehow: there was no frame.
-    Again(Arc<Slot>),
+    Again(Arc<PendingRead>),
     /// Look again soon: another thread is at what is needed.
     Soon,
     /// Nobody can have the page now; and whether pages were dirty before that was found out.
@@ -43,13 +43,13 @@ enum Frame {
 
 impl Pool {
     #[cold]
-    pub(super) fn pin_slowly<'a>(&'a self, page: u64, state: &'a PageState) -> Result<Pinned<'a>> {
+    pub(crate) fn pin_slowly<'a>(&'a self, page: u64, state: &'a PageState) -> Result<Pinned<'a>> {
         let frame = self.frame_slowly(page, state, &mut Detected)?;
         Ok(self.held(frame, state))
     }
 
     /// Holds a page; answers its frame.
-    pub(super) fn frame_slowly(
+    pub(crate) fn frame_slowly(
         &self,
         page: u64,
         state: &PageState,
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
-    pub(super) fn begin_new(&self, page: u64, state: &PageState) -> Result<Option<u32>> {
+    pub(crate) fn begin_new(&self, page: u64, state: &PageState) -> Result<Option<u32>> {
         let mut partition = self.shared.partition(page).lock();
         if state.look() != Found::Empty {
             return Ok(None);
@@ -167,8 +167,15 @@ impl Pool {
         first
     }
 
+    /// Reads pages ahead, as far as there are frames for them.
+    pub(crate) fn read_ahead(&self, pages: &[u64]) {
+        let mut reads = Vec::new();
+        self.begin_ahead(pages, &mut reads);
+        self.io.submit_all(reads);
+    }
+
     /// Makes the requests that read pages ahead.
-    pub(super) fn begin_ahead(&self, pages: &[u64], reads: &mut Vec<Request>) {
+    fn begin_ahead(&self, pages: &[u64], reads: &mut Vec<Request>) {
         let most = self.frames() / 2;
         for &page in pages {
             if self.shared.ahead_on_their_way.load(Ordering::Relaxed) >= most {
@@ -197,9 +204,9 @@ impl Pool {
         state: &PageState,
         frame: u32,
         ahead: bool,
-    ) -> (Arc<Slot>, Request) {
+    ) -> (Arc<PendingRead>, Request) {
         state.begin(frame, ahead);
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(PendingRead::default());
         partition.reading.insert(page, slot.clone());
         let shared = self.shared.clone();
         let request = Request {

@@ -6,18 +6,15 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `shared` | what reads under way hold on to: frames, words, partitions and counters |
-//! | `state` | the word of a page, and every transition of it |
-//! | `table` | the words of all pages |
-//! | `frames` | the memory |
-//! | `budget` | how much of it several pools have together |
-//! | `partition` | frames, free list and clock of one partition |
+//! | `mod` | the pool: pin, change, forget, clean |
 //! | `miss` | the slow path: reading, waiting, reading ahead |
-//! | `guard` | pages that are held |
-//! | `mapped` | pages by address, as those who map a file want them, and writes beneath them |
-//! | `shown` | reading pages by address, and changing them meanwhile |
-//! | `numa` | which memory is near |
-//! | `check` | whether all this is so, for tests |
+//! | `guard` | pinned pages |
+//! | `advisor` | the questions of a pool to a planner of readahead |
+//! | `shared` | the part of a pool that reads under way keep alive: frames, words, partitions and counters |
+//! | `check` | checks of the invariants, for tests |
+//!
+//! The rooms below are `page_state` (the word of a page), `frames` (the memory) and
+//! [`budget`](crate::budget). A pool of pages by address is a [`MappedPool`](crate::mapped_pool::MappedPool).
 //!
 //! # What it promises
 //! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
@@ -43,42 +40,33 @@
 //! 3. The lock of a page's partition is taken before that of another partition's frames, and the latter is only
 //!    tried; the detector's lock is taken under none of them.
 
-mod budget;
+mod advisor;
 mod check;
-mod frames;
 mod guard;
-mod mapped;
 mod miss;
-mod numa;
-mod partition;
 mod shared;
-pub mod shown;
-mod state;
-mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use budget::{Budget, Reservation};
-#[doc(hidden)]
-pub use frames::show_read_only;
+pub use advisor::{Advisor, Resident};
 pub use guard::{Cleaning, Pinned, PinnedMut};
-pub use mapped::{Advisor, MappedPool, PagePlace, Resident};
 
+use crate::budget::Budget;
 use crate::file::File;
+use crate::frames::partition::Partition;
+use crate::frames::{self, Frames, NoMemory};
 use crate::io::Backoff;
 use crate::io::IoQueue;
+use crate::page_state::table::Table;
+use crate::page_state::{Forgotten, Found, PageState};
 use crate::prefetch::{self, Detector};
 use crate::sync::Mutex;
 
-use frames::Frames;
 use miss::LOOKS_FOR_A_FRAME;
-use partition::Partition;
 use shared::{Shared, portion};
-use state::{Forgotten, Found, PageState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use table::Table;
 
 /// Frames in any case.
 pub const FEWEST_FRAMES: usize = 16;
@@ -101,12 +89,6 @@ pub struct Config {
     pub prefetch: bool,
     /// Where the memory comes from; without it, all frames have theirs from the beginning.
     pub budget: Option<Arc<Budget>>,
-}
-
-impl std::fmt::Debug for Budget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Budget({} of {} bytes)", self.used(), self.limit())
-    }
 }
 
 /// Says which pages may be read ahead.
@@ -174,6 +156,12 @@ pub enum Error {
     },
 }
 
+impl From<NoMemory> for Error {
+    fn from(NoMemory { bytes, why }: NoMemory) -> Error {
+        Error::Memory { bytes, why }
+    }
+}
+
 /// What a pool has done, and what is in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -201,7 +189,7 @@ pub struct Pool {
     io: Arc<IoQueue>,
     readable: Readable,
     source: Option<Source>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Pool {
@@ -213,7 +201,7 @@ impl Pool {
         let count = config.frames.clamp(FEWEST_FRAMES, 1 << 31);
         let partitions = config.partitions.clamp(1, count);
         let frames = Frames::new(count, config.page_bytes)?;
-        let nodes = numa::nodes();
+        let nodes = frames::nodes();
         let range = |part: usize| part * count / partitions..(part + 1) * count / partitions;
         if nodes.len() > 1 {
             (0..partitions).for_each(|part| frames.prefer(range(part), nodes[part % nodes.len()]));
@@ -463,7 +451,7 @@ impl Pool {
     }
 
     #[inline]
-    fn state(&self, page: u64) -> Result<&PageState> {
+    pub(crate) fn state(&self, page: u64) -> Result<&PageState> {
         // The count first: those below it have their words.
         let state = (page < self.pages()).then(|| self.shared.table.of(page)).flatten();
         state.ok_or(Error::NoSuchPage { page })
@@ -476,7 +464,8 @@ impl Pool {
         Some(frame)
     }
 
-    fn pause(&self, page: u64, backoff: &mut Backoff) -> Result<()> {
+    /// Waits a little for page `page` to become free.
+    pub(crate) fn pause(&self, page: u64, backoff: &mut Backoff) -> Result<()> {
         backoff.pause().map_err(|waited| Error::Waited { page, waited })
     }
 }

@@ -1,10 +1,10 @@
 //! What a pool shares with its reads under way: frames, words of pages, partitions and counters.
 
-use super::budget::{Budget, Member};
-use super::frames::Frames;
-use super::partition::Partition;
-use super::table::Table;
 use super::{Config, FEWEST_FRAMES};
+use crate::budget::{Budget, Member};
+use crate::frames::Frames;
+use crate::frames::partition::Partition;
+use crate::page_state::table::Table;
 use crate::prefetch::Detector;
 use crate::sync::Mutex;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What reads under way hold on to.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub page_bytes: usize,
     pub frames: Frames,
     pub table: Table,
@@ -144,7 +144,7 @@ const LARGE_BYTES: usize = 32 << 20;
 const MOST_PORTION: usize = 128;
 
 /// Frames that get memory together: enough for adjacent pages to lie together, few enough for a small budget.
-pub(super) fn portion(config: &Config) -> usize {
+pub(crate) fn portion(config: &Config) -> usize {
     let limit = config.budget.as_ref().map_or(usize::MAX, |budget| budget.limit());
     (limit / config.page_bytes / 16).clamp(1, MOST_PORTION)
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::file::{FileKind, Medium, OpenMode, OsMedium};
+use crate::file::{FileKind, Medium, OpenMode};
+use crate::os::OsMedium;
 use crate::sim::CountingMedium;
 use proptest::prelude::*;
 use std::sync::{Mutex, mpsc};

@@ -12,8 +12,8 @@ use crate::cache::pool::{Ahead, Pages};
 use crate::cache::{Cache, CacheHost};
 use crate::readahead::{LEAF, ReadAhead};
 use crate::sync::lock_table::ReaderSlot;
-use litefoot_storage::buffer_pool::PagePlace;
-use litefoot_storage::buffer_pool::shown;
+use litefoot_storage::mapped_pool::PagePlace;
+use litefoot_storage::mapped_pool::shown;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

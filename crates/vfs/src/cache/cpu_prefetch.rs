@@ -10,7 +10,7 @@
 //! Change anything but time. The head is read without trust: an address that is wrong is not looked at, and somebody may be
 //! changing it.
 
-use litefoot_storage::buffer_pool::shown;
+use litefoot_storage::mapped_pool::shown;
 use std::ptr::NonNull;
 
 /// Bytes that the processor fetches together.

@@ -20,7 +20,7 @@
 use crate::cache::pool::Pages;
 use crate::stats::Stats;
 use crate::sync::lock_table::ReaderSlot;
-use litefoot_storage::buffer_pool::PagePlace;
+use litefoot_storage::mapped_pool::PagePlace;
 use litefoot_storage::sync::Mutex;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;

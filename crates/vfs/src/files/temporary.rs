@@ -75,7 +75,7 @@ impl TemporaryFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litefoot_storage::file::OsMedium;
+    use litefoot_storage::os::OsMedium;
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt;
 

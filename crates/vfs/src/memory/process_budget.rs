@@ -2,7 +2,7 @@
 //!
 //! A forked child has neither threads nor databases of its parent, and starts with a budget of its own.
 
-use litefoot_storage::buffer_pool::Budget;
+use litefoot_storage::budget::Budget;
 use litefoot_storage::io::{IoConfig, IoQueue};
 use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! reads go on during a large transaction.
 
 use crate::memory::process_budget::BudgetShare;
-use litefoot_storage::buffer_pool::Reservation;
+use litefoot_storage::budget::Reservation;
 use litefoot_storage::reserve;
 
 /// Part of the budget that all reservations together may take; the rest is for the pools.
@@ -37,7 +37,7 @@ impl MemoryReservation {
     /// At most so many bytes, of a budget of its own.
     #[cfg(test)]
     pub fn fixed(bytes: usize) -> MemoryReservation {
-        let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(bytes));
+        let budget = std::sync::Arc::new(litefoot_storage::budget::Budget::new(bytes));
         MemoryReservation { taken: Reservation::nothing(budget), fixed: Some(bytes), bytes: 0 }
     }
 

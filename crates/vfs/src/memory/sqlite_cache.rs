@@ -5,7 +5,7 @@
 
 use crate::memory::process_budget::BudgetShare;
 use crate::memory::reservation::set_in_steps;
-use litefoot_storage::buffer_pool::Reservation;
+use litefoot_storage::budget::Reservation;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Memory of SQLite's cache in the connection of one transaction.
@@ -73,7 +73,7 @@ impl SqliteCacheReservation {
     /// A cache that does not count.
     #[cfg(test)]
     pub fn uncounted() -> SqliteCacheReservation {
-        let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(0));
+        let budget = std::sync::Arc::new(litefoot_storage::budget::Budget::new(0));
         SqliteCacheReservation { taken: Reservation::nothing(budget), limit: 0, most: 0 }
     }
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_cache_counts_what_was_passed_on_up_to_its_limit() {
-        let budget = std::sync::Arc::new(litefoot_storage::buffer_pool::Budget::new(64 << 20));
+        let budget = std::sync::Arc::new(litefoot_storage::budget::Budget::new(64 << 20));
         // (limit of the database, PRAGMA cache_size in pages of 4096 bytes, bytes passed on, bytes that count)
         for (limit, pages, passed, counted) in [
             (2 << 20, None, 0, 0),

@@ -121,7 +121,8 @@ mod tests {
     use crate::open::database::DatabaseSetup;
     use crate::stats::{Published, StatsPage};
     use litefoot_sim::{CountingMedium, SimMedium};
-    use litefoot_storage::file::{FileId, Medium, OsMedium};
+    use litefoot_storage::file::{FileId, Medium};
+    use litefoot_storage::os::OsMedium;
     use std::path::Path;
     use std::sync::Arc;
 

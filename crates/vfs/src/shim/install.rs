@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::shim::libraries::SERVED;
 use crate::shim::vfs_methods::Registration;
 use crate::uri_parameters::VFS_NAME;
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::Arc;
 

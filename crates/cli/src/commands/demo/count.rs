@@ -6,7 +6,7 @@
 use super::race::{SIDES, Side};
 use super::series::{self, Reading};
 use litefoot_sim::{CountingMedium, Snapshot};
-use litefoot_storage::file::OsMedium;
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt;
 use litefoot_terminal::progress::Bar;

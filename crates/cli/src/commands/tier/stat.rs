@@ -1,7 +1,8 @@
 //! `litefoot tier stat`: what lives on a device, and how worn it is.
 
 use crate::inspect::{Away, Header};
-use litefoot_storage::file::{ErrorKind, FileKind, Medium, OpenMode, OsMedium};
+use litefoot_storage::file::{ErrorKind, FileKind, Medium, OpenMode};
+use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;

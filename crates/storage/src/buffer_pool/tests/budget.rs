@@ -1,7 +1,7 @@
 //! Pools that share their memory.
 
 use super::*;
-use crate::buffer_pool::budget::Member;
+use crate::budget::{Member, Reservation};
 
 fn with_budget(budget: &Arc<Budget>, pages: u64) -> Pool {
     let (_, plain) = pool(pages, 16, 1, false);

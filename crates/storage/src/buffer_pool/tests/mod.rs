@@ -6,12 +6,11 @@ use crate::sim::{Faults, Random};
 use std::path::Path;
 
 mod budget;
-mod mapped;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// A file of so many pages, each beginning with its number, and a pool over it.
-fn pool(pages: u64, frames: usize, partitions: usize, prefetch: bool) -> (SimMedium, Pool) {
+pub(crate) fn pool(pages: u64, frames: usize, partitions: usize, prefetch: bool) -> (SimMedium, Pool) {
     let medium = SimMedium::new();
     let file = medium.open(Path::new("/pages"), FileKind::Database, OpenMode::Create).unwrap();
     for page in 0..pages {
@@ -34,11 +33,11 @@ fn pool(pages: u64, frames: usize, partitions: usize, prefetch: bool) -> (SimMed
     (medium, pool)
 }
 
-fn number(page: &[u8]) -> u64 {
+pub(crate) fn number(page: &[u8]) -> u64 {
     u64::from_le_bytes(page[..8].try_into().unwrap())
 }
 
-fn touch(pool: &Pool, page: u64) {
+pub(crate) fn touch(pool: &Pool, page: u64) {
     assert_eq!(number(&pool.pin(page).unwrap()), page);
 }
 

@@ -8,7 +8,7 @@
 
 use super::mapped::{Kind, Mapping};
 use super::opening::{self, Rights};
-use super::{DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result};
+use crate::file::{DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result};
 use crate::fork::LockedFile;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
@@ -447,7 +447,8 @@ fn atomic_write_bytes(_file: &fs::File) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{ErrorKind, Medium, OsMedium};
+    use crate::file::{ErrorKind, Medium};
+    use crate::os::OsMedium;
 
     fn fresh() -> (tempfile::TempDir, Arc<dyn File>) {
         let directory = tempfile::tempdir().unwrap();

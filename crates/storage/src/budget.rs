@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A pool, as the budget sees it.
-pub(super) trait Member: Send + Sync {
+pub(crate) trait Member: Send + Sync {
     /// Bytes of the budget that it has.
     fn bytes(&self) -> usize;
     /// Gives up to `bytes` back, and answers how many; waits for nobody.
@@ -104,7 +104,7 @@ impl Budget {
         self.members.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    pub(super) fn join(&self, member: Weak<dyn Member>) {
+    pub(crate) fn join(&self, member: Weak<dyn Member>) {
         let mut members = self.members.lock();
         members.retain(|member| member.strong_count() > 0);
         members.push(member);
@@ -112,7 +112,7 @@ impl Budget {
     }
 
     /// A pool that has `own` bytes and is gone.
-    pub(super) fn leave(&self, own: usize) {
+    pub(crate) fn leave(&self, own: usize) {
         self.put_back(own);
         let mut members = self.members.lock();
         members.retain(|member| member.strong_count() > 0);
@@ -120,7 +120,7 @@ impl Budget {
     }
 
     /// Takes memory for a pool that has `own` bytes; `false` where it must make do with these.
-    pub(super) fn take_for_pool(&self, bytes: usize, own: usize) -> bool {
+    pub(crate) fn take_for_pool(&self, bytes: usize, own: usize) -> bool {
         self.take_within_limit(bytes) || self.take_from_largest(bytes, own)
     }
 
@@ -140,6 +140,12 @@ impl Budget {
         let Some(largest) = largest.filter(|pool| pool.bytes() > share) else { return false };
         largest.give_up(bytes);
         self.take_within_limit(bytes)
+    }
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Budget({} of {} bytes)", self.used(), self.limit())
     }
 }
 

@@ -2,21 +2,21 @@
 //!
 //! A frame is *vacant* while it has no memory: it was never used, or given up.
 
-use super::state::MOST_USAGE;
-use super::table::Table;
 use crate::io::Monitor;
+use crate::page_state::MOST_USAGE;
+use crate::page_state::table::Table;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How a read ended; waited on by those who want the page.
-pub(super) type Slot = Monitor<Option<std::result::Result<(), String>>>;
+pub(crate) type PendingRead = Monitor<Option<std::result::Result<(), String>>>;
 
 /// No page.
 const NOBODY: u64 = u64::MAX;
 
 /// What the lock of a partition guards.
-pub(super) struct Partition {
+pub(crate) struct Partition {
     /// Its first frame.
     first: usize,
     /// Frames it may have.
@@ -28,7 +28,7 @@ pub(super) struct Partition {
     vacant: Vec<u32>,
     hand: usize,
     /// Pages of this partition that are being read, wherever their frames are.
-    pub reading: HashMap<u64, Arc<Slot>>,
+    pub reading: HashMap<u64, Arc<PendingRead>>,
 }
 
 impl Partition {

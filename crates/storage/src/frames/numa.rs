@@ -10,7 +10,7 @@ const ONLINE: &str = "/sys/devices/system/node/online";
 const MPOL_PREFERRED: libc::c_long = 1;
 
 /// The numbers of the nodes that are there; one where that is not known.
-pub(super) fn nodes() -> Vec<u32> {
+pub(crate) fn nodes() -> Vec<u32> {
     let listed = std::fs::read_to_string(ONLINE).ok().and_then(|list| parse(list.trim()));
     listed.filter(|nodes| !nodes.is_empty()).unwrap_or_else(|| vec![0])
 }
@@ -30,7 +30,7 @@ fn parse(list: &str) -> Option<Vec<u32>> {
 /// # Safety
 /// The range is mapped, and the caller's.
 #[cfg(target_os = "linux")]
-pub(super) unsafe fn bind(start: *mut c_void, bytes: usize, node: u32) -> io::Result<()> {
+pub(crate) unsafe fn bind(start: *mut c_void, bytes: usize, node: u32) -> io::Result<()> {
     let mask = 1 << node.min(63) as u64;
     let mask_bits = 64 as libc::c_ulong;
     // SAFETY: the mask outlives the call; the range is the caller's.
@@ -49,7 +49,7 @@ pub(super) unsafe fn bind(start: *mut c_void, bytes: usize, node: u32) -> io::Re
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) unsafe fn bind(_start: *mut c_void, _bytes: usize, _node: u32) -> io::Result<()> {
+pub(crate) unsafe fn bind(_start: *mut c_void, _bytes: usize, _node: u32) -> io::Result<()> {
     Ok(())
 }
 

@@ -4,12 +4,19 @@
 //! Files that are created for a database get the rights that the database has then. The names of logs do not always lead
 //! to their database: those beside a tier device lie in another directory. So a database has a medium of its own.
 
-use super::names;
-use super::opening::Rights;
-use super::os_file::open_file;
-use super::resolve::resolve;
-use super::{DeviceError, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result};
+mod mapped;
+mod names;
+mod opening;
+mod os_file;
+mod resolve;
+
+use crate::file::{
+    DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result,
+};
 use crate::pass_on;
+use opening::Rights;
+use os_file::open_file;
+use resolve::resolve;
 use std::fs;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -91,7 +98,7 @@ fn if_found<T>(path: &Path, answer: io::Result<T>) -> Result<Option<T>> {
         Ok(found) => Ok(Some(found)),
         Err(error) => {
             let error = DeviceError::new(Operation::Info, path, error);
-            if error.kind() == super::ErrorKind::NotFound { Ok(None) } else { Err(error) }
+            if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) }
         }
     }
 }

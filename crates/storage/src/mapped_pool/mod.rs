@@ -13,51 +13,21 @@
 //! 3. After [`MappedPool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
 //!    zeros, as the file would be if it grew again.
 
-use super::state::{Found, Latched, PageState};
-use super::{Error, Pool, Result, Statistics, shown};
+pub mod shown;
+#[cfg(test)]
+mod tests;
+
+#[doc(hidden)]
+pub use crate::frames::show_read_only;
+
+use crate::buffer_pool::{Advisor, Error, Pool, Resident, Result, Statistics};
 use crate::file::File;
 use crate::io::Backoff;
+use crate::page_state::{Latched, PageState};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
-pub trait Advisor {
-    /// Adds the pages, in the order in which they will be wanted.
-    fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>);
-}
-
-/// What an [`Advisor`] may ask about the pages in memory.
-pub struct Resident<'a>(pub(super) &'a Pool);
-
-impl Resident<'_> {
-    /// Pages of the file.
-    pub fn pages(&self) -> u64 {
-        self.0.pages()
-    }
-
-    /// Whether a page is in memory, or on its way there.
-    pub fn has(&self, page: u64) -> bool {
-        self.0.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
-    }
-
-    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
-    /// pool.
-    pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
-        // Under the lock nobody latches it: its bytes stay as they are.
-        let _partition = self.0.shared.partition(page).lock();
-        let Some(state) = self.0.shared.table.of(page) else { return false };
-        let Some(frame) = state.pin_quietly() else { return false };
-        look(&self.0.held(frame, state));
-        true
-    }
-}
-
-/// Nothing is read ahead.
-impl Advisor for () {
-    fn wanted(&mut self, _page: u64, _memory: &Resident<'_>, _ahead: &mut Vec<u64>) {}
-}
 
 /// Where the state of a page lies, so that those who hold the page need not look it up again.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +68,7 @@ impl PagePlace {
 /// It has no guards, which lend bytes that nobody changes:
 ///
 /// ```compile_fail,E0599
-/// fn guard(pool: &crate::buffer_pool::MappedPool) {
+/// fn guard(pool: &crate::mapped_pool::MappedPool) {
 ///     let page = pool.pin(1);
 /// }
 /// ```
@@ -299,9 +269,7 @@ impl MappedPool {
 
     /// Reads pages ahead, as far as there are frames for them.
     pub fn read_ahead(&self, pages: &[u64]) {
-        let mut reads = Vec::new();
-        self.0.begin_ahead(pages, &mut reads);
-        self.0.io.submit_all(reads);
+        self.0.read_ahead(pages);
     }
 
     fn latch<'a>(&self, page: u64, state: &'a PageState) -> Result<Latches<'a>> {

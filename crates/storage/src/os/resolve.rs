@@ -10,7 +10,7 @@
 //! 2. `.` and `..` are gone, and `..` means the directory above the one that a link has led to.
 //! 3. More than [`MOST_LINKS`] links are an error, and so is what cannot be looked at.
 
-use super::Resolved;
+use crate::file::Resolved;
 use std::ffi::OsString;
 use std::fs;
 use std::io;

@@ -1,6 +1,6 @@
 //! Questions about names, and renames: system calls that take a path.
 
-use super::{FileId, PathInfo};
+use crate::file::{FileId, PathInfo};
 use std::ffi::CString;
 use std::fs;
 use std::io;

@@ -1,17 +1,21 @@
-//! The memory that pages are read into: one contiguous range, a frame for each page.
+//! The memory of a pool: one contiguous range, a frame for each page; `partition` hands frames out, `numa` knows the nodes.
 //!
 //! # Invariants
 //! 1. The range lives as long as this does, and is not moved.
 //! 2. Behind the last frame are [`TAIL_BYTES`] readable bytes: comparisons may read a little past a page's end.
-//! 3. Who may look at a frame, and who may write it, is decided by the page's [`PageState`](super::state::PageState).
+//! 3. The right to read or write a frame is decided by the page's [`PageState`](crate::page_state::PageState).
 
-use super::{Error, Result, numa};
+mod numa;
+pub(crate) mod partition;
+
+pub(crate) use numa::nodes;
+
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Readable bytes behind the last frame.
-pub(super) const TAIL_BYTES: usize = 128;
+pub(crate) const TAIL_BYTES: usize = 128;
 
 /// What the system gives and takes memory by; where its pages are larger, it refuses what is not whole.
 const SYSTEM_PAGE: usize = 4096;
@@ -19,15 +23,25 @@ const SYSTEM_PAGE: usize = 4096;
 /// Whether ranges made from now on are shown to others read-only.
 static SHOWN_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// For tests: pools made from now on answer addresses ([`Pool::map`](super::Pool::map)) at which nobody can write,
+/// For tests: pools made from now on answer addresses ([`MappedPool::map`](crate::mapped_pool::MappedPool::map)) at which nobody can write,
 /// or as ever. Whoever writes there nevertheless ends the process.
 #[doc(hidden)]
 pub fn show_read_only(read_only: bool) {
     SHOWN_READ_ONLY.store(read_only, Ordering::Relaxed);
 }
 
+/// The address space of frames could not be had.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct NoMemory {
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// The system's answer.
+    pub why: io::Error,
+}
+
+/// The memory of all frames of a pool.
+#[derive(Debug)]
+pub(crate) struct Frames {
     memory: NonNull<u8>,
     /// The same memory as others are shown it: the same range, or another of which they can only read.
     shown: NonNull<u8>,
@@ -43,9 +57,9 @@ unsafe impl Sync for Frames {}
 
 impl Frames {
     /// Address space for so many frames; memory is taken by those that are used.
-    pub fn new(count: usize, page_bytes: usize) -> Result<Frames> {
+    pub fn new(count: usize, page_bytes: usize) -> Result<Frames, NoMemory> {
         let bytes = count.checked_mul(page_bytes).and_then(|bytes| bytes.checked_add(TAIL_BYTES));
-        let failed = |why: io::Error| Error::Memory { bytes: bytes.unwrap_or(usize::MAX), why };
+        let failed = |why: io::Error| NoMemory { bytes: bytes.unwrap_or(usize::MAX), why };
         let bytes = bytes.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         // SAFETY: a new private mapping; nothing of ours is replaced.
         let memory = unsafe {

@@ -8,7 +8,7 @@
 //! How many pages there are is said by files, which may say anything: a chunk takes memory page by page as it is used,
 //! and where there is no room for it the pages in it have no word, as if they were not there.
 
-use super::state::PageState;
+use super::PageState;
 use crate::sync::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
@@ -25,7 +25,7 @@ const ROOM: u64 = (BLOCK << CHUNKS) - BLOCK;
 /// The first chunk's place among them, so that looking one up takes no subtraction.
 const FIRST: usize = BLOCK.ilog2() as usize;
 
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The words of chunk *k*, which are `1 << k`; null where nobody has asked for them yet, and where there is none.
     chunks: [AtomicPtr<PageState>; u64::BITS as usize],
     growing: Mutex<()>,
@@ -136,8 +136,8 @@ mod tests {
     fn a_word_that_was_never_used_is_that_of_a_page_that_is_not_in_memory() {
         let table = Table::new(BLOCK);
         table.grow(BLOCK);
-        assert_eq!(table.of(3).unwrap().look(), super::super::state::Found::Empty);
-        assert_eq!(PageState::<AtomicU64>::default().look(), super::super::state::Found::Empty);
+        assert_eq!(table.of(3).unwrap().look(), super::super::Found::Empty);
+        assert_eq!(PageState::<AtomicU64>::default().look(), super::super::Found::Empty);
     }
 
     #[test]

@@ -31,6 +31,8 @@
 //! 5. A page that is latched gets no new holds, is neither read nor evicted. Those who hold it already keep it, and
 //!    see its bytes change, as in a file that is mapped: they must know that what they need of it does not.
 
+pub(crate) mod table;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FRAME: u64 = (1 << 32) - 1;
@@ -49,10 +51,10 @@ const SPOILED: u64 = 1 << 56;
 const NOT_STEADY: u32 = 55;
 
 /// Most times that the clock's hand spares a page that is not used again.
-pub(super) const MOST_USAGE: usize = (USAGE / USE) as usize;
+pub(crate) const MOST_USAGE: usize = (USAGE / USE) as usize;
 
 /// The operations of an atomic word that are needed, so that a model checker can stand in for it.
-pub(super) trait Word: Default {
+pub(crate) trait Word: Default {
     fn load(&self, order: Ordering) -> u64;
     fn store(&self, value: u64, order: Ordering);
     fn swap_if(&self, old: u64, new: u64, order: Ordering) -> Result<u64, u64>;
@@ -97,7 +99,7 @@ word!(AtomicU64);
 
 /// What a look at a word finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Empty,
     Reading,
     /// In memory, in that frame, and one writer has it.
@@ -110,7 +112,7 @@ pub(super) enum Found {
 
 /// What came of forgetting a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forgotten {
+pub(crate) enum Forgotten {
     /// It was not in memory.
     Empty,
     /// It was in that frame, which is nobody's now; and whether it was dirty.
@@ -123,7 +125,7 @@ pub(super) enum Forgotten {
 
 /// What came of latching a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Latched {
+pub(crate) enum Latched {
     /// It is not in memory, and does not come there.
     Absent,
     /// It is in that frame, and so many hold it.
@@ -134,7 +136,7 @@ pub(super) enum Latched {
 
 /// The word of one page.
 #[derive(Debug, Default)]
-pub(super) struct PageState<W = AtomicU64>(W);
+pub(crate) struct PageState<W = AtomicU64>(W);
 
 fn frame_of(word: u64) -> u32 {
     ((word & FRAME) as u32).wrapping_sub(1)

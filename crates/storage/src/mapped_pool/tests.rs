@@ -1,6 +1,9 @@
 //! Pages by address, and writes beneath them.
 
 use super::*;
+use crate::buffer_pool::FEWEST_FRAMES;
+use crate::buffer_pool::tests::{PAGE, number, pool, touch};
+use crate::sim::Random;
 use crate::sync::RwLock;
 use std::sync::atomic::AtomicBool;
 

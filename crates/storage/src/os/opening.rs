@@ -5,7 +5,7 @@
 //! name that is used there. And its rights are its owner's decision, also over copies of its pages.
 //!
 //! # What it promises
-//! 1. No symbolic link is followed in the last part of a path; [`Medium::absolute`](super::Medium::absolute) comes first
+//! 1. No symbolic link is followed in the last part of a path; [`Medium::absolute`](crate::file::Medium::absolute) comes first
 //!    where one may be. A file is created only where there was none (`O_EXCL`).
 //! 2. What is opened beside a database is a regular file. Nothing else is waited for, and no terminal taken.
 //! 3. A file that belongs to a database has its mode from the first moment on, whatever the umask, and, as root, its
@@ -14,7 +14,7 @@
 //!    before must not do so to a database.
 //! 5. No program that this process starts inherits a descriptor.
 
-use super::{FileKind, OpenMode};
+use crate::file::{FileKind, OpenMode, user};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -131,12 +131,6 @@ fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<Fil
         let _ = fchown(&file, Some(rights.user), Some(rights.group));
     }
     Ok(file)
-}
-
-/// The user whose rights this process has.
-pub(super) fn user() -> u32 {
-    // SAFETY: the call has no preconditions.
-    unsafe { libc::geteuid() }
 }
 
 /// Says of a link that is where a file should be created what would be said of one where a file should be opened.
