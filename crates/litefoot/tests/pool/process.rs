@@ -45,7 +45,7 @@ fn two_databases_share_one_budget_and_give_it_back() {
             assert!(one + two <= 4 * MEGABYTE, "{one} {two}");
             assert!(one.min(two) > 3 * MEGABYTE / 2, "{one} {two}");
         }
-        let budget = vfs.databases()[0].db().share().budget().clone();
+        let budget = vfs.databases()[0].db().memory().share().budget().clone();
         assert_eq!(budget.used() as i64, bytes(&first) + bytes(&second));
         databases_agree(&vfs);
         drop(second);
@@ -114,7 +114,7 @@ fn a_database_that_is_opened_again_is_read_anew() {
             let other = open(&vfs, &path);
             check_all(&db, &rows);
             check_all(&other, &rows);
-            let budget = vfs.databases()[0].db().share().budget().clone();
+            let budget = vfs.databases()[0].db().memory().share().budget().clone();
             assert!(budget.used() > 0);
             drop((db, other));
             assert_eq!(budget.used(), 0);
@@ -142,7 +142,7 @@ fn a_forked_child_has_a_pool_of_its_own() {
         check_all(&db, &rows);
         let pinned = db.prepare("SELECT id FROM t").unwrap().query([]).unwrap().next().unwrap().is_some();
         assert!(pinned);
-        let budget = vfs.databases()[0].db().share().budget().clone();
+        let budget = vfs.databases()[0].db().memory().share().budget().clone();
         let used = budget.used();
         // SAFETY: the child goes on in this thread alone and ends itself; nobody else holds a lock that it needs.
         let child = unsafe { libc::fork() };
@@ -152,7 +152,7 @@ fn a_forked_child_has_a_pool_of_its_own() {
                 check_snapshot(&db).unwrap();
                 let of_child =
                     vfs.databases().into_iter().find(|database| database.db().path() == other).unwrap();
-                let own = of_child.db().share().budget();
+                let own = of_child.db().memory().share().budget();
                 assert!(own.used() > 0 && !std::sync::Arc::ptr_eq(own, &budget));
                 assert_eq!(budget.used(), used);
                 assert_eq!(of_child.wrong_pages(), [""; 0]);

@@ -102,7 +102,7 @@ impl Cache {
             let direct = db.options().direct_io;
             let setup =
                 Setup { file: db.data(), log: source, page_bytes, len, direct, stats: db.stats_page() };
-            *pages = Pages::new(db.share(), &setup).map(Arc::new);
+            *pages = Pages::new(db.memory().share(), &setup).map(Arc::new);
             self.generation.fetch_add(1, Ordering::Release);
         }
         Ok(pages.clone())

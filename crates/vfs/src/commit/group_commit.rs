@@ -20,7 +20,7 @@
 use crate::capture::encoding::{Captured, MOST_TIME};
 use crate::commit::log_writer::{Media, Pending};
 use crate::commit::rollback_log::copy_in_place;
-use crate::db::Db;
+use crate::db::{Db, tier};
 use crate::error::Result;
 use crate::stats::FallbackCause;
 use crate::txn::wal_bytes::Spilled;
@@ -476,7 +476,7 @@ impl Commits {
     /// SQLite restarts its log; everything is in the database file, and that is synced.
     pub fn reset(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
         self.leave(frames, |media| {
-            if db.awaits_tier() {
+            if tier::is_awaited(db) {
                 return media.move_to_tier(db);
             }
             media.statements.retire();

@@ -23,7 +23,7 @@
 use crate::capture::encoding;
 use crate::capture::encoding::{Captured, Text};
 use crate::db::Companion;
-use crate::db::Db;
+use crate::db::{Db, tier};
 use crate::error::Result;
 use crate::txn::wal_bytes::Spilled;
 use crate::txn::wal_frames::{Frames, Transaction};
@@ -83,7 +83,7 @@ impl Media {
     pub fn move_to_tier(&mut self, db: &Db) -> Result<()> {
         self.statements.delete()?;
         self.redo.delete()?;
-        db.move_to_tier()?;
+        tier::mark(db)?;
         self.statements.relocate(&db.commit_log_path());
         self.redo.relocate(&db.companion_path(Companion::Wal));
         Ok(())
@@ -179,7 +179,7 @@ impl Media {
         // Pages that the database has no more count for nothing.
         let numbers = there.into_iter().chain(late.iter().map(|leaving| leaving.page_number));
         if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
-            db.keep_behind_end(u64::from(last) * frames.page_bytes() as u64);
+            db.file_end().keep_behind(u64::from(last) * frames.page_bytes() as u64);
         }
         Ok((end, late, !slots.is_empty()))
     }
@@ -215,7 +215,7 @@ impl Media {
         transaction: Transaction,
         newest: &BTreeMap<u32, usize>,
     ) -> Result<Vec<Leaving>> {
-        let many = db.many_new_bytes();
+        let many = db.memory().many_new_bytes();
         let is_many = |pages: usize| pages * frames.page_bytes() > many;
         // Something must be left that says that the transaction counts, and page 1 always is.
         if !is_many(newest.len()) || !newest.contains_key(&1) {

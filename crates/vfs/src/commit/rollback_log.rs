@@ -21,7 +21,8 @@
 use crate::cache::PageSource;
 use crate::db::Companion;
 use crate::db::Db;
-use crate::db::MAGIC;
+use crate::db::companions::has_real_journal;
+use crate::db::{MAGIC, atomic_write_bytes, tier, write_atomic};
 use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::txn::dirty_pages::DirtyPages;
@@ -77,7 +78,7 @@ impl RollbackRedoLog {
             return Ok(());
         }
         let Some(mut redo) = self.find(db)? else { return Ok(()) };
-        if is_wal_mode(db, &redo)? || db.has_real_journal()? {
+        if is_wal_mode(db, &redo)? || has_real_journal(db)? {
             return Ok(());
         }
         if !redo.is_empty() {
@@ -169,7 +170,7 @@ impl RollbackRedoLog {
             held.leave_slots(db)?;
             state.log_whole(db, held, page_bytes)?;
         }
-        db.set_committed_len(held.len());
+        db.file_end().set_committed_len(held.len());
         Stats::add(&db.counters().commits_pages, 1);
         state.note_fill(db);
         if held.base_len() == 0 {
@@ -208,7 +209,7 @@ impl RollbackRedoLog {
     /// A transaction has ended: what it wrote ahead and did not commit is gone.
     pub fn forget_ahead(&self, db: &Db, held: &DirtyPages) {
         // A rollback has cut what it holds, but not what lies in the file.
-        if !held.has_slots() && !held.has_pages_in_file() && !db.is_behind_end() {
+        if !held.has_slots() && !held.has_pages_in_file() && !db.file_end().is_written_behind() {
             return;
         }
         let mut state = self.state.write();
@@ -218,7 +219,7 @@ impl RollbackRedoLog {
             // What a cut could take back still needs the pages that were there before.
             least = if redo.is_synced() { 0 } else { held.base_len() };
         }
-        db.end_behind_end(least);
+        db.file_end().cut_behind(least);
     }
 
     /// Before a transaction writes behind the end: where the file still has pages there, whoever has cut them off must not
@@ -246,7 +247,7 @@ impl RollbackRedoLog {
         db: &Db,
         held: Option<&mut DirtyPages>,
     ) -> Result<Option<&'a mut RedoLog>> {
-        if db.awaits_tier() {
+        if tier::is_awaited(db) {
             state.move_to_tier(db)?;
         }
         self.live.store(true, Ordering::Release);
@@ -341,7 +342,7 @@ impl RollbackRedoLog {
             return self.clear(db);
         }
         self.retire(db)?;
-        db.come_home()
+        tier::come_home(db)
     }
 
     /// Leaves the database file alone and complete: writes it, syncs it and removes the log.
@@ -373,7 +374,7 @@ impl RedoLogState {
             redo.delete()?;
         }
         self.redo = None;
-        db.move_to_tier().map(drop)
+        tier::mark(db).map(drop)
     }
 
     /// Reads a part of a page; `false` where the log does not have it.
@@ -546,7 +547,7 @@ fn write_in_place_alone(db: &Db, redo: &mut RedoLog, held: &DirtyPages, numbers:
         && redo.contains(1)
         && !redo.contains(number)
         && redo.database_pages() == held.len().div_ceil(page_bytes as u64) as u32
-        && page_bytes <= db.atomic_write_bytes()
+        && page_bytes <= atomic_write_bytes(db)
         && offset + page_bytes as u64 <= db.data().len()?;
     if !alone {
         return Ok(false);
@@ -557,7 +558,7 @@ fn write_in_place_alone(db: &Db, redo: &mut RedoLog, held: &DirtyPages, numbers:
     }
     let mut page = vec![0; page_bytes];
     held.copy(number, &mut page);
-    let written = db.write_atomic(&page, offset)?;
+    let written = write_atomic(db, &page, offset)?;
     Stats::add(&db.counters().commits_in_place, u64::from(written));
     Ok(written)
 }
@@ -583,7 +584,11 @@ fn log_page_one(redo: &mut RedoLog, page_one: &[u8]) -> Result<()> {
 pub(crate) fn copy_in_place(db: &Db, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {
     write_newest(db, redo, page_one, numbers)?;
     let size = u64::from(redo.database_pages()) * u64::from(redo.page_bytes());
-    if db.is_behind_end() || db.data().len()? == size { Ok(()) } else { db.set_len_unseen(size) }
+    if db.file_end().is_written_behind() || db.data().len()? == size {
+        Ok(())
+    } else {
+        db.set_len_unseen(size)
+    }
 }
 
 fn write_newest(db: &Db, redo: &RedoLog, page_one: Option<&[u8]>, numbers: &[u32]) -> Result<()> {

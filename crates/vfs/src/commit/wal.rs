@@ -105,11 +105,12 @@ impl Wal {
         })?;
         let statements = CommitLog::open(db.medium().clone(), &db.commit_log_path(), latch.clone())?;
         let options = db.options();
-        let store = Store::new(MemoryReservation::new(db.share()), db.wal_bytes(), make_spill);
-        let cache = SqliteCacheReservation::new(db.share());
+        let store =
+            Store::new(MemoryReservation::new(db.memory().share()), db.memory().wal_bytes(), make_spill);
+        let cache = SqliteCacheReservation::new(db.memory().share());
         let policy = SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio);
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
-        db.note_needed(frames.database_bytes());
+        db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
         let commits = Commits::new(redo, statements, logged, budget, db.writer(), latch.clone());
         Ok(Wal {
@@ -196,7 +197,7 @@ impl Wal {
         let written = frames.write(buf, offset, &**db.data())?;
         if let Written::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
-            db.note_needed(frames.database_bytes());
+            db.file_end().note_needed(frames.database_bytes());
         }
         drop(frames);
         match written {
@@ -277,7 +278,7 @@ impl Wal {
     /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is
     /// gone.
     pub fn end_transaction(&self, db: &Db) {
-        if !self.spills.load(Ordering::Acquire) && !db.is_behind_end() {
+        if !self.spills.load(Ordering::Acquire) && !db.file_end().is_written_behind() {
             return;
         }
         // Whether it has failed is of no interest any more.
@@ -287,7 +288,7 @@ impl Wal {
         }
         self.frames.write().end_large();
         self.spills.store(false, Ordering::Release);
-        db.end_behind_end(0);
+        db.file_end().cut_behind(0);
     }
 
     /// Brings everything committed into the redo log.
@@ -375,7 +376,7 @@ impl Wal {
 
     /// A commit was taken back: what was committed before it counts.
     fn note_taken_back(&self, db: &Db) {
-        db.note_needed(self.frames.read().database_bytes());
+        db.file_end().note_needed(self.frames.read().database_bytes());
     }
 
     /// A full disk is met here, where SQLite can still take the commit back, and not when it has published it.
@@ -460,14 +461,14 @@ impl Wal {
 
     /// Whether it should be written to the database file.
     pub fn is_large(&self, db: &Db) -> bool {
-        let limit = (db.wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
+        let limit = (db.memory().wal_bytes() / 100 * FILL_PERCENT as usize).max(LEAST_LIMIT);
         self.frames.read().len() > limit.max(self.limit.load(Ordering::Relaxed))
     }
 
     /// It was written to the database file, as far as readers let it.
     pub fn checkpoint_done(&self, db: &Db) {
         let len = self.frames.read().len();
-        let next = if len < LEAST_LIMIT { 0 } else { len + db.wal_bytes() / 4 };
+        let next = if len < LEAST_LIMIT { 0 } else { len + db.memory().wal_bytes() / 4 };
         self.limit.store(next, Ordering::Relaxed);
         self.note_fill(db.counters());
     }
@@ -508,7 +509,7 @@ impl Wal {
     pub fn delete(&self, db: &Db) -> Result<()> {
         self.end_transaction(db);
         db.sync_if_written()?;
-        db.forget_there();
+        db.file_end().forget_kept();
         self.commits.delete(&self.frames)?;
         self.frames.write().set_len(0);
         Ok(())
@@ -524,7 +525,7 @@ impl Wal {
     pub fn bring_home(&self, db: &Db) -> Result<()> {
         self.end_transaction(db);
         self.before_in_place(db)?;
-        db.forget_there();
+        db.file_end().forget_kept();
         self.commits.bring_home(&self.frames, db)
     }
 
@@ -537,7 +538,7 @@ impl Wal {
         self.end_transaction(db);
         self.before_in_place(db)?;
         db.sync_if_written()?;
-        db.forget_there();
+        db.file_end().forget_kept();
         self.commits.reset(&self.frames, db)
     }
 

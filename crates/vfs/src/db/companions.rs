@@ -8,7 +8,9 @@
 //! 1. A note is believed only while no database was opened since it was made, anywhere in the process.
 //! 2. Of a database that is closed nothing is known: others may change what lies beside it.
 
-use litefoot_storage::file::beside;
+use super::Db;
+use crate::error::Result;
+use litefoot_storage::file::{FileKind, OpenMode, beside};
 use litefoot_storage::fork;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
@@ -104,6 +106,18 @@ impl CompanionFiles {
         };
         lacks && !self.closed.load(Ordering::Acquire)
     }
+}
+
+/// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished in the mode
+/// PERSIST.
+pub(crate) fn has_real_journal(db: &Db) -> Result<bool> {
+    let path = db.companion_path(Companion::Journal);
+    if db.medium().info(&path)?.is_none_or(|info| info.len == 0) {
+        return Ok(false);
+    }
+    let mut first = [0];
+    db.medium().open(&path, FileKind::Journal, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
+    Ok(first != [0])
 }
 
 /// How many databases were opened in this process.

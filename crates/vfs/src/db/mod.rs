@@ -14,43 +14,43 @@
 //! | file | holds |
 //! |---|---|
 //! | `mod` | the database: its file, its paths, its latch, its share of memory |
-//! | `data_file` | what is read from the file and written to it |
+//! | `data_file` | reading, writing, cutting and syncing the file |
+//! | `file_end` | where the database ends, and what is written behind that |
+//! | `atomic_write` | a page overwritten in place, whole or not at all |
+//! | `memory_share` | its share of the memory of the process |
 //! | `shared` | what all users of the database have in common |
 //! | `companions` | the files beside it, and what is known of them without asking the medium |
 //! | `tier` | a fast device in the place of the file's hot chunks |
 
+mod atomic_write;
 pub(crate) mod companions;
 pub(crate) mod data_file;
+mod file_end;
+mod memory_share;
 #[cfg(test)]
 mod of_test;
 mod shared;
 pub mod tier;
 
+pub(crate) use atomic_write::{atomic_write_bytes, write_atomic};
 pub use companions::Companion;
 pub use data_file::{MAGIC, page_bytes_in};
+pub use file_end::FileEnd;
+pub use memory_share::MemoryShare;
+pub(crate) use memory_share::note_dirty_bytes;
 pub use shared::Shared;
 
 use crate::error::{Error, Result};
-use crate::memory::process_budget::{BudgetShare, ShareRequest};
 use crate::options::Options;
 use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
 use companions::CompanionFiles;
 use litefoot_storage::commit_log::Writer;
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, SyncLatch};
+use litefoot_storage::file::{File, FileKind, Medium, SyncLatch};
 use litefoot_storage::fork;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use tier::{Tier, redo_log_companion};
-
-/// Most bytes of the write-ahead log in memory between transactions, and the part of the memory of the process, where
-/// no option says how much.
-const WAL_BYTES: usize = 16 << 20;
-const WAL_SHARE: usize = 4;
-
-/// How many bytes of new pages are many, and the part of a given memory that is.
-const MANY_NEW_BYTES: usize = 256 << 10;
-const MANY_NEW_SHARE: usize = 64;
 
 /// The data file of a database, with its companions.
 pub struct Db {
@@ -68,7 +68,7 @@ pub struct Db {
     /// The build of SQLite that writes statements to the commit log, and replays them; absent where SQLite is not
     /// reached from below.
     build: Option<Writer>,
-    memory: Memory,
+    memory: MemoryShare,
     name: data_file::Name,
     shared: Shared,
 }
@@ -84,12 +84,6 @@ pub struct Access {
     pub holds_back: bool,
     /// Whether its pages are kept in memory for all connections.
     pub pooled: bool,
-}
-
-/// The share of the process's memory that a database has.
-#[derive(Default)]
-struct Memory {
-    share: OnceLock<Arc<BudgetShare>>,
 }
 
 /// What a database is opened with.
@@ -124,6 +118,7 @@ impl Db {
         Stats::set(&stats.commit_log_limit_bytes, limit);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.max_wal_size as u64);
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
+        let memory = MemoryShare::new(&setup.options, pooled);
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {
             medium: Arc::new(Meter::new(medium, stats.clone())),
@@ -137,7 +132,7 @@ impl Db {
             stats,
             companions: Arc::new(CompanionFiles::new(setup.redo_log)),
             build: setup.build,
-            memory: Memory::default(),
+            memory,
             name: data_file::Name::new(setup.access.created),
             shared: Shared::default(),
         }
@@ -148,11 +143,6 @@ impl Db {
         &*self.file
     }
 
-    /// The same, to be kept.
-    pub(crate) fn flash(&self) -> Arc<dyn File> {
-        self.file.clone()
-    }
-
     /// What the database is read from and written to.
     pub fn data(&self) -> &Arc<dyn File> {
         self.tier.get().map_or(&self.file, Tier::file)
@@ -161,15 +151,6 @@ impl Db {
     /// The tier, where there is one and this process owns the database.
     pub(crate) fn tier(&self) -> Option<&Tier> {
         self.tier.get()
-    }
-
-    pub(crate) fn set_tier(&self, tier: Tier) {
-        let _ = self.tier.set(tier);
-    }
-
-    /// Takes the tier out of a database that is closed.
-    pub(crate) fn take_tier(&mut self) -> Option<Tier> {
-        self.tier.take()
     }
 
     /// The medium that holds the database and everything beside it.
@@ -207,11 +188,6 @@ impl Db {
         self.access.pooled
     }
 
-    /// Whether SQLite is reached from below: the database is litefoot's to look after, and not only passed on.
-    pub(crate) fn has_host(&self) -> bool {
-        self.build.is_some()
-    }
-
     /// The build of SQLite that writes statements to the commit log, and replays them.
     pub(crate) fn writer(&self) -> Writer {
         self.build.unwrap_or_default()
@@ -243,6 +219,23 @@ impl Db {
         &self.shared
     }
 
+    /// The end of its file.
+    #[inline]
+    pub fn file_end(&self) -> FileEnd<'_> {
+        FileEnd { db: self }
+    }
+
+    /// Its memory.
+    #[inline]
+    pub fn memory(&self) -> &MemoryShare {
+        &self.memory
+    }
+
+    /// In a forked child: leaves the memory of the parent as it is.
+    pub(crate) fn forget_memory(&mut self) {
+        self.memory.forget();
+    }
+
     /// The files beside it.
     pub(crate) fn companions(&self) -> &Arc<CompanionFiles> {
         &self.companions
@@ -257,52 +250,6 @@ impl Db {
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.is_of_this_process() { Ok(()) } else { Err(Error::Forked { path: self.path.clone() }) }
-    }
-
-    /// The share of the process's memory, for what this database keeps there.
-    pub fn share(&self) -> &Arc<BudgetShare> {
-        self.memory.share.get_or_init(|| {
-            Arc::new(BudgetShare::join(&ShareRequest {
-                pool_bytes: self.options.buffer_pool_size,
-                write_bytes: self.options.write_buffer_size,
-                is_pooled: self.is_pooled(),
-            }))
-        })
-    }
-
-    /// In a forked child: leaves the share of the parent's memory as it is.
-    pub(crate) fn forget_share(&mut self) {
-        std::mem::forget(self.memory.share.take());
-    }
-
-    /// Bytes of new pages up to which a transaction writes them to a log: going straight into the file costs a sync.
-    pub fn many_new_bytes(&self) -> usize {
-        self.options.write_buffer_size.map_or(MANY_NEW_BYTES, |bytes| bytes / MANY_NEW_SHARE)
-    }
-
-    /// Bytes of the write-ahead log that are kept in memory between transactions.
-    pub fn wal_bytes(&self) -> usize {
-        match self.options.write_buffer_size {
-            Some(bytes) => bytes,
-            None if self.is_pooled() => WAL_BYTES.min(self.share().bytes() / WAL_SHARE),
-            None => WAL_BYTES,
-        }
-    }
-
-    /// Notes that a connection keeps more or less memory for its transactions.
-    pub fn note_dirty_bytes(&self, before: usize, now: usize) {
-        self.stats.txn_dirty_bytes.fetch_add(now as u64, Ordering::Relaxed);
-        self.stats.txn_dirty_bytes.fetch_sub(before as u64, Ordering::Relaxed);
-    }
-
-    /// Whether it is known, without asking the medium, that a companion is not there.
-    pub fn is_alone(&self, companion: Companion) -> bool {
-        self.companions.is_alone(companion)
-    }
-
-    /// Notes whether a companion is known not to be there.
-    pub fn set_alone(&self, companion: Companion, alone: bool) {
-        self.companions.set_alone(companion, alone);
     }
 
     /// Where the commit log lies.
@@ -321,17 +268,5 @@ impl Db {
             (Companion::CommitLog, Some(device)) => companion.of(device),
             _ => companion.of(&self.path),
         }
-    }
-
-    /// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished
-    /// in the mode PERSIST.
-    pub fn has_real_journal(&self) -> Result<bool> {
-        let path = self.companion_path(Companion::Journal);
-        if self.medium.info(&path)?.is_none_or(|info| info.len == 0) {
-            return Ok(false);
-        }
-        let mut first = [0];
-        self.medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
-        Ok(first != [0])
     }
 }

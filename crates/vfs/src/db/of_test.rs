@@ -24,7 +24,7 @@ impl Db {
             redo_log: Arc::default(),
         });
         db.shared().set_owned(true);
-        db.set_committed_len(bytes.len() as u64);
+        db.file_end().set_committed_len(bytes.len() as u64);
         db
     }
 }

@@ -39,6 +39,7 @@
 //! The device is under the latch of the database: once it has failed, the database is read-only, and what lives only
 //! there cannot be read.
 
+use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::stats::Stats;
@@ -88,236 +89,234 @@ pub(crate) fn redo_log_companion(device: &Path) -> PathBuf {
     beside(device, "-redo")
 }
 
-impl Db {
-    /// Takes over the tier, or finds that there must be one. The caller owns the file.
-    pub(crate) fn open_tier(&self) -> Result<()> {
-        if self.tier().is_some() {
-            return Ok(());
-        }
-        let marked = tier::tier_of(self.file()).map_err(refused)?;
-        let path = match (&self.options().tier, &marked) {
-            (None, None) => return Ok(()),
-            (Some(path), _) => path,
-            (None, Some(recorded)) => return Err(self.needs_tier(recorded)),
-        };
-        self.check_surroundings(path, marked.is_some())?;
-        let options = self.options();
-        let config =
-            Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
-        let flash = self.metered(self.flash(), FileKind::Database);
-        let tiered = TieredFile::open_guarded(flash, self.medium(), path, &config, self.latch().clone());
-        let tiered = tiered.map_err(refused)?;
-        if marked.is_none() {
-            tiered.stay();
-        }
-        let tier = Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
-        self.set_tier(tier);
-        self.note_tier();
-        Ok(())
-    }
+/// Takes the tier out of a database that is closed.
+pub(crate) fn take(db: &mut Db) -> Option<Tier> {
+    db.tier.take()
+}
 
-    /// A file that cannot be written has no tier.
-    pub(crate) fn refuse_marked(&self) -> Result<()> {
-        match tier::tier_of(self.file()).map_err(refused)? {
-            Some(_) if self.has_host() => Err(Error::Refused(format!(
-                "{}: parts of it live on a tier device; it cannot be read without write permission",
-                self.path().display()
-            ))),
-            _ => Ok(()),
+/// Takes over the tier, or finds that there must be one. The caller owns the file.
+pub(crate) fn open(db: &Db) -> Result<()> {
+    if db.tier().is_some() {
+        return Ok(());
+    }
+    let marked = tier::tier_of(db.file()).map_err(refused)?;
+    let path = match (&db.options().tier, &marked) {
+        (None, None) => return Ok(()),
+        (Some(path), _) => path,
+        (None, Some(recorded)) => return Err(needs_tier(db, recorded)),
+    };
+    check_surroundings(db, path, marked.is_some())?;
+    let options = db.options();
+    let config = Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
+    let flash = db.metered(db.file.clone(), FileKind::Database);
+    let tiered = TieredFile::open_guarded(flash, db.medium(), path, &config, db.latch().clone());
+    let tiered = tiered.map_err(refused)?;
+    if marked.is_none() {
+        tiered.stay();
+    }
+    let tier = Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
+    let _ = db.tier.set(tier);
+    note_figures(db);
+    Ok(())
+}
+
+/// A file that cannot be written has no tier.
+pub(crate) fn refuse_marked(db: &Db) -> Result<()> {
+    match tier::tier_of(db.file()).map_err(refused)? {
+        Some(_) if db.build.is_some() => Err(Error::Refused(format!(
+            "{}: parts of it live on a tier device; it cannot be read without write permission",
+            db.path().display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn needs_tier(db: &Db, recorded: &Path) -> Error {
+    let (name, recorded) = (db.path().display(), recorded.display());
+    Error::Refused(format!(
+        "{name}: parts of it live on the tier device {recorded}: open it with tier={recorded}, or bring them \
+         home with `litefoot tier drain {name}`; nothing was changed"
+    ))
+}
+
+/// Refuses what can only be of another time than the file.
+fn check_surroundings(db: &Db, device: &Path, marked: bool) -> Result<()> {
+    let medium = db.medium();
+    if medium.info(device)?.is_some_and(|info| !info.is_file) {
+        return Err(Error::Refused(format!(
+            "{}: the tier must be a file; name one on a file system of the fast device",
+            device.display()
+        )));
+    }
+    let in_the_way = if marked {
+        let mut ours = vec![Companion::Wal.of(db.path())];
+        if db.options().commit_log_path.is_none() {
+            ours.push(Companion::CommitLog.of(db.path()));
         }
+        if has_real_journal(db)? {
+            ours.push(Companion::Journal.of(db.path()));
+        }
+        ours
+    } else {
+        logs_beside(device).to_vec()
+    };
+    let others = || {
+        let device = tier::look(medium, device).ok().flatten();
+        device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(db.path()))
+    };
+    // The logs of another database: its device says so better.
+    if !marked && others() {
+        return Ok(());
     }
-
-    fn needs_tier(&self, recorded: &Path) -> Error {
-        let (name, recorded) = (self.path().display(), recorded.display());
-        Error::Refused(format!(
-            "{name}: parts of it live on the tier device {recorded}: open it with tier={recorded}, or bring them \
-             home with `litefoot tier drain {name}`; nothing was changed"
-        ))
-    }
-
-    /// Refuses what can only be of another time than the file.
-    fn check_surroundings(&self, device: &Path, marked: bool) -> Result<()> {
-        let medium = self.medium();
-        if medium.info(device)?.is_some_and(|info| !info.is_file) {
+    for path in in_the_way {
+        if medium.info(&path)?.is_some_and(|info| info.len > 0) {
             return Err(Error::Refused(format!(
-                "{}: the tier must be a file; name one on a file system of the fast device",
-                device.display()
+                "{}: the log {} is of another time than the file: one of them was copied or restored without \
+                 the other; nothing was changed. Restore what belongs together, or move the log away",
+                db.path().display(),
+                path.display()
             )));
         }
-        let in_the_way = if marked {
-            let mut ours = vec![Companion::Wal.of(self.path())];
-            if self.options().commit_log_path.is_none() {
-                ours.push(Companion::CommitLog.of(self.path()));
-            }
-            if self.has_real_journal()? {
-                ours.push(Companion::Journal.of(self.path()));
-            }
-            ours
-        } else {
-            logs_beside(device).to_vec()
-        };
-        let others = || {
-            let device = tier::look(medium, device).ok().flatten();
-            device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(self.path()))
-        };
-        // The logs of another database: its device says so better.
-        if !marked && others() {
-            return Ok(());
-        }
-        for path in in_the_way {
-            if medium.info(&path)?.is_some_and(|info| info.len > 0) {
-                return Err(Error::Refused(format!(
-                    "{}: the log {} is of another time than the file: one of them was copied or restored without \
-                     the other; nothing was changed. Restore what belongs together, or move the log away",
-                    self.path().display(),
-                    path.display()
-                )));
-            }
-        }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Whether the logs should move to the tier as soon as they can.
-    pub(crate) fn awaits_tier(&self) -> bool {
-        self.tier().is_some_and(|tier| !tier.is_marked())
+/// Whether the logs should move to the tier as soon as they can.
+pub(crate) fn is_awaited(db: &Db) -> bool {
+    db.tier().is_some_and(|tier| !tier.is_marked())
+}
+
+/// Marks the file, so that logs may lie beside the device from now on; answers whether they do. The caller has
+/// none open, and everything that was committed is in the file.
+pub(crate) fn mark(db: &Db) -> Result<bool> {
+    let Some(tier) = db.tier() else { return Ok(false) };
+    if tier.is_marked() {
+        return Ok(true);
     }
+    db.latch().check(db.path())?;
+    if tier.file.len()? < CHUNK_BYTES as u64 || has_real_journal(db)? || !remove_empty_logs(db)? {
+        return Ok(false);
+    }
+    // A journal that is finished, and a log that is gone, must not come back beside a marked file.
+    let (medium, journal) = (db.medium(), db.companion_path(Companion::Journal));
+    if medium.info(&journal)?.is_some() {
+        let journal = medium.open(&journal, FileKind::Journal, OpenMode::ReadWrite)?;
+        db.latch().watch(journal.sync())?;
+    }
+    db.latch().watch(medium.sync_directory(parent_directory(db.path())))?;
+    let marked = tier.tiered.leave()?;
+    tier.marked.store(marked, Ordering::Release);
+    note_figures(db);
+    Ok(marked)
+}
 
-    /// Marks the file, so that logs may lie beside the device from now on; answers whether they do. The caller has
-    /// none open, and everything that was committed is in the file.
-    pub(crate) fn move_to_tier(&self) -> Result<bool> {
-        let Some(tier) = self.tier() else { return Ok(false) };
-        if tier.is_marked() {
-            return Ok(true);
-        }
-        self.latch().check(self.path())?;
-        if tier.file.len()? < CHUNK_BYTES as u64 || self.has_real_journal()? || !self.remove_empty_logs()? {
+/// Removes logs beside the database in which nothing waits; answers whether there are none now.
+fn remove_empty_logs(db: &Db) -> Result<bool> {
+    let (medium, latch) = (db.medium(), db.latch());
+    let redo = db.companion_path(Companion::Wal);
+    if medium.info(&redo)?.is_some() {
+        let mut redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
+        if !redo.is_empty() || !redo.is_understood() {
             return Ok(false);
         }
-        // A journal that is finished, and a log that is gone, must not come back beside a marked file.
-        let (medium, journal) = (self.medium(), self.companion_path(Companion::Journal));
-        if medium.info(&journal)?.is_some() {
-            let journal = medium.open(&journal, FileKind::Journal, OpenMode::ReadWrite)?;
-            self.latch().watch(journal.sync())?;
-        }
-        self.latch().watch(medium.sync_directory(parent_directory(self.path())))?;
-        let marked = tier.tiered.leave()?;
-        tier.marked.store(marked, Ordering::Release);
-        self.note_tier();
-        Ok(marked)
+        redo.delete()?;
     }
-
-    /// Removes logs beside the database in which nothing waits; answers whether there are none now.
-    fn remove_empty_logs(&self) -> Result<bool> {
-        let (medium, latch) = (self.medium(), self.latch());
-        let redo = self.companion_path(Companion::Wal);
-        if medium.info(&redo)?.is_some() {
-            let mut redo = RedoLog::open(medium.clone(), &redo, latch.clone())?;
-            if !redo.is_empty() || !redo.is_understood() {
-                return Ok(false);
-            }
-            redo.delete()?;
-        }
-        if self.options().commit_log_path.is_some() {
-            return Ok(!self.commit_log_waits()?);
-        }
-        let statements = self.commit_log_path();
-        if medium.info(&statements)?.is_some() {
-            let mut statements = CommitLog::open(medium.clone(), &statements, latch.clone())?;
-            if !statements.is_understood() || !statements.is_empty() {
-                return Ok(false);
-            }
-            statements.delete()?;
-        }
-        Ok(true)
+    if db.options().commit_log_path.is_some() {
+        return Ok(!commit_log_waits(db)?);
     }
-
-    /// Brings everything home: the file is plain, and journals may lie beside it. The caller has removed the redo
-    /// log, and nobody writes.
-    pub(crate) fn come_home(&self) -> Result<()> {
-        let Some(tier) = self.tier().filter(|tier| tier.is_marked()) else { return Ok(()) };
-        if self.has_logs()? {
-            return Err(Error::Io(format!(
-                "{}: the logs beside its tier device are still in use",
-                self.path().display()
-            )));
-        }
-        // Chunks that leave of themselves afterwards would mark the file.
-        tier.tiered.stay();
-        tier.tiered.drain()?;
-        tier.marked.store(false, Ordering::Release);
-        // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
-        // SQLite bears with. What a transaction has written behind the end is cut off, or kept, by its own end.
-        let len = self.file_len()?;
-        if len < tier.file.len()? && len < CHUNK_BYTES as u64 && !self.is_behind_end() {
-            tier.file.set_len(len)?;
-        }
-        self.note_tier();
-        Ok(())
-    }
-
-    /// Whether a log is there that would have to move.
-    fn has_logs(&self) -> Result<bool> {
-        let there = |path: &Path| Ok(self.medium().info(path)?.is_some());
-        if there(&self.companion_path(Companion::Wal))? {
-            return Ok(true);
-        }
-        if self.options().commit_log_path.is_some() {
-            self.commit_log_waits()
-        } else {
-            there(&self.commit_log_path())
-        }
-    }
-
-    /// Whether transactions wait in the commit log that the option `commit_log_path` names, which may be another database's.
-    fn commit_log_waits(&self) -> Result<bool> {
-        let path = self.commit_log_path();
-        if self.medium().info(&path)?.is_none() {
+    let statements = db.commit_log_path();
+    if medium.info(&statements)?.is_some() {
+        let mut statements = CommitLog::open(medium.clone(), &statements, latch.clone())?;
+        if !statements.is_understood() || !statements.is_empty() {
             return Ok(false);
         }
-        match CommitLog::open(self.medium().clone(), &path, self.latch().clone()) {
-            Ok(statements) => Ok(!statements.is_understood() || !statements.is_empty()),
-            Err(error) if error.operation == Operation::Lock => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        statements.delete()?;
     }
+    Ok(true)
+}
 
-    /// The last handle was closed, and nobody can lock the database meanwhile: brings everything home, where no
-    /// log needs to stay.
-    pub(crate) fn close_tier(&self) -> Result<()> {
-        match self.tier() {
-            Some(tier) if tier.is_marked() && !self.has_logs()? => self.come_home(),
-            _ => Ok(()),
-        }
+/// Brings everything home: the file is plain, and journals may lie beside it. The caller has removed the redo
+/// log, and nobody writes.
+pub(crate) fn come_home(db: &Db) -> Result<()> {
+    let Some(tier) = db.tier().filter(|tier| tier.is_marked()) else { return Ok(()) };
+    if has_logs(db)? {
+        return Err(Error::Io(format!(
+            "{}: the logs beside its tier device are still in use",
+            db.path().display()
+        )));
     }
-
-    /// The length that the file is cut to: a marked one keeps its first chunk.
-    pub(crate) fn least_len(&self, len: u64) -> u64 {
-        match self.tier() {
-            Some(tier) if tier.is_marked() => len.max(CHUNK_BYTES as u64),
-            _ => len,
-        }
+    // Chunks that leave of themselves afterwards would mark the file.
+    tier.tiered.stay();
+    tier.tiered.drain()?;
+    tier.marked.store(false, Ordering::Release);
+    // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
+    // SQLite bears with. What a transaction has written behind the end is cut off, or kept, by its own end.
+    let len = db.file_len()?;
+    if len < tier.file.len()? && len < CHUNK_BYTES as u64 && !db.file_end().is_written_behind() {
+        tier.file.set_len(len)?;
     }
+    note_figures(db);
+    Ok(())
+}
 
-    /// Shows what the tier has done.
-    pub(crate) fn note_tier(&self) {
-        let Some(tier) = self.tier() else { return };
-        let (stats, seen) = (self.counters(), tier.tiered.activity());
-        if seen.slots <= MOST_SORTED {
-            let (least, median, most) = tier.tiered.statistics().wear();
-            Stats::set(&stats.tier_least_slot_writes, least);
-            Stats::set(&stats.tier_median_slot_writes, median);
-            Stats::set(&stats.tier_most_slot_writes, most);
-        }
-        for (place, value) in [
-            (&stats.tier_slots, u64::from(seen.slots)),
-            (&stats.tier_away, seen.away as u64),
-            (&stats.tier_moved_in, seen.moved_in),
-            (&stats.tier_moved_home, seen.moved_home),
-            (&stats.tier_changed_slot, seen.changed_slot),
-            (&stats.tier_drains, seen.drains),
-        ] {
-            Stats::set(place, value);
-        }
+/// Whether a log is there that would have to move.
+fn has_logs(db: &Db) -> Result<bool> {
+    let there = |path: &Path| Ok(db.medium().info(path)?.is_some());
+    if there(&db.companion_path(Companion::Wal))? {
+        return Ok(true);
+    }
+    if db.options().commit_log_path.is_some() { commit_log_waits(db) } else { there(&db.commit_log_path()) }
+}
+
+/// Whether transactions wait in the commit log that the option `commit_log_path` names, which may be another database's.
+fn commit_log_waits(db: &Db) -> Result<bool> {
+    let path = db.commit_log_path();
+    if db.medium().info(&path)?.is_none() {
+        return Ok(false);
+    }
+    match CommitLog::open(db.medium().clone(), &path, db.latch().clone()) {
+        Ok(statements) => Ok(!statements.is_understood() || !statements.is_empty()),
+        Err(error) if error.operation == Operation::Lock => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The last handle was closed, and nobody can lock the database meanwhile: brings everything home, where no
+/// log needs to stay.
+pub(crate) fn close(db: &Db) -> Result<()> {
+    match db.tier() {
+        Some(tier) if tier.is_marked() && !has_logs(db)? => come_home(db),
+        _ => Ok(()),
+    }
+}
+
+/// The length that the file is cut to: a marked one keeps its first chunk.
+pub(crate) fn least_len(db: &Db, len: u64) -> u64 {
+    match db.tier() {
+        Some(tier) if tier.is_marked() => len.max(CHUNK_BYTES as u64),
+        _ => len,
+    }
+}
+
+/// Shows what the tier has done.
+pub(crate) fn note_figures(db: &Db) {
+    let Some(tier) = db.tier() else { return };
+    let (stats, seen) = (db.counters(), tier.tiered.activity());
+    if seen.slots <= MOST_SORTED {
+        let (least, median, most) = tier.tiered.statistics().wear();
+        Stats::set(&stats.tier_least_slot_writes, least);
+        Stats::set(&stats.tier_median_slot_writes, median);
+        Stats::set(&stats.tier_most_slot_writes, most);
+    }
+    for (place, value) in [
+        (&stats.tier_slots, u64::from(seen.slots)),
+        (&stats.tier_away, seen.away as u64),
+        (&stats.tier_moved_in, seen.moved_in),
+        (&stats.tier_moved_home, seen.moved_home),
+        (&stats.tier_changed_slot, seen.changed_slot),
+        (&stats.tier_drains, seen.drains),
+    ] {
+        Stats::set(place, value);
     }
 }
 

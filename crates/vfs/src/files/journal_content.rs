@@ -61,7 +61,7 @@ impl Journal {
         let path = db.companion_path(Companion::Journal);
         let latch = db.latch();
         latch.check(&path)?;
-        db.set_alone(Companion::Journal, false);
+        db.companions().set_alone(Companion::Journal, false);
         let file = db.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
         file.set_len(0)?;
         let mut buffer = vec![0; COPY_BYTES];

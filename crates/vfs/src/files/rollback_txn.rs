@@ -59,7 +59,7 @@ impl Batcher {
         advisor: &mut dyn Advisor,
     ) -> Result<()> {
         let database = &session.database;
-        let len = self.len().or_else(|| database.db().committed_len()).unwrap_or(u64::MAX);
+        let len = self.len().or_else(|| database.db().file_end().committed_len()).unwrap_or(u64::MAX);
         let inside = len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (there, behind) = buf.split_at_mut(inside);
         if !there.is_empty() || behind.is_empty() {

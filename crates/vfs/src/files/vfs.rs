@@ -361,7 +361,10 @@ impl Vfs {
         };
         if let (Some(database), true) = (&database, flags & SQLITE_OPEN_CREATE != 0) {
             let is_log = flags & SQLITE_OPEN_WAL != 0;
-            database.db().set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
+            database
+                .db()
+                .companions()
+                .set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
         }
         let (opened, flags) = self.open_file(path, kind, flags)?;
         // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
@@ -385,7 +388,10 @@ impl Vfs {
     /// A file in memory that keeps as many bytes there as the database allows.
     fn memory(&self, database: &OpenDatabase) -> MemoryFile {
         let files = self.temporary_files_of(database);
-        MemoryFile::new(MemoryReservation::new(database.db().share()), Box::new(move || files.open()))
+        MemoryFile::new(
+            MemoryReservation::new(database.db().memory().share()),
+            Box::new(move || files.open()),
+        )
     }
 
     /// Where temporary files come from.
@@ -440,7 +446,9 @@ impl Vfs {
                 }
             }
             // A journal in memory is gone with its handle.
-            Some((database, Companion::Journal)) if database.db().is_alone(Companion::Journal) => {
+            Some((database, Companion::Journal))
+                if database.db().companions().is_alone(Companion::Journal) =>
+            {
                 return Ok(());
             }
             _ => {}
@@ -455,7 +463,7 @@ impl Vfs {
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(&actual))?;
             if let Some((database, companion)) = companion {
-                database.db().set_alone(companion, true);
+                database.db().companions().set_alone(companion, true);
             }
         }
         Ok(())
@@ -474,7 +482,7 @@ impl Vfs {
                 return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
             }
             let hidden = *companion == Companion::Wal && database.rollback_log().is_live();
-            if hidden || database.db().is_alone(*companion) {
+            if hidden || database.db().companions().is_alone(*companion) {
                 return Ok(false);
             }
         }

@@ -45,7 +45,7 @@ impl Host for CaptureHost {
     }
 
     fn log_memory_bytes(&self) -> usize {
-        self.database.db().wal_bytes()
+        self.database.db().memory().wal_bytes()
     }
 
     fn wait_durable(&self, commit: u64) {

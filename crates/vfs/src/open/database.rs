@@ -8,7 +8,7 @@ use crate::cache::{Cache, CacheHost};
 use crate::capture::SharedCapture;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::commit::wal::Wal;
-use crate::db::tier::Tier;
+use crate::db::tier::{self, Tier};
 use crate::db::{Access, Db, DbSetup};
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
@@ -217,7 +217,7 @@ impl OpenDatabase {
     pub fn stats(&self) -> Vec<(String, i64)> {
         let stats = self.db.stats_page();
         let wal = self.wal();
-        Stats::set(&stats.wal_limit_bytes, self.db.wal_bytes() as u64);
+        Stats::set(&stats.wal_limit_bytes, self.db.memory().wal_bytes() as u64);
         if let Some(wal) = &wal {
             wal.note_fill(stats);
         }
@@ -225,7 +225,7 @@ impl OpenDatabase {
         if let Some(pages) = self.cache.known_pages() {
             pages.note();
         }
-        self.db.note_tier();
+        tier::note_figures(&self.db);
         let mut rows = stats.rows();
         let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         rows.push(("wal_memory_bytes".to_owned(), bytes(wal.map_or(0, |wal| wal.memory_bytes()))));
@@ -241,7 +241,7 @@ impl OpenDatabase {
             self.db.companions().change_wal();
         }
         drop(wal);
-        self.db.note_needed(0);
+        self.db.file_end().note_needed(0);
     }
 
     /// Whether SQLite's own protocol is used after all.
@@ -317,7 +317,7 @@ impl OpenDatabase {
         self.db.companions().change_wal();
         drop(wal);
         // For those who look from outside: nobody inside may ever ask.
-        Stats::set(&self.db.counters().wal_limit_bytes, self.db.wal_bytes() as u64);
+        Stats::set(&self.db.counters().wal_limit_bytes, self.db.memory().wal_bytes() as u64);
         Ok(opened)
     }
 
@@ -339,11 +339,11 @@ impl Drop for OpenDatabase {
     fn drop(&mut self) {
         // Before another process can have the file.
         self.db.companions().close();
-        let tier = self.db.take_tier();
+        let tier = tier::take(&mut self.db);
         if !self.db.is_of_this_process() {
             // Their threads are the parent's, and locks may be held that nothing gives back here.
             self.cache.forget_pages();
-            self.db.forget_share();
+            self.db.forget_memory();
             self.wal_index.forget();
             // Nor is what the parent has begun on the tier to be ended here.
             std::mem::forget(tier);
@@ -386,7 +386,7 @@ impl SpillTarget for OpenDatabase {
 
     fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
         self.db.latch().check(self.db.path())?;
-        self.rollback_log.undisturbed(|| self.db.write_behind_end(bufs, offset, start_writeback))
+        self.rollback_log.undisturbed(|| self.db.file_end().write_behind(bufs, offset, start_writeback))
     }
 }
 

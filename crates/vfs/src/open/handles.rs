@@ -1,5 +1,6 @@
 //! The handles that connections have on a database: the last one leaves it alone and complete.
 
+use crate::db::tier;
 use crate::error::Result;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::{HandleId, ReaderSlot};
@@ -64,6 +65,6 @@ impl OpenDatabase {
             return Ok(());
         }
         // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
-        self.locks.while_free(|| self.db.close_tier()).unwrap_or(Ok(()))
+        self.locks.while_free(|| tier::close(&self.db)).unwrap_or(Ok(()))
     }
 }

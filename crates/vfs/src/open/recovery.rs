@@ -19,6 +19,7 @@
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
 use crate::db::Companion;
+use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::replay::{execute, replay_records, transactions};
@@ -87,14 +88,14 @@ impl OpenDatabase {
     /// The process has become the owner.
     pub(super) fn take_over(&self) -> Result<()> {
         if !self.db.holds_back() {
-            return self.db.refuse_marked();
+            return tier::refuse_marked(&self.db);
         }
-        self.db.open_tier()?;
+        tier::open(&self.db)?;
         self.rollback_log.recover(&self.db)?;
-        self.db.set_committed_len(self.db.data().len()?);
+        self.db.file_end().set_committed_len(self.db.data().len()?);
         for companion in [Companion::Wal, Companion::Journal] {
             let there = self.db.medium().identity(&self.db.companion_path(companion))?;
-            self.db.set_alone(companion, there.is_none());
+            self.db.companions().set_alone(companion, there.is_none());
         }
         let mut waits = self.db.medium().identity(&self.db.commit_log_path())?.is_some();
         if waits && self.db.data().is_empty()? {

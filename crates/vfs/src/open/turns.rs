@@ -175,12 +175,12 @@ impl OpenDatabase {
             wal.close();
         }
         self.reset_wal();
-        self.db.forget_there();
+        self.db.file_end().forget_kept();
         self.wal_index.renew();
         self.cache.drop_pages(|| ());
         self.db.shared().forget_file();
         for companion in [Companion::Wal, Companion::Journal] {
-            self.db.set_alone(companion, false);
+            self.db.companions().set_alone(companion, false);
         }
         self.db.shared().set_owned(false);
         self.db.stats_page().set_state(DatabaseState::Open);

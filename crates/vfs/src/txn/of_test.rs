@@ -22,7 +22,7 @@ impl SpillTarget for PlainTarget {
     }
 
     fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
-        self.0.write_behind_end(bufs, offset, start_writeback)
+        self.0.file_end().write_behind(bufs, offset, start_writeback)
     }
 }
 

@@ -14,7 +14,7 @@
 //! 4. No page that begins at or behind the end of the database is held in memory, and what a held
 //!    page has behind that end is zero.
 
-use crate::db::{Db, page_bytes_in};
+use crate::db::{Db, note_dirty_bytes, page_bytes_in};
 use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::MemoryReservation;
 use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
@@ -78,8 +78,8 @@ impl DirtyPages {
             page_bytes,
             pages: BTreeMap::new(),
             spill_map: SpillMap::default(),
-            memory: MemoryReservation::new(db.share()),
-            cache: SqliteCacheReservation::new(db.share()),
+            memory: MemoryReservation::new(db.memory().share()),
+            cache: SqliteCacheReservation::new(db.memory().share()),
             noted: 0,
             copies: 0,
             writes: 0,
@@ -282,7 +282,7 @@ impl DirtyPages {
     /// The pages in memory have become more, or fewer.
     fn account(&mut self, db: &Db) {
         let now = self.pages.len() * self.page_bytes;
-        db.note_dirty_bytes(self.noted, now);
+        note_dirty_bytes(db, self.noted, now);
         self.noted = now;
         self.memory.set(now + self.copies * self.page_bytes + self.spill_map.bytes());
         self.cache.passed(self.writes as usize * self.page_bytes);
@@ -353,7 +353,7 @@ impl DirtyPages {
         let pages =
             numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
         let job = self.spill_map.job(self.page_bytes, pages, start_writeback);
-        if !job.to_file.is_empty() && !target.db().is_behind_end() {
+        if !job.to_file.is_empty() && !target.db().file_end().is_written_behind() {
             target.before_behind_end(self.base_len)?;
         }
         Ok(job)
@@ -395,7 +395,7 @@ impl DirtyPages {
     pub fn write_new<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
         self.settle(target.db())?;
         let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(&**target, *number)).collect();
-        let many = target.db().many_new_bytes();
+        let many = target.db().memory().many_new_bytes();
         if new.is_empty() || (new.len() * self.page_bytes <= many && !self.has_pages_in_file()) {
             return Ok(());
         }
