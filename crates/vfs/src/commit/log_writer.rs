@@ -1,35 +1,36 @@
-//! What is on the medium of a log: the redo log and the commit log, and what of the commits goes where.
+//! Log writer: writes transactions to the commit log as records, or to the redo log as pages.
 //!
-//! Transactions reach the commit log as records; or they are materialized into the redo log, as one transaction that has the
-//! newest version of each page. Of these, pages that went to slots of the redo log are there already and get their
-//! headers (see `large`); new pages may be in the database file already, or go there now where they are many (see `ahead`),
-//! and the file is synced first; the others are appended.
+//! # Why
+//! Statements take fewer bytes than the pages that they change, so transactions go to the commit log first. The log writer
+//! materializes them when the commit log is full, or when a transaction can only be logged as pages: the redo log gets the
+//! newest version of each page, as one transaction. [`page_placement`](super::page_placement) says which pages are appended.
 //!
-//! # Folding
+//! # Materialization
 //! ```text
-//! commit log:  announces the materialization: frames and checksum that the redo log will have       synced
-//! redo log:       the newest version of each page, as one transaction                       synced
-//! commit log:  its header says that it is of no more use          synced before it is used again, and
-//!                                                                    before the redo log is voided
+//! commit log:  a record with the frames and the checksum that the redo log will have        synced
+//! redo log:    the newest version of each page, as one transaction                          synced
+//! commit log:  a header that retires the records         synced before the commit log is used again, and
+//!                                                        before the redo log is restarted
 //! ```
-//! Whatever is found after a crash is therefore one of three things: the redo log as the statements build upon
-//! it; the redo log with the materialization that was announced; or a database that somebody else has changed.
+//! So recovery finds one of three things: the redo log that the statements build upon; that log with the announced
+//! materialization; or a database that another process has changed.
 //!
 //! # Invariants
-//! 1. `logged` only grows until SQLite restarts its log, and then `generation` does.
-//! 2. Records are given up when what they did is in the redo log for good, or all of it in the database file.
-//! 3. Where pages are in slots or in the file already, at least one is appended: it says that they count.
+//! 1. `logged` only grows until SQLite restarts its log. Then `generation` grows.
+//! 2. Records are retired when their changes are durable in the redo log, or all of them in the database file.
 
+use super::commit_queue::Pending;
+use super::page_placement::{ManyPages, place};
 use crate::capture::encoding;
-use crate::capture::encoding::{Captured, Text};
+use crate::capture::encoding::Text;
 use crate::db::Companion;
 use crate::db::{Db, tier};
 use crate::error::Result;
-use crate::txn::wal_bytes::Spilled;
 use crate::txn::wal_frames::{Frames, Transaction};
 use crate::txn::wal_spill_state::Leaving;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::file;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
@@ -40,77 +41,74 @@ use std::sync::Arc;
 /// Frames for which space is claimed at a time.
 const FRAMES_CLAIMED: usize = 256;
 
-/// What is on the medium.
-pub(crate) struct Media {
+/// The logs on the medium, and how far they reach.
+pub(crate) struct LogWriter {
     pub redo: RedoLog,
-    pub statements: CommitLog,
+    pub commit_log: CommitLog,
     /// Frames whose pages have reached the redo log.
     pub logged: usize,
-    /// Counts how often SQLite began its log anew.
+    /// Restarts of SQLite's log.
     pub generation: u64,
-    /// Whose statements these are.
+    /// The build of SQLite that runs the statements.
     writer: Writer,
     /// The texts in the commit log, numbered.
     pub texts: HashMap<Arc<Text>, u64>,
 }
 
-/// Where a page is that is appended to the redo log.
-enum Source {
+/// A page that is appended to the redo log.
+enum AppendedPage {
     Frame(usize),
     /// As it was before the transaction.
     Before(Vec<u8>),
 }
 
-/// A transaction that waits to be written.
-pub(crate) struct Pending {
-    pub number: u64,
-    pub generation: u64,
+/// What a materialization has done.
+pub(crate) struct Materialized {
+    /// Frames that are in the redo log, or in the database file.
     pub end: usize,
-    pub captured: Captured,
+    /// Pages that went into the database file at commit.
+    pub early: Vec<Leaving>,
+    /// True where pages in slots of the redo log count now.
+    pub has_slots: bool,
 }
 
-impl Media {
-    /// The logs as they were found; `logged` frames are in the redo log.
-    pub fn new(mut redo: RedoLog, statements: CommitLog, logged: usize, writer: Writer) -> Media {
-        if !statements.is_empty() && statements.base().map(|base| base.salts) == redo.salts() {
+impl LogWriter {
+    /// A writer behind what was found in the logs; `logged` frames are in the redo log.
+    pub fn new(mut redo: RedoLog, commit_log: CommitLog, logged: usize, writer: Writer) -> LogWriter {
+        if !commit_log.is_empty() && commit_log.base().map(|base| base.salts) == redo.salts() {
             redo.build_upon();
         }
-        Media { redo, statements, logged, generation: 0, writer, texts: HashMap::new() }
+        LogWriter { redo, commit_log, logged, generation: 0, writer, texts: HashMap::new() }
     }
 
-    /// Everything is in the database file, and that is synced: removes both logs, and begins them anew beside the tier
-    /// device as soon as they can lie there.
+    /// Removes both logs, whose pages are all in the synced database file. The next ones are created next to the tier's
+    /// device, as soon as they can lie there.
     pub fn move_to_tier(&mut self, db: &Db) -> Result<()> {
-        self.statements.delete()?;
+        self.commit_log.delete()?;
         self.redo.delete()?;
         tier::mark(db)?;
-        self.statements.relocate(&db.commit_log_path());
+        self.commit_log.relocate(&db.commit_log_path());
         self.redo.relocate(&db.companion_path(Companion::Wal));
         Ok(())
     }
 
     /// Makes the commit log ready for records up to `room` bytes.
-    pub fn ready(&mut self, page_bytes: usize, room: u64) -> litefoot_storage::file::Result<()> {
-        self.statements.reserve(room)?;
-        if self.statements.base().is_some() {
+    pub fn prepare(&mut self, page_bytes: usize, room: u64) -> file::Result<()> {
+        self.commit_log.reserve(room)?;
+        if self.commit_log.base().is_some() {
             return Ok(());
         }
         let header = self.redo.begin(page_bytes as u32)?;
         self.redo.sync()?;
         self.redo.build_upon();
-        self.statements.begin(Base { salts: header.salts, frames: self.redo.frames(), writer: self.writer });
+        self.commit_log.begin(Base { salts: header.salts, frames: self.redo.frames(), writer: self.writer });
         self.texts.clear();
         Ok(())
     }
 
-    /// Claims the space in the redo log that all frames up to `end` need, and for some more if there is room; answers up to
-    /// which.
-    pub fn claim(
-        &mut self,
-        page_bytes: usize,
-        end: usize,
-        needed: usize,
-    ) -> litefoot_storage::file::Result<usize> {
+    /// Claims space in the redo log for the `needed` frames up to `end`, and for more where the medium has room. Answers the
+    /// last frame that has space.
+    pub fn claim(&mut self, page_bytes: usize, end: usize, needed: usize) -> file::Result<usize> {
         let mut claim = |frames: usize| self.redo.claim(page_bytes as u32, frames as u32);
         if claim(needed + FRAMES_CLAIMED).is_ok() {
             return Ok(end + FRAMES_CLAIMED);
@@ -119,15 +117,15 @@ impl Media {
     }
 
     /// The records of transactions, and of the texts that are new.
-    pub fn append(&mut self, batch: &[Pending]) -> litefoot_storage::file::Result<Vec<Record>> {
+    pub fn encode(&mut self, batch: &[Pending]) -> file::Result<Vec<Record>> {
         let Some(page_bytes) = (!batch.is_empty()).then(|| self.redo.page_bytes()) else {
             return Ok(Vec::new());
         };
-        // After a materialization, what was queued meanwhile begins the next generation.
-        self.ready(page_bytes as usize, 0)?;
+        // Transactions that were queued during a materialization begin the next generation of the commit log.
+        self.prepare(page_bytes as usize, 0)?;
         let mut records = Vec::with_capacity(batch.len() + 1);
         for pending in batch {
-            let payload = pending.captured.encode(pending.number, |text| {
+            let payload = pending.captured.encode(pending.lsn, |text| {
                 let next = self.texts.len() as u64;
                 *self.texts.entry(text.clone()).or_insert_with(|| {
                     records.push(Record { kind: encoding::TEXT, payload: text.encode(next) });
@@ -139,95 +137,61 @@ impl Media {
         Ok(records)
     }
 
-    /// Brings all committed frames into the redo log, or, as far as they are new, into the database file; answers how many
-    /// there are, which of them went into the file just now, and whether there were slots.
+    /// Writes the newest version of each committed page to the redo log, or, where new pages are many, to the database file.
+    /// `commit` is the last transaction, where its new pages may be written to the file now.
     pub fn materialize(
         &mut self,
         frames: &Frames,
         db: &Db,
         durability: Durability,
         commit: Option<Transaction>,
-    ) -> Result<(usize, Vec<Leaving>, bool)> {
-        let mut newest = frames.newest(self.logged);
+    ) -> Result<Materialized> {
         let slots = frames.slots();
-        let given_up = self.given_up(frames, db, &slots, &newest)?;
-        let is_there = |frame: &usize| matches!(frames.away(*frame), Some(Spilled::Database(_)));
-        let there: Vec<u32> =
-            newest.iter().filter(|(_, frame)| is_there(frame)).map(|(number, _)| *number).collect();
-        newest.retain(|_, frame| frames.away(*frame).is_none());
-        let late = match commit {
+        let slot_pages = slots.iter().map(|(number, _)| *number);
+        let spilled = |frame: usize| frames.away(frame);
+        let mut placement = place(frames.newest(self.logged), slot_pages, frames.database_pages(), spilled);
+        let given_up = self.pages_before(&placement.given_up, frames, db)?;
+        let early = match commit {
             // Where nothing else is to be synced, a sync of the file would be one more.
             Some(transaction)
-                if slots.is_empty() && there.is_empty() && durability == Durability::Durable =>
+                if slots.is_empty() && placement.in_file.is_empty() && durability == Durability::Durable =>
             {
-                self.late(frames, db, transaction, &newest)?
+                early_writes(frames, db, transaction, &placement.pages)?
             }
             _ => Vec::new(),
         };
-        if !late.is_empty() {
-            frames.late_job(&late).run(db)?;
-            late.iter().for_each(|leaving| {
-                newest.remove(&leaving.page_number);
+        if !early.is_empty() {
+            frames.late_job(&early).run(db)?;
+            early.iter().for_each(|leaving| {
+                placement.pages.remove(&leaving.page_number);
             });
         }
-        if !there.is_empty() || !late.is_empty() {
+        if !placement.in_file.is_empty() || !early.is_empty() {
             db.sync()?;
         }
-        let pages = newest.into_iter().map(|(number, frame)| (number, Source::Frame(frame)));
-        let pages = pages.chain(given_up.into_iter().map(|(number, page)| (number, Source::Before(page))));
-        let end = self.append_pages(frames, db, &slots, pages.collect(), durability)?;
+        let pages = placement.pages.into_iter().map(|(number, frame)| (number, AppendedPage::Frame(frame)));
+        let before = given_up.into_iter().map(|(number, page)| (number, AppendedPage::Before(page)));
+        let end = self.append_pages(frames, db, &slots, pages.chain(before).collect(), durability)?;
         // Pages that the database has no more count for nothing.
-        let numbers = there.into_iter().chain(late.iter().map(|leaving| leaving.page_number));
+        let numbers = placement.in_file.into_iter().chain(early.iter().map(|leaving| leaving.page_number));
         if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
             db.file_end().keep_behind(u64::from(last) * frames.page_bytes() as u64);
         }
-        Ok((end, late, !slots.is_empty()))
+        Ok(Materialized { end, early, has_slots: !slots.is_empty() })
     }
 
-    /// The pages in slots that the transaction has given up, as they were before.
-    fn given_up(
-        &self,
-        frames: &Frames,
-        db: &Db,
-        slots: &[(u32, PageSum)],
-        newest: &BTreeMap<u32, usize>,
-    ) -> Result<Vec<(u32, Vec<u8>)>> {
-        let numbers = slots.iter().map(|(number, _)| *number);
-        let given_up =
-            numbers.filter(|number| !newest.contains_key(number) && *number <= frames.database_pages());
-        let read = |number: u32| {
+    /// Pages as they were before the transaction.
+    fn pages_before(&self, numbers: &[u32], frames: &Frames, db: &Db) -> Result<Vec<(u32, Vec<u8>)>> {
+        let read = |number: &u32| {
             let mut page = vec![0; frames.page_bytes()];
-            if !self.redo.read_page(number, 0, &mut page)? {
+            if !self.redo.read_page(*number, 0, &mut page)? {
                 let offset = u64::from(number - 1) * page.len() as u64;
                 let read = db.data().read_at(&mut page, offset)?;
                 page[read..].fill(0);
             }
-            Ok((number, page))
+            Ok((*number, page))
         };
-        given_up.map(read).collect()
-    }
-
-    /// The pages that a transaction of which none was written early can still write so, by number. They are many.
-    fn late(
-        &self,
-        frames: &Frames,
-        db: &Db,
-        transaction: Transaction,
-        newest: &BTreeMap<u32, usize>,
-    ) -> Result<Vec<Leaving>> {
-        let many = db.memory().many_new_bytes();
-        let is_many = |pages: usize| pages * frames.page_bytes() > many;
-        // Something must be left that says that the transaction counts, and page 1 always is.
-        if !is_many(newest.len()) || !newest.contains_key(&1) {
-            return Ok(Vec::new());
-        }
-        let new = frames.new_pages(transaction.first, db.file_len()?);
-        let pages = newest.range(..=frames.database_pages()).filter(|(number, frame)| {
-            new.contains(**number) && **frame >= transaction.first && frames.is_in_memory(**frame)
-        });
-        let late: Vec<Leaving> =
-            pages.map(|(number, frame)| Leaving { page_number: *number, frame: *frame }).collect();
-        Ok(if is_many(late.len()) { late } else { Vec::new() })
+        numbers.iter().map(read).collect()
     }
 
     /// Appends a transaction to the redo log: pages that are in slots of it, and others.
@@ -236,10 +200,10 @@ impl Media {
         frames: &Frames,
         db: &Db,
         slots: &[(u32, PageSum)],
-        pages: BTreeMap<u32, Source>,
+        pages: BTreeMap<u32, AppendedPage>,
         durability: Durability,
-    ) -> litefoot_storage::file::Result<usize> {
-        let (page_numbers, sources): (Vec<u32>, Vec<Source>) = pages.into_iter().unzip();
+    ) -> file::Result<usize> {
+        let (page_numbers, sources): (Vec<u32>, Vec<AppendedPage>) = pages.into_iter().unzip();
         let transaction = wal_file::Transaction {
             slots,
             page_numbers: &page_numbers,
@@ -248,28 +212,136 @@ impl Media {
         };
         let data = &**db.data();
         let mut copy = |index: usize, page: &mut [u8]| match &sources[index] {
-            Source::Frame(frame) => frames.copy_page(*frame, page, data),
-            Source::Before(before) => {
+            AppendedPage::Frame(frame) => frames.copy_page(*frame, page, data),
+            AppendedPage::Before(before) => {
                 page.copy_from_slice(before);
                 Ok(())
             }
         };
-        // Where there are slots, the records were materialized before the first was given.
-        let has_records = !self.statements.is_empty() && !page_numbers.is_empty();
+        // The records were materialized before the first slot was given.
+        let has_records = !self.commit_log.is_empty() && !page_numbers.is_empty();
         debug_assert!(!has_records || slots.is_empty(), "records behind slots");
-        // The records are given up for what must then be there for good.
+        // The records are retired for pages that must be durable then.
         let durability = if has_records { Durability::Durable } else { durability };
         if has_records {
             let (frames, checksum) = self.redo.predict(&transaction, &mut copy)?;
             let payload = encoding::encode_materialization(frames, checksum);
-            self.statements
+            self.commit_log
                 .append(&[Record { kind: encoding::MATERIALIZATION, payload }], Durability::Durable)?;
         }
         self.redo.append(&transaction, &mut copy, durability)?;
         self.logged = frames.committed();
         if !page_numbers.is_empty() {
-            self.statements.retire();
+            self.commit_log.retire();
         }
         Ok(self.logged)
+    }
+}
+
+/// The new pages of a commit that are written into the database file now. They are many, and none was written early.
+fn early_writes(
+    frames: &Frames,
+    db: &Db,
+    transaction: Transaction,
+    pages: &BTreeMap<u32, usize>,
+) -> Result<Vec<Leaving>> {
+    let many = ManyPages { page_bytes: frames.page_bytes(), limit_bytes: db.memory().many_new_bytes() };
+    if !many.may_be_early(pages) {
+        return Ok(Vec::new());
+    }
+    let new = frames.new_pages(transaction.first, db.file_len()?);
+    let can_be_early = |number: u32, frame: usize| {
+        new.contains(number) && frame >= transaction.first && frames.is_in_memory(frame)
+    };
+    Ok(many.early(pages, frames.database_pages(), can_be_early))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::of_test::{Logs, PAGE, captured, first_byte};
+    use crate::db::Db;
+    use litefoot_storage::file::SyncLatch;
+
+    /// A writer of empty logs, and the frames of a database in WAL mode.
+    fn writer(db: &Db) -> LogWriter {
+        let latch = Arc::<SyncLatch>::default();
+        let (redo, commit_log) = (db.path().with_extension("r"), db.path().with_extension("c"));
+        let redo = RedoLog::open(db.medium().clone(), &redo, latch.clone()).unwrap();
+        let commit_log = CommitLog::open(db.medium().clone(), &commit_log, latch).unwrap();
+        LogWriter::new(redo, commit_log, 0, Writer::default())
+    }
+
+    fn pending(lsn: u64, sql: &str) -> Pending {
+        Pending { lsn, generation: 0, end: lsn as usize, captured: captured(sql) }
+    }
+
+    #[test]
+    fn a_text_is_logged_once_in_a_generation() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        logs.write(&[(1, 1)], 4);
+        let mut writer = writer(&logs.db);
+        writer.prepare(PAGE, 4_096).unwrap();
+        let kinds = |records: Vec<Record>| records.iter().map(|record| record.kind).collect::<Vec<u32>>();
+        let (text, transaction) = (encoding::TEXT, encoding::TRANSACTION);
+        let records = writer.encode(&[pending(1, "a"), pending(2, "b"), pending(3, "a")]).unwrap();
+        assert_eq!(kinds(records), [text, transaction, text, transaction, transaction]);
+        let records = writer.encode(&[pending(4, "b")]).unwrap();
+        assert_eq!(kinds(records), [transaction]);
+        writer.commit_log.append(&[Record { kind: text, payload: vec![0] }], Durability::Durable).unwrap();
+        writer.materialize(&logs.frames.read(), &logs.db, Durability::Buffered, None).unwrap();
+        // The records are retired: the next generation has none of their texts.
+        let records = writer.encode(&[pending(5, "b")]).unwrap();
+        assert_eq!(kinds(records), [text, transaction]);
+        assert!(writer.encode(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_materialization_is_announced_where_records_count() {
+        for has_records in [false, true] {
+            let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+            logs.write(&[(2, 1), (3, 1)], 4);
+            logs.write(&[(2, 5)], 4);
+            let mut writer = writer(&logs.db);
+            if has_records {
+                writer.prepare(PAGE, 4_096).unwrap();
+                let records = writer.encode(&[pending(1, "a")]).unwrap();
+                writer.commit_log.append(&records, Durability::Durable).unwrap();
+            }
+            let done = writer.materialize(&logs.frames.read(), &logs.db, Durability::Buffered, None).unwrap();
+            assert_eq!((done.end, done.early.len(), done.has_slots), (3, 0, false));
+            assert_eq!([2, 3, 4].map(|number| first_byte(&writer.redo, number)), [Some(5), Some(1), None]);
+            // Records are retired only for pages that are durable.
+            assert_eq!((writer.redo.is_synced(), writer.logged), (has_records, 3));
+            assert!(writer.commit_log.is_empty());
+        }
+    }
+
+    #[test]
+    fn many_new_pages_of_a_commit_go_into_the_database_file() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        let many = logs.db.memory().many_new_bytes() / PAGE + 2;
+        let last = 4 + many as u32;
+        let pages: Vec<(u32, u8)> =
+            std::iter::once((1, 9)).chain((5..=last).map(|number| (number, number as u8))).collect();
+        let transaction = logs.write(&pages, last);
+        let mut writer = writer(&logs.db);
+        let done = writer.materialize(&logs.frames.read(), &logs.db, Durability::Durable, Some(transaction));
+        let done = done.unwrap();
+        assert_eq!((done.end, done.early.len()), (pages.len(), many));
+        // The redo log says that they count, and has none of them.
+        assert_eq!((writer.redo.frames(), writer.redo.database_pages()), (1, last));
+        let mut page = [0; PAGE];
+        logs.db.data().read_at(&mut page, u64::from(last - 1) * PAGE as u64).unwrap();
+        assert_eq!(page, [last as u8; PAGE]);
+        // The commit keeps them.
+        assert_eq!(logs.db.file_len().unwrap(), u64::from(last) * PAGE as u64);
+        assert!(!logs.db.file_end().is_written_behind());
+    }
+
+    #[test]
+    fn space_is_claimed_for_more_frames_than_needed() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        assert_eq!(writer(&logs.db).claim(PAGE, 10, 3).unwrap(), 10 + FRAMES_CLAIMED);
     }
 }

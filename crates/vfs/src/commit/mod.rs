@@ -32,9 +32,15 @@
 //! 2. The redo log is voided, durably, before anything is written by SQLite's own protocol.
 //! 3. A real journal is durably gone before the redo log is used again.
 
+pub(crate) mod commit_delay;
+pub(crate) mod commit_queue;
 pub(crate) mod group_commit;
+pub(crate) mod log_form_backoff;
 pub(crate) mod log_identity;
 pub(crate) mod log_place;
 pub(crate) mod log_writer;
+#[cfg(test)]
+mod of_test;
+pub(crate) mod page_placement;
 pub(crate) mod rollback_log;
 pub(crate) mod wal;

@@ -50,7 +50,7 @@ use crate::txn::spill_policy::{SpillPolicy, SpillStep};
 use crate::txn::spiller::Running;
 use crate::txn::wal_frames::Transaction;
 
-use crate::commit::group_commit::Commits;
+use crate::commit::group_commit::GroupCommit;
 use crate::txn::wal_bytes::Store;
 use crate::txn::wal_frames::{Frames, Written};
 use crate::txn::wal_spill_state::{Leaving, SpillBatch};
@@ -72,7 +72,7 @@ const LEAST_LIMIT: usize = 64 << 10;
 pub struct Wal {
     path: PathBuf,
     frames: RwLock<Frames>,
-    commits: Commits,
+    commits: GroupCommit,
     /// The schema cookie of the newest page 1 that was committed.
     schema: AtomicU32,
     /// Whether commits must not reach the medium: they are being replayed from it.
@@ -112,7 +112,7 @@ impl Wal {
         let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
         db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
-        let commits = Commits::new(redo, statements, logged, budget, db.writer(), latch.clone());
+        let commits = GroupCommit::new(redo, statements, logged, budget, db.writer(), latch.clone());
         Ok(Wal {
             path,
             frames: RwLock::new(frames),
@@ -314,7 +314,7 @@ impl Wal {
         let queued = match capture {
             // Some of its pages are not to be had from memory.
             _ if self.frames.read().has_spilled_pages(transaction) => Err(FallbackCause::Large),
-            Some(capture) => capture.take(self.commits.next()),
+            Some(capture) => capture.take(self.commits.next_lsn()),
             None => Err(FallbackCause::Untracked),
         };
         let page_bytes = self.frames.read().page_bytes();
@@ -331,7 +331,7 @@ impl Wal {
             }
             Err(cause) => {
                 if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
-                    self.commits.meet_pages();
+                    self.commits.note_pages();
                 }
                 db.counters().add_fallback(cause);
                 None
@@ -371,7 +371,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) || !committed_lsn {
             return Ok(());
         }
-        self.flush_soon(db, self.commits.next() - 1)
+        self.flush_soon(db, self.commits.next_lsn() - 1)
     }
 
     /// A commit was taken back: what was committed before it counts.
@@ -428,7 +428,7 @@ impl Wal {
         let Some(claim) = self.flush.claim() else { return Ok(()) };
         let (wal, window) = (self.clone(), db.options().flush_interval);
         let work = move |run: &mut Run<()>| {
-            // Commits from the end of the pause on need another run.
+            // GroupCommit from the end of the pause on need another run.
             run.pause(window);
             // A failure has latched the database, and is met there.
             let _ = wal.wait_for_all();
@@ -456,7 +456,7 @@ impl Wal {
 
     /// Whether it should be materialized or written to the database file.
     pub fn wants_checkpoint(&self, db: &Db) -> bool {
-        self.commits.fill() > FILL_PERCENT || self.is_large(db)
+        self.commits.fill_percent() > FILL_PERCENT || self.is_large(db)
     }
 
     /// Whether it should be written to the database file.
@@ -475,7 +475,7 @@ impl Wal {
 
     /// Waits until everything queued so far is durable.
     pub fn wait_for_all(&self) -> Result<()> {
-        self.commits.wait_durable(self.commits.next() - 1)
+        self.commits.wait_durable(self.commits.next_lsn() - 1)
     }
 
     /// The database file is about to be written in place: what is committed must be in the redo log first, for
@@ -526,7 +526,7 @@ impl Wal {
         self.end_transaction(db);
         self.before_in_place(db)?;
         db.file_end().forget_kept();
-        self.commits.bring_home(&self.frames, db)
+        self.commits.checkpoint_and_delete(&self.frames, db)
     }
 
     /// SQLite restarts its log: what the redo log holds is in the database file.
@@ -539,7 +539,7 @@ impl Wal {
         self.before_in_place(db)?;
         db.sync_if_written()?;
         db.file_end().forget_kept();
-        self.commits.reset(&self.frames, db)
+        self.commits.restart(&self.frames, db)
     }
 
     /// A transaction that could not be published, for want of memory, is in a log already. Nothing may

@@ -1,0 +1,477 @@
+//! Group commit: one write and one sync for all transactions that wait (MySQL, PostgreSQL).
+//!
+//! # A commit's way
+//! 1. A writer that holds SQLite's write lock queues its transaction as statements, and gets an LSN. SQLite drops the lock,
+//!    and the next writer begins.
+//! 2. The writer waits until the durable LSN reaches its own ([`GroupCommit::wait_durable`]). The first waiting thread is the
+//!    leader: it writes all queued transactions, with one sync. The others are followers: they park until the leader is done.
+//! 3. Before the sync the leader may wait shortly for more followers ([`commit_delay`](crate::commit::commit_delay)).
+//!
+//! A transaction that cannot be logged as statements is materialized ([`log_writer`](crate::commit::log_writer)): the writer keeps
+//! the lock, and logs it as pages, together with all pages that earlier statements have changed.
+//!
+//! # Invariants
+//! 1. LSNs follow the order of commits. `committed_lsn` and `durable_lsn` only grow.
+//! 2. Lock order: the log writer, then the queue, then the frames.
+//! 3. A failure to write a transaction that SQLite has published latches the database. A panic of the writing thread does
+//!    so before another thread gets the log writer or the queue.
+//! 4. A transaction is queued as statements only behind one that is in a log or in the queue. At `synchronous=NORMAL` and
+//!    `OFF` pages are written after the lock has been dropped. Statements that follow such pages would be replayed on a database
+//!    without them.
+
+use crate::capture::encoding::Captured;
+use crate::commit::commit_queue::{Admission, CommitQueue, Pending, SPARE_BYTES, is_smaller_than_pages};
+use crate::commit::log_writer::{LogWriter, Materialized};
+use crate::commit::rollback_log::copy_in_place;
+use crate::db::{Db, tier};
+use crate::error::Result;
+use crate::stats::FallbackCause;
+use crate::txn::wal_bytes::Spilled;
+use crate::txn::wal_frames::{Frames, Transaction};
+use crate::txn::wal_spill_state::Leaving;
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::commit_log::Writer;
+use litefoot_storage::file::SyncLatch;
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::Slots;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Why a panic has latched the database.
+const PANICKED: &str = "an internal error has interrupted a commit (please report it)";
+
+/// The group commit of one database in WAL mode.
+pub(crate) struct GroupCommit {
+    writer: Mutex<LogWriter>,
+    queue: Mutex<CommitQueue>,
+    /// The newest transaction whose durability was asked for.
+    committed_lsn: AtomicU64,
+    /// The newest transaction that survives a power cut.
+    durable_lsn: AtomicU64,
+    commit_log_size: u64,
+    latch: Arc<SyncLatch>,
+    /// The commit log, for errors.
+    path: PathBuf,
+}
+
+impl GroupCommit {
+    /// A group commit behind what was found in the logs; `logged` frames are in the redo log.
+    pub fn new(
+        redo: RedoLog,
+        commit_log: CommitLog,
+        logged: usize,
+        commit_log_size: usize,
+        writer: Writer,
+        latch: Arc<SyncLatch>,
+    ) -> GroupCommit {
+        let path = commit_log.path().to_owned();
+        GroupCommit {
+            writer: Mutex::new(LogWriter::new(redo, commit_log, logged, writer)),
+            queue: Mutex::new(CommitQueue::behind(logged)),
+            committed_lsn: AtomicU64::new(0),
+            durable_lsn: AtomicU64::new(0),
+            commit_log_size: commit_log_size as u64,
+            latch,
+            path,
+        }
+    }
+
+    /// Closes the redo log on the medium.
+    pub fn close(&self) {
+        self.writer.lock().redo.close();
+    }
+
+    /// The LSN of the next transaction.
+    pub fn next_lsn(&self) -> u64 {
+        self.queue.lock().last_lsn + 1
+    }
+
+    /// The committed LSN, while the durable LSN is below it.
+    pub fn not_durable(&self) -> Option<u64> {
+        let committed_lsn = self.committed_lsn.load(Ordering::Acquire);
+        (committed_lsn > self.durable_lsn.load(Ordering::Acquire)).then_some(committed_lsn)
+    }
+
+    /// Percent of the commit log in use.
+    pub fn fill_percent(&self) -> u64 {
+        self.queue.lock().used * 100 / self.commit_log_size.max(1)
+    }
+
+    /// Bytes of the commit log that are in use, or will be.
+    pub fn commit_log_bytes(&self) -> u64 {
+        self.queue.lock().used
+    }
+
+    /// Bytes of memory in use, about.
+    pub fn memory_bytes(&self) -> usize {
+        let writer = self.writer();
+        let texts: usize = writer.texts.keys().map(|text| text.sql.len() + 64).sum();
+        texts + writer.redo.memory_bytes() + writer.commit_log.memory_bytes()
+    }
+
+    /// Queues a transaction whose pages take `page_bytes` each, and answers its LSN. `wants_durability` raises the committed
+    /// LSN. The caller holds the write lock.
+    ///
+    /// # Errors
+    /// Why the transaction must be written as pages.
+    pub fn enqueue(
+        &self,
+        captured: Captured,
+        transaction: Transaction,
+        page_bytes: usize,
+        wants_durability: bool,
+    ) -> std::result::Result<u64, FallbackCause> {
+        let bytes = captured.bytes();
+        if !is_smaller_than_pages(bytes, transaction, page_bytes) {
+            return Err(FallbackCause::Size);
+        }
+        let mut queue = self.queue.lock();
+        if let Admission::Prepare(needed) = queue.admit(transaction, bytes as u64, captured.took)? {
+            drop(queue);
+            self.prepare(page_bytes, needed, transaction.end)?;
+            queue = self.queue.lock();
+        }
+        let lsn = queue.push(transaction, captured);
+        if wants_durability {
+            self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
+        }
+        Ok(lsn)
+    }
+
+    /// Makes the commit log ready for `needed` more bytes, and claims space in the redo log for all frames up to `end`. So a
+    /// full disk fails a commit, and not the materialization that follows it.
+    fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), FallbackCause> {
+        let mut writer = self.writer();
+        let used = self.queue.lock().used.max(writer.commit_log.bytes());
+        if used + needed > self.commit_log_size {
+            return Err(FallbackCause::LogFull);
+        }
+        let room = (used + needed).max(writer.commit_log.room());
+        let needed_frames = end.saturating_sub(writer.logged);
+        let claimed = writer
+            .prepare(page_bytes, room)
+            .and_then(|()| writer.claim(page_bytes, end, needed_frames))
+            .map_err(|_| FallbackCause::Unavailable)?;
+        let mut queue = self.queue.lock();
+        queue.claimed = claimed;
+        queue.ready = true;
+        queue.room = writer.commit_log.room().min(self.commit_log_size);
+        queue.used = queue.used.max(writer.commit_log.bytes());
+        Ok(())
+    }
+
+    /// Waits until a transaction is durable. The first thread that waits leads.
+    pub fn wait_durable(&self, lsn: u64) -> Result<()> {
+        self.lead_or_follow(lsn, Durability::Durable)
+    }
+
+    /// Waits until the operating system has a transaction, which then survives the process.
+    pub fn write_out(&self, lsn: u64) -> Result<()> {
+        self.lead_or_follow(lsn, Durability::Buffered)
+    }
+
+    fn lead_or_follow(&self, lsn: u64, durability: Durability) -> Result<()> {
+        loop {
+            if self.durable_lsn.load(Ordering::Acquire) >= lsn {
+                return Ok(());
+            }
+            let mut queue = self.queue.lock();
+            if queue.has_leader {
+                queue.follow();
+                drop(queue);
+                std::thread::park();
+                continue;
+            }
+            if durability == Durability::Buffered && !queue.waits(lsn) {
+                // The leader that took the transaction may have failed.
+                return Ok(self.latch.check(&self.path)?);
+            }
+            queue.has_leader = true;
+            let leads = Leader(self);
+            if durability == Durability::Durable {
+                queue = self.await_followers(queue);
+            }
+            let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.last_lsn);
+            drop(queue);
+            let (written, begun) = (batch.len(), Instant::now());
+            let result = self.write(batch, durability);
+            if result.is_ok() && durability == Durability::Durable {
+                self.durable_lsn.fetch_max(up_to, Ordering::AcqRel);
+            }
+            let mut queue = self.queue.lock();
+            if durability == Durability::Durable {
+                let queued = queue.pending.len();
+                queue.commit_delay.note_sync(written, queued, begun.elapsed());
+            }
+            drop(queue);
+            drop(leads);
+            result?;
+        }
+    }
+
+    /// The log writer, locked. A panic of the thread that has it latches the database.
+    fn writer(&self) -> WriterGuard<'_> {
+        WriterGuard { latch: &self.latch, writer: self.writer.lock() }
+    }
+
+    /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
+    fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
+        let pending = queue.pending.len();
+        let Some(delay) = queue.commit_delay.before_sync(pending) else { return queue };
+        let begun = Instant::now();
+        while !queue.commit_delay.is_complete(queue.pending.len()) {
+            if begun.elapsed() >= delay {
+                if queue.pending.len() == pending {
+                    queue.commit_delay.note_miss();
+                }
+                break;
+            }
+            drop(queue);
+            std::thread::yield_now();
+            queue = self.queue.lock();
+        }
+        queue
+    }
+
+    /// Writes transactions of the queue.
+    fn write(&self, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
+        let mut writer = self.writer();
+        let writer = &mut *writer;
+        // An earlier leader that failed took transactions along that other threads wait for.
+        self.latch.check(&self.path)?;
+        // Transactions that were materialized meanwhile are in the redo log.
+        batch.retain(|pending| pending.generation == writer.generation && pending.end > writer.logged);
+        let result = writer.encode(&batch).and_then(|records| match durability {
+            _ if !records.is_empty() => writer.commit_log.append(&records, durability),
+            Durability::Durable => writer.commit_log.sync(),
+            Durability::Buffered => Ok(()),
+        });
+        let result = match durability {
+            Durability::Durable => result.and_then(|()| writer.redo.sync()),
+            Durability::Buffered => result,
+        };
+        Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
+    }
+
+    /// Writes everything that is committed as pages. `commit` is the last transaction, where its new pages may be written
+    /// early now. `counted` gives a transaction its LSN. One that is `unpublished` is revoked if the write fails, before
+    /// another thread can write it.
+    pub fn materialize(
+        &self,
+        frames: &RwLock<Frames>,
+        db: &Db,
+        durability: Durability,
+        counted: bool,
+        (commit, unpublished): (Option<Transaction>, Option<Transaction>),
+    ) -> Result<()> {
+        let mut writer = self.writer();
+        let last_lsn = self.queue.lock().last_lsn;
+        let materialized = writer.materialize(&frames.read(), db, durability, commit);
+        let Materialized { end, early, has_slots } = materialized.inspect_err(|_| {
+            if let Some(transaction) = unpublished {
+                self.revoke(&writer, frames, transaction);
+            }
+        })?;
+        if !early.is_empty() || has_slots {
+            let mut frames = frames.write();
+            frames.slots_logged();
+            let in_file = |leaving: Leaving| (leaving.frame, Spilled::Database(leaving.page_number));
+            frames.mark_spilled(early.into_iter().map(in_file));
+        }
+        let mut queue = self.queue.lock();
+        queue.note_materialized(end, counted, writer.redo.is_synced(), writer.commit_log.bytes());
+        if durability == Durability::Durable {
+            self.durable_lsn.fetch_max(last_lsn + u64::from(counted), Ordering::AcqRel);
+        }
+        queue.wake();
+        Ok(())
+    }
+
+    /// Revokes a commit that could not be written, unless another thread has written it.
+    fn revoke(&self, writer: &LogWriter, frames: &RwLock<Frames>, transaction: Transaction) {
+        if writer.logged <= transaction.first {
+            // Its frames will be others, of which more may go to the redo log.
+            self.queue.lock().claimed = 0;
+            frames.write().revoke(transaction);
+        }
+    }
+
+    /// Claims space in the redo log for all frames up to the end of a transaction, which needs `needed` frames there. The
+    /// transaction is revoked where there is none.
+    pub fn claim(
+        &self,
+        frames: &RwLock<Frames>,
+        page_bytes: usize,
+        transaction: Transaction,
+        needed: usize,
+    ) -> Result<()> {
+        let Transaction { first, end } = transaction;
+        if end <= self.queue.lock().claimed && needed <= end - first {
+            return Ok(());
+        }
+        let mut writer = self.writer();
+        let before = first.saturating_sub(writer.logged);
+        let needed = if writer.logged < end { before + needed } else { 0 };
+        let claimed = writer.claim(page_bytes, end, needed);
+        let claimed = claimed.inspect_err(|_| self.revoke(&writer, frames, transaction))?;
+        self.queue.lock().claimed = claimed;
+        Ok(())
+    }
+
+    /// Reserves slots of the redo log for `count` pages of the transaction under way, from the slot `first`.
+    pub fn reserve_slots(
+        &self,
+        frames: &RwLock<Frames>,
+        db: &Db,
+        first: usize,
+        count: usize,
+    ) -> Result<Slots> {
+        if first == 0 {
+            self.materialize(frames, db, Durability::Buffered, false, (None, None))?;
+        }
+        let page_bytes = frames.read().page_bytes() as u32;
+        Ok(self.writer().redo.reserve_slots(page_bytes, first as u32, count as u32)?)
+    }
+
+    /// Gives the slots back.
+    pub fn discard_slots(&self) {
+        self.writer().redo.discard_slots();
+    }
+
+    /// A transaction had to be written as pages.
+    pub fn note_pages(&self) {
+        let mut queue = self.queue.lock();
+        if queue.ready {
+            queue.log_form_backoff.note_pages();
+        }
+    }
+
+    /// Restarts both logs, as SQLite restarts its own. All pages are in the synced database file.
+    pub fn restart(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
+        self.end_generation(frames, |writer| {
+            if tier::is_awaited(db) {
+                return writer.move_to_tier(db);
+            }
+            writer.commit_log.retire();
+            writer.commit_log.sync()?;
+            writer.redo.reset();
+            Ok(())
+        })
+    }
+
+    /// Gives both logs names of their own.
+    pub fn step_aside(&self) -> Result<()> {
+        let mut writer = self.writer.lock();
+        writer.redo.step_aside()?;
+        Ok(writer.commit_log.step_aside()?)
+    }
+
+    /// Copies the redo log, which has everything committed, to the database file, and removes both logs.
+    pub fn checkpoint_and_delete(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
+        self.end_generation(frames, |writer| {
+            if !writer.redo.is_empty() {
+                let numbers: Vec<u32> = writer.redo.page_numbers().collect();
+                copy_in_place(db, &writer.redo, None, &numbers)?;
+            }
+            db.sync()?;
+            writer.commit_log.delete()?;
+            Ok(writer.redo.delete()?)
+        })
+    }
+
+    /// Removes both logs. All pages are in the synced database file.
+    pub fn delete(&self, frames: &RwLock<Frames>) -> Result<()> {
+        self.end_generation(frames, |writer| {
+            writer.commit_log.delete()?;
+            Ok(writer.redo.delete()?)
+        })
+    }
+
+    /// Ends the generation of the logs by `end`, which leaves nothing in them that counts.
+    fn end_generation(
+        &self,
+        frames: &RwLock<Frames>,
+        end: impl FnOnce(&mut LogWriter) -> Result<()>,
+    ) -> Result<()> {
+        let mut writer = self.writer();
+        end(&mut writer)?;
+        // Before another thread can materialize them once more.
+        frames.write().reset();
+        writer.logged = 0;
+        writer.generation += 1;
+        writer.texts.clear();
+        let mut queue = self.queue.lock();
+        queue.restart(writer.generation, writer.redo.is_synced(), writer.commit_log.bytes());
+        self.durable_lsn.fetch_max(queue.last_lsn, Ordering::AcqRel);
+        queue.wake();
+        Ok(())
+    }
+
+    /// Makes room in a replayed commit log for the record that announces the materialization.
+    pub fn make_spare_room(&self) -> Result<()> {
+        let commit_log = &mut self.writer().commit_log;
+        let end = commit_log.bytes() + SPARE_BYTES;
+        Ok(commit_log.reserve(end)?)
+    }
+
+    /// True while nothing in the redo log waits for a sync.
+    pub fn is_synced(&self) -> bool {
+        self.queue.lock().synced
+    }
+
+    /// Frames whose pages are in the redo log.
+    pub fn logged(&self) -> usize {
+        self.queue.lock().logged
+    }
+}
+
+/// The right to write. Its end wakes the followers, also after a panic, which latches the database first.
+struct Leader<'a>(&'a GroupCommit);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.latch.close(PANICKED);
+        }
+        let mut queue = self.0.queue.lock();
+        queue.has_leader = false;
+        queue.wake();
+    }
+}
+
+/// The lock on the log writer.
+struct WriterGuard<'a> {
+    latch: &'a SyncLatch,
+    writer: MutexGuard<'a, LogWriter>,
+}
+
+impl Deref for WriterGuard<'_> {
+    type Target = LogWriter;
+
+    fn deref(&self) -> &LogWriter {
+        &self.writer
+    }
+}
+
+impl DerefMut for WriterGuard<'_> {
+    fn deref_mut(&mut self) -> &mut LogWriter {
+        &mut self.writer
+    }
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        // Before the lock is free: nobody knows what has been written.
+        if std::thread::panicking() {
+            self.latch.close(PANICKED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What tests of commits begin with: a database in WAL mode without SQLite.
+
+use super::group_commit::GroupCommit;
+use crate::capture::encoding::{Captured, Settings, Text};
+use crate::db::{Companion, Db};
+use crate::memory::sqlite_cache::SqliteCacheReservation;
+use crate::options::PageCleaner;
+use crate::txn::spill_policy::SpillPolicy;
+use crate::txn::wal_bytes::tests::store;
+use crate::txn::wal_frames::{Frames, Transaction, Written};
+use litefoot_storage::commit_log::{CommitLog, Record, Writer};
+use litefoot_storage::sync::RwLock;
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use std::sync::Arc;
+
+pub(crate) const PAGE: usize = 512;
+
+/// The header of SQLite's log, with pages of [`PAGE`] bytes.
+pub(crate) fn wal_header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[8..12].copy_from_slice(&(PAGE as u32).to_be_bytes());
+    header
+}
+
+/// Where SQLite writes a frame.
+pub(crate) fn frame_offset(frame: usize) -> usize {
+    HEADER_BYTES + frame * (FRAME_HEADER_BYTES + PAGE)
+}
+
+/// What SQLite writes before a page; `database_pages` are above 0 at the end of a transaction.
+pub(crate) fn frame_header(page_number: u32, database_pages: u32) -> [u8; FRAME_HEADER_BYTES] {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    header[..4].copy_from_slice(&page_number.to_be_bytes());
+    header[4..8].copy_from_slice(&database_pages.to_be_bytes());
+    header
+}
+
+/// A captured statement.
+pub(crate) fn captured(sql: &str) -> Captured {
+    let mut captured = Captured::default();
+    captured.begin_statement(Arc::new(Text { sql: sql.to_owned(), settings: Settings::default() }), 0);
+    captured
+}
+
+/// The logs of a database, and the frames that SQLite has written.
+pub(crate) struct Logs {
+    pub db: Db,
+    pub frames: RwLock<Frames>,
+    pub group: GroupCommit,
+}
+
+impl Logs {
+    /// Empty logs of a database that holds these bytes; the commit log takes `commit_log_size`.
+    pub fn of_test(bytes: &[u8], commit_log_size: usize) -> Logs {
+        let db = Db::of_test(bytes);
+        let (redo, commit_log) = (redo_log(&db), commit_log(&db));
+        let policy = SpillPolicy::new(PageCleaner::Auto, 800);
+        let cache = SqliteCacheReservation::uncounted();
+        let frames = Frames::load(store(1 << 20), cache, policy, &[], &**db.data()).unwrap();
+        let group =
+            GroupCommit::new(redo, commit_log, 0, commit_log_size, Writer::default(), db.latch().clone());
+        let logs = Logs { db, frames: RwLock::new(frames), group };
+        logs.frames.write().write(&wal_header(), 0, &**logs.db.data()).unwrap();
+        logs
+    }
+
+    /// SQLite writes a transaction: page numbers, and the byte that fills each page.
+    pub fn write(&self, pages: &[(u32, u8)], database_pages: u32) -> Transaction {
+        let mut frames = self.frames.write();
+        let first = frames.committed();
+        for (index, (number, filler)) in pages.iter().enumerate() {
+            let size = if index + 1 == pages.len() { database_pages } else { 0 };
+            let offset = frame_offset(first + index);
+            let data = &**self.db.data();
+            frames.write(&frame_header(*number, size), offset, data).unwrap();
+            let written = frames.write(&[*filler; PAGE], offset + FRAME_HEADER_BYTES, data).unwrap();
+            if let Written::Commit(transaction) = written {
+                return transaction;
+            }
+        }
+        panic!("a transaction ends");
+    }
+
+    /// What another process finds after this one.
+    pub fn reopened(self) -> (RedoLog, Vec<Record>) {
+        let Logs { db, group, .. } = self;
+        drop(group);
+        (redo_log(&db), commit_log(&db).records().unwrap())
+    }
+}
+
+fn redo_log(db: &Db) -> RedoLog {
+    let path = db.companion_path(Companion::Wal);
+    RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file()).unwrap()
+}
+
+fn commit_log(db: &Db) -> CommitLog {
+    CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()).unwrap()
+}
+
+/// The first byte of a page in a log, where the log has the page.
+pub(crate) fn first_byte(redo: &RedoLog, number: u32) -> Option<u8> {
+    let mut byte = [0];
+    redo.read_page(number, 0, &mut byte).unwrap().then_some(byte[0])
+}
