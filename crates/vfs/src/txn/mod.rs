@@ -67,6 +67,6 @@ impl SpillTarget for Db {
 
     fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
         self.latch().check(self.path())?;
-        Db::write_behind_end(self, bufs, offset, start_writeback)
+        self.file_end().write_behind(bufs, offset, start_writeback)
     }
 }
