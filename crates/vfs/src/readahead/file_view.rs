@@ -72,3 +72,36 @@ pub enum FullFileMode {
     /// The same, however quickly pages come, for a medium that counts or models.
     Always,
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Pages in memory, of zeros.
+    pub struct InMemory(pub Vec<u32>);
+
+    impl Memory for InMemory {
+        fn with(&self, page: u32, look: &mut dyn FnMut(&[u8])) -> bool {
+            let is_there = self.0.contains(&page);
+            if is_there {
+                look(&[0; 64]);
+            }
+            is_there
+        }
+    }
+
+    /// A file of 1,000 pages.
+    pub fn view(memory: &dyn Memory) -> FileView<'_> {
+        FileView {
+            memory,
+            pages: 1000,
+            usable: 4096,
+            memory_pages: 1000,
+            longest: 125,
+            now: 0,
+            full_file_mode: FullFileMode::Never,
+            system_reads_ahead: false,
+            time: Duration::ZERO,
+        }
+    }
+}

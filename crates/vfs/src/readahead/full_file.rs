@@ -173,29 +173,13 @@ impl FullFileReadahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readahead::file_view::Memory;
+    use crate::readahead::file_view::{self, tests::InMemory};
     use proptest::prelude::*;
 
-    struct Nothing;
-
-    impl Memory for Nothing {
-        fn with(&self, _page: u32, _look: &mut dyn FnMut(&[u8])) -> bool {
-            false
-        }
-    }
+    static NOTHING: InMemory = InMemory(vec![]);
 
     fn view(pages: u32, full_file_mode: FullFileMode) -> FileView<'static> {
-        FileView {
-            memory: &Nothing,
-            pages,
-            usable: 4096,
-            memory_pages: 1000,
-            longest: 125,
-            now: 0,
-            full_file_mode,
-            system_reads_ahead: false,
-            time: Duration::ZERO,
-        }
+        FileView { pages, full_file_mode, ..file_view::tests::view(&NOTHING) }
     }
 
     /// The ranges read while a stream demands those pages, each with the run of the stream.

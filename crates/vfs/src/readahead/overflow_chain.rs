@@ -86,3 +86,55 @@ impl Chain {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readahead::file_view::Memory;
+    use crate::readahead::file_view::tests::{InMemory, view};
+
+    /// Overflow pages in memory, each with the next one.
+    struct Chained(Vec<(u32, u32)>);
+
+    impl Memory for Chained {
+        fn with(&self, page: u32, look: &mut dyn FnMut(&[u8])) -> bool {
+            let found = self.0.iter().find(|(this, _)| *this == page);
+            found.map(|(_, next)| look(&next.to_be_bytes())).is_some()
+        }
+    }
+
+    #[test]
+    fn a_chain_is_guessed_as_far_as_its_payload_and_the_file_go() {
+        // (last page, pages to come, pages of the window, guesses)
+        for (last, left, count, guesses) in [
+            (10, 3, 9, 11..14),
+            (10, u32::MAX, 4, 11..15),
+            (998, u32::MAX, 9, 999..1001),
+            (1000, 5, 9, 0..0),
+            (10, 0, 9, 0..0),
+            (u32::MAX, 5, 9, 0..0),
+        ] {
+            let (mut chain, mut window, mut requests) =
+                (Chain::at(last, left), ReadaheadWindow::default(), vec![]);
+            chain.fill(count, &mut window, &view(&InMemory(vec![])));
+            window.request(count, &mut requests);
+            assert_eq!(requests, guesses.collect::<Vec<_>>(), "{last} {left}");
+            assert_eq!(chain.has_ended(), left == 0);
+        }
+    }
+
+    #[test]
+    fn a_chain_goes_on_where_its_pages_in_memory_lead() {
+        let memory = Chained(vec![(10, 11), (11, 12), (12, 40), (40, 0)]);
+        for (page, step, left) in [
+            (11, Some(ChainStep::Consecutive), 8),
+            (12, Some(ChainStep::Consecutive), 7),
+            (40, Some(ChainStep::Jump), 6),
+            (41, None, 9),
+        ] {
+            let mut chain = Chain::at(10, 9);
+            assert_eq!(chain.step_to(page, &view(&memory)), step, "{page}");
+            assert_eq!(chain.left, left, "{page}");
+        }
+    }
+}

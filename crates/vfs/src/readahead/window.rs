@@ -65,3 +65,47 @@ impl ReadaheadWindow {
         self.requested = self.requested.max(count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readahead::file_view::tests::{InMemory, view};
+
+    #[test]
+    fn a_window_counts_the_pages_that_a_stream_skips() {
+        // Pages 10 to 39, of which 20 has come into memory since. (requested, demanded page, skipped, left, requested then)
+        for (requested, page, skipped, left, requested_then) in [
+            (0, 10, Some(0), 29, 0),
+            (4, 10, Some(0), 29, 3),
+            (4, 12, Some(2), 27, 1),
+            (4, 15, Some(5), 24, 0),
+            (0, 21, Some(10), 18, 0),
+            (12, 21, Some(11), 18, 0),
+            (4, 30, Some(0), 29, 4),
+            (25, 30, Some(0), 29, 24),
+            (4, 40, None, 30, 4),
+        ] {
+            let memory = InMemory(vec![]);
+            let mut window = ReadaheadWindow::default();
+            (10..40).for_each(|page| window.add(page, &view(&memory)));
+            let mut requests = vec![];
+            window.request(requested, &mut requests);
+            assert_eq!(requests, (10..10 + requested as u32).collect::<Vec<_>>());
+            let memory = InMemory(vec![20]);
+            assert_eq!(window.reach(page, &view(&memory)), skipped, "{requested} {page}");
+            assert_eq!((window.len(), window.requested()), (left, requested_then), "{requested} {page}");
+        }
+    }
+
+    #[test]
+    fn a_window_takes_each_page_of_the_file_once_and_none_in_memory() {
+        let (memory, mut window, mut requests) = (InMemory(vec![5]), ReadaheadWindow::default(), vec![]);
+        [0, 1, 2, 5, 2, 1000, 1001, 3].into_iter().for_each(|page| window.add(page, &view(&memory)));
+        window.request(2, &mut requests);
+        window.request(1, &mut requests);
+        window.request(9, &mut requests);
+        assert_eq!(requests, [2, 1000, 3]);
+        window.clear();
+        assert_eq!((window.len(), window.requested()), (0, 0));
+    }
+}

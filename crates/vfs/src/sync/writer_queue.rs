@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_before_a_ticket_expired_hears_of_it() {
+    fn a_waiter_hears_that_a_ticket_gets_an_end() {
         let writer_queue = Arc::new(WriterQueue::default());
         writer_queue.enter(0, LONG);
         let other = writer_queue.clone();
