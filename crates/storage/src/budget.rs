@@ -1,21 +1,21 @@
-//! One budget of memory for all pools of a process, and for what they share it with.
+//! One budget of memory for all pools and reservations of a process.
 //!
 //! # Why
-//! A process may have many databases open, and a device has memory for few pages. What each may take cannot be
-//! said when it is opened: it depends on what the others need.
+//! A process may have many databases open, and a device has memory for few pages. The share of one database depends on
+//! the needs of the others, and is not known when the database is opened.
 //!
 //! # What it promises
 //! 1. Pools take memory in portions, as they need it, and together never more than the limit leaves.
-//! 2. Memory that is no pool's ([`Budget::take`]: pages that a transaction holds back, a log that is kept in
-//!    memory) comes first: pools give up as much as is missing.
-//! 3. A pool that has less than its share (the limit over the number of pools) gets what it needs from the one
-//!    that has most, and else replaces its own pages.
-//! 4. A pool gives up what can be had at once: pages that are held or dirty stay.
+//! 2. Memory of other users ([`Budget::take`]: dirty pages of a transaction, a log in memory) comes first. Pools give
+//!    up as much as is missing.
+//! 3. A pool's share is the limit over the number of pools. Below its share, a pool takes memory from the largest pool;
+//!    above it, the pool replaces its own pages.
+//! 4. A pool gives up only memory that is free at once: pinned and dirty pages stay.
 //!
 //! # Invariants
-//! 1. `used` is what pools have, each said by its own `bytes`, and what was taken besides.
-//! 2. No other lock is taken under that of the members. A pool that gives up only tries its own: one that asks has
-//!    some of them.
+//! 1. `used` is the sum of every pool's `bytes` and of all reservations.
+//! 2. No other lock is taken under that of the members. A pool that gives up memory only tries the locks of its
+//!    partitions: the pool that asks has some of its own.
 
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub(crate) trait Member: Send + Sync {
 pub struct Budget {
     limit: AtomicUsize,
     used: AtomicUsize,
-    /// The part of `used` that [`Reservation`] has.
+    /// The part of `used` that belongs to reservations.
     taken: AtomicUsize,
     members: Mutex<Vec<Weak<dyn Member>>>,
     /// How many members there are.
@@ -62,7 +62,7 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes of them that [`Reservation`] has.
+    /// Bytes of all reservations.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ impl Budget {
         self.make_room();
     }
 
-    /// Takes memory that pools cannot have.
+    /// Takes memory away from pools.
     pub fn take(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.make_room();
@@ -99,7 +99,7 @@ impl Budget {
         }
     }
 
-    /// The pools there are; one that ends while they are looked at says so under the lock, which is not held then.
+    /// The living pools. The lock is free again when this returns: a pool that ends takes it.
     fn pools(&self) -> Vec<Arc<dyn Member>> {
         self.members.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -111,7 +111,7 @@ impl Budget {
         self.count.store(members.len(), Ordering::Relaxed);
     }
 
-    /// A pool that has `own` bytes and is gone.
+    /// A pool of `own` bytes has ended.
     pub(crate) fn leave(&self, own: usize) {
         self.put_back(own);
         let mut members = self.members.lock();
@@ -119,7 +119,7 @@ impl Budget {
         self.count.store(members.len(), Ordering::Relaxed);
     }
 
-    /// Takes memory for a pool that has `own` bytes; `false` where it must make do with these.
+    /// Takes memory for a pool that has `own` bytes; `false` where the pool gets no more.
     pub(crate) fn take_for_pool(&self, bytes: usize, own: usize) -> bool {
         self.take_within_limit(bytes) || self.take_from_largest(bytes, own)
     }
@@ -166,8 +166,8 @@ impl Reservation {
         self.bytes
     }
 
-    /// How many bytes may be in use here while everything that is taken, here and elsewhere, is within `share` of the
-    /// limit: what pools have counts as free.
+    /// Most bytes for this reservation while all reservations together stay within `share` of the limit. Memory of
+    /// pools counts as free.
     pub fn most(&self, share: f64) -> usize {
         let others = self.budget.taken().saturating_sub(self.bytes);
         ((self.budget.limit() as f64 * share) as usize).saturating_sub(others)

@@ -1,14 +1,14 @@
-//! What a process that was forked must know of itself.
+//! Forked processes: locks, threads and descriptors that a child must not use.
 //!
 //! # Why
-//! A child has its parent's memory and descriptors, and of its threads only the one that forked. Locks that other threads
-//! held stay held, and a lock on an open file stays with the parent as long as any child has the descriptor.
+//! A child has its parent's memory and descriptors, and of its threads only the one that forked. Locks of other threads
+//! stay taken for ever. A lock on an open file stays with the parent as long as any child has the descriptor.
 //!
 //! # What it promises
 //! 1. [`generation`] differs between a process and its children; it costs one load.
 //! 2. A child has none of the open files that its parent has locked ([`LockedFile`]): their descriptors stay taken, but lead
 //!    nowhere. When the parent gives a lock up, or dies, the lock is gone.
-//! 3. What runs in the child at the fork allocates nothing and takes no lock.
+//! 3. The code that runs in the child at the fork allocates nothing and takes no lock.
 //!
 //! # Limits
 //! A child that is made past the C library (`clone`, `_Fork`) is not noticed.
@@ -25,7 +25,7 @@ pub fn generation() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// What is called around a fork, by the thread that forks.
+/// The functions that the forking thread calls around a fork.
 #[derive(Clone, Copy)]
 pub struct Hooks {
     /// Before it.
@@ -36,7 +36,7 @@ pub struct Hooks {
     pub in_child: extern "C" fn(),
 }
 
-/// Notices forks from now on. What is to be done around them is what the first caller says.
+/// Notices forks from now on. The first caller says what is done around them.
 pub fn watch(hooks: Hooks) {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     // Not a lock: a process that forks just now must not leave it to its child.

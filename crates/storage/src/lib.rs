@@ -41,9 +41,9 @@ pub mod thread;
 pub mod wal_file;
 pub mod worker;
 
-// The unit tests reach private items and need simulated media. Those of the crate `litefoot-sim` implement the traits of
-// the storage crate that it was built with, which is another one than the crate under test: so its sources are compiled
-// here once more, and the name under which they know this crate means the crate itself.
+// The unit tests reach private items and need simulated media. The crate `litefoot-sim` implements the traits of the
+// storage crate that it was built with, which is not the crate under test. So its sources are compiled here once more.
+// The name under which they know this crate means the crate itself.
 #[cfg(test)]
 extern crate self as litefoot_storage;
 /// The simulated media, for the unit tests.

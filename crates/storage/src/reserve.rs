@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! A failed allocation of a Rust program ends the process. Storage in somebody else's program must not do that: SQLite
-//! answers `SQLITE_NOMEM`, and the program goes on. So what the system refuses is taken from a reserve, with which the
-//! call that is under way comes to its end; and as long as the reserve is in use and the system has nothing to give, no
-//! other call begins what would need more of it ([`is_short`]).
+//! answers `SQLITE_NOMEM`, and the program goes on. So memory that the system refuses comes from a reserve, with which
+//! the call under way comes to its end. While the reserve is in use, and the system has nothing to give, no call begins
+//! work that needs more ([`is_short`]).
 //!
 //! # What it promises
 //! 1. The reserve was taken from the system when the program was loaded. It costs address space, and memory only once it
@@ -12,21 +12,21 @@
 //! 2. It takes no lock: a child that was forked in the middle of an allocation can go on.
 //!
 //! # What it does not do
-//! Serve what is larger than itself, or more than that at a time: then the process ends, as ever. What grows with a
-//! database or a transaction is therefore asked for by ways that can fail.
+//! Serve what is larger than itself, or more than that at a time: then the process ends, as ever. Memory that grows
+//! with a database or a transaction is therefore asked for by ways that can fail.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What a bit of a word stands for: a page and what is around it share a word with others.
+/// Bytes that one bit of a word stands for.
 const GRANULE_BYTES: usize = 256;
-/// What a word stands for.
+/// Bytes that a word stands for.
 const BLOCK_BYTES: usize = 64 * GRANULE_BYTES;
 /// Words of the reserve: 4 MiB.
 const BLOCKS: usize = 256;
-/// What the system must be able to give before the reserve counts as no longer needed.
+/// Bytes that the system must be able to give before the reserve counts as no longer needed.
 const PROBE_BYTES: usize = 64 << 10;
 
 static RESERVE: Arena<BLOCKS> = Arena::new();
@@ -40,13 +40,14 @@ static RESERVE: Arena<BLOCKS> = Arena::new();
 /// ```
 pub struct Allocator;
 
-/// Whether memory has run out: the reserve is in use, and the system has nothing to give. Costs one load where it has not.
+/// True while memory has run out: the reserve is in use, and the system has nothing to give. Costs one load where it
+/// has not.
 #[inline]
 pub fn is_short() -> bool {
     RESERVE.used.load(Ordering::Relaxed) != 0 && is_short_now()
 }
 
-/// Whether most of the reserve is used up: what would take more, and can fail, does.
+/// True once most of the reserve is used up: work that would take more, and can fail, fails.
 #[inline]
 pub fn is_nearly_gone() -> bool {
     RESERVE.used.load(Ordering::Relaxed) > BLOCKS * BLOCK_BYTES / 4 * 3
@@ -69,7 +70,7 @@ fn is_short_now() -> bool {
     }
 }
 
-// SAFETY: every block comes from the system's allocator or the reserve, which never hand out the same memory twice, and
+// SAFETY: every block comes from the system's allocator or the reserve, which never hand out the same memory twice. It
 // goes back to where it came from: its address tells.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -138,7 +139,7 @@ struct Arena<const COUNT: usize> {
 // SAFETY: the memory is reached only through blocks, each of which has one owner (invariant 1).
 unsafe impl<const COUNT: usize> Sync for Arena<COUNT> {}
 
-/// What a block takes.
+/// The bytes that a block takes.
 enum Size {
     /// So many granules of one word.
     Granules(u32),

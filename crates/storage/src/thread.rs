@@ -6,8 +6,8 @@
 //! standard library takes memory for a thread by a way of its own, which ends the process where there is none.
 //!
 //! # What it promises
-//! 1. A thread that is started here lets no signal in, from its first instruction on, but for those that a fault of
-//!    its own raises: whoever reports crashes is told of ours, too.
+//! 1. A thread that is started here lets no signal in, from its first instruction on. Signals of its own faults are let
+//!    in, for programs that report crashes.
 //! 2. The caller's own signals are as before.
 //! 3. Where there is no thread, or no memory for one, that is an error. A panic ends the thread and nothing else.
 
@@ -42,7 +42,7 @@ impl Handle {
         unsafe { libc::pthread_join(self.thread, ptr::null_mut()) };
     }
 
-    /// Whether it is the thread that asks.
+    /// True if it is the calling thread.
     pub fn is_current(&self) -> bool {
         // SAFETY: both are threads that were not joined.
         unsafe { libc::pthread_equal(self.thread, libc::pthread_self()) != 0 }
@@ -58,7 +58,7 @@ impl Drop for Handle {
     }
 }
 
-/// What a thread begins with.
+/// The arguments of a new thread.
 struct Start {
     name: CString,
     run: Box<dyn FnOnce() + Send>,
@@ -102,12 +102,12 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     unsafe {
         libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr());
     }
-    // Whoever waits for what the thread does has a guard of its own.
+    // A thread that waits for its work has a guard of its own.
     let _ = catch_unwind(AssertUnwindSafe(start.run));
     ptr::null_mut()
 }
 
-/// What tells the threads of a process apart, for as long as they live.
+/// A number that tells the living threads of a process apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id(usize);
 

@@ -3,13 +3,13 @@
 use super::Pool;
 use crate::page_state::Found;
 
-/// Says which pages will be wanted after one that is not in memory, or that was read ahead and is wanted now.
+/// Planner of readahead: asked at each miss, and at the first use of a page that was read ahead.
 pub trait Advisor {
-    /// Adds the pages, in the order in which they will be wanted.
+    /// Adds the pages that will be wanted after `page`, in order.
     fn wanted(&mut self, page: u64, memory: &Resident<'_>, ahead: &mut Vec<u64>);
 }
 
-/// What an [`Advisor`] may ask about the pages in memory.
+/// The questions of an [`Advisor`] about the pages in memory.
 pub struct Resident<'a>(pub(crate) &'a Pool);
 
 impl Resident<'_> {
@@ -18,13 +18,12 @@ impl Resident<'_> {
         self.0.pages()
     }
 
-    /// Whether a page is in memory, or on its way there.
+    /// True if a page is in memory, or on its way there.
     pub fn has(&self, page: u64) -> bool {
         self.0.shared.table.of(page).is_some_and(|state| state.look() != Found::Empty)
     }
 
-    /// Shows the bytes of a page to one who does not want it, if it is in memory. `look` must not come back to the
-    /// pool.
+    /// Shows the bytes of a page in memory without counting as a use of it. `look` must not come back to the pool.
     pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
         // Under the lock nobody latches it: its bytes stay as they are.
         let _partition = self.0.shared.partition(page).lock();

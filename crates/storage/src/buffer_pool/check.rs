@@ -1,14 +1,14 @@
-//! Whether the pool is as it says: for tests, and for those who check a database of pages.
+//! Checks of the pool's invariants, for tests and for the check of a page database.
 
 use super::{Mutex, Pool};
 use crate::page_state::{Found, PageState};
 
 impl Pool {
-    /// What is wrong between frames and pages, while nobody writes: the page, and what.
+    /// Contradictions between frames and pages: the page, and the fault. No thread may write meanwhile.
     pub fn inconsistencies(&self) -> Vec<(u64, String)> {
         let mut wrong = Vec::new();
         let mut seen = std::collections::HashMap::new();
-        // All at once: frames are borrowed. Whoever holds one of them waits for no other.
+        // All at once: frames are borrowed. A thread with one of these locks waits for no other.
         let partitions: Vec<_> = self.shared.partitions.iter().map(Mutex::lock).collect();
         for partition in &partitions {
             for (frame, page) in partition.owned() {
@@ -54,14 +54,14 @@ impl Pool {
         wrong
     }
 
-    /// Pages that somebody holds.
+    /// Pinned pages.
     #[doc(hidden)]
     pub fn holds(&self) -> u64 {
         let holds = |page| self.shared.table.of(page).map_or(0, PageState::holds);
         self.shared.in_frames().into_iter().map(holds).sum()
     }
 
-    /// Whether any page is on its way into memory.
+    /// True while a page is on its way into memory.
     #[doc(hidden)]
     pub fn is_reading(&self) -> bool {
         self.shared.partitions.iter().any(|partition| !partition.lock().reading.is_empty())

@@ -1,4 +1,4 @@
-//! Pages that are held.
+//! Pinned pages, as values.
 
 use super::Pool;
 use super::shared::Shared;
@@ -14,7 +14,7 @@ pub struct Pinned<'a> {
     state: &'a PageState,
 }
 
-// SAFETY: it only reads bytes that nobody writes while the page is held, and lets go through an atomic.
+// SAFETY: it only reads bytes that no thread writes while the page is pinned, and unpins through an atomic.
 unsafe impl Send for Pinned<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Pinned<'_> {}
@@ -24,8 +24,8 @@ impl Deref for Pinned<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the page is held, so the frame is its own and not written (invariants 2 to 4 of the state);
-        // the frames live as long as the pool, which is borrowed.
+        // SAFETY: the page is pinned, so the frame is its own and not written (invariants 2 to 4 of the state). The
+        // frames live as long as the pool, which is borrowed.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.page_bytes) }
     }
 }
@@ -37,20 +37,20 @@ impl Drop for Pinned<'_> {
     }
 }
 
-/// A page in memory that nobody else holds, to be changed.
+/// A page in memory that one writer has alone.
 pub struct PinnedMut<'a> {
     bytes: NonNull<u8>,
     page_bytes: usize,
     state: &'a PageState,
 }
 
-// SAFETY: it alone uses the bytes, and lets go through an atomic.
+// SAFETY: it alone uses the bytes, and unpins through an atomic.
 unsafe impl Send for PinnedMut<'_> {}
 // SAFETY: through a shared reference the bytes are only read.
 unsafe impl Sync for PinnedMut<'_> {}
 
 impl<'a> PinnedMut<'a> {
-    /// The state, which still says that the page is held.
+    /// The state, in which the page is still pinned.
     pub(crate) fn into_state(self) -> &'a PageState {
         std::mem::ManuallyDrop::new(self).state
     }
@@ -60,7 +60,7 @@ impl Deref for PinnedMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the page is held by this guard alone (invariant 3 of the state).
+        // SAFETY: the page is pinned by this guard alone (invariant 3 of the state).
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.page_bytes) }
     }
 }
@@ -107,7 +107,7 @@ impl Deref for Cleaning<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the page is held, and not written while it is being cleaned.
+        // SAFETY: the page stays in its frame, and is not written while it is being cleaned.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.shared.page_bytes) }
     }
 }

@@ -17,23 +17,23 @@ const MOST_WAITS: usize = 1000;
 /// How often in a row there must be no frame: one may have come free while it was looked for.
 pub(crate) const LOOKS_FOR_A_FRAME: u32 = 3;
 
-/// What the slow path found.
+/// The outcome of one look under the lock.
 enum FetchStep {
-    /// Held, in that frame.
+    /// The page is pinned, in that frame.
     Pinned(u32),
     /// The file has been cut before it.
     Gone,
-    /// Held once the read has ended well.
+    /// The page is pinned once the read has ended well.
     Wait(Arc<PendingRead>),
     /// Look again once the read has ended somehow: there was no frame.
     Again(Arc<PendingRead>),
     /// Look again soon: another thread is at what is needed.
     Soon,
-    /// Nobody can have the page now; and whether pages were dirty before that was found out.
+    /// No frame can be had; true if pages were dirty before that was found out.
     Full(bool),
 }
 
-/// What came of looking for a frame.
+/// The outcome of a search for a frame.
 enum Frame {
     Found(u32),
     /// Another partition's lock was taken.
@@ -48,7 +48,7 @@ impl Pool {
         Ok(self.held(frame, state))
     }
 
-    /// Holds a page; answers its frame.
+    /// Pins a page; answers its frame.
     pub(crate) fn frame_slowly(
         &self,
         page: u64,
@@ -66,7 +66,7 @@ impl Pool {
                 FetchStep::Gone => return Err(Error::NoSuchPage { page }),
                 FetchStep::Wait(slot) => {
                     slot.wait(|result| result.clone()).map_err(|why| Error::Read { page, why })?;
-                    // It is held since before it was read: nobody can have written or evicted it.
+                    // The page is pinned since before its read: no thread has written or evicted it.
                     if let Found::Ready(frame) = state.look() {
                         return Ok(frame);
                     }
@@ -263,12 +263,12 @@ impl Shared {
         if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
     }
 
-    /// Whether pages are dirty, or were until now. Asked before a frame is looked for: they may be clean after it.
+    /// True if pages are dirty, or were until now. Asked before a frame is looked for: they may be clean after it.
     fn has_dirty(&self) -> bool {
         self.dirty.load(Ordering::Acquire) > 0 || self.cleaning.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether some frame comes free by itself: when a read that is under way ends and is used, or a cleaning.
+    /// The step for a full pool: a frame comes free by itself when a read under way, or a cleaning, has ended.
     fn comes_free(&self, home: &Partition, dirty: bool) -> FetchStep {
         if self.cleaning.load(Ordering::Relaxed) > 0 {
             return FetchStep::Soon;
@@ -324,8 +324,8 @@ struct FrameBuffer {
 impl Buffer for FrameBuffer {
     fn bytes(&mut self) -> &mut [u8] {
         let start = self.shared.frames.frame(self.frame).as_ptr();
-        // SAFETY: the page's state says that it is being read, so nobody else looks at the frame until the
-        // request is answered; there is one buffer for each read, and it is borrowed mutably.
+        // SAFETY: the page is in state READING, so no thread looks at the frame until the request is answered. Each
+        // read has one buffer, which is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(start, self.shared.page_bytes) }
     }
 }

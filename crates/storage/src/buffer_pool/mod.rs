@@ -1,8 +1,8 @@
 //! The buffer pool: pages of one file in a bounded memory, shared by threads and fibers.
 //!
 //! # Why
-//! A device of a gigabyte has pages for many and memory for few. A hit is to cost a compare-and-swap, a miss one
-//! read however many want the page, and a change no write before many can leave together.
+//! A device of a gigabyte has pages for many and memory for few. A hit costs one compare-and-swap. A miss costs one
+//! read, however many threads want the page. A change costs no write until many pages are written together.
 //!
 //! | file | holds |
 //! |---|---|
@@ -17,28 +17,29 @@
 //! [`budget`](crate::budget). A pool of pages by address is a [`MappedPool`](crate::mapped_pool::MappedPool).
 //!
 //! # What it promises
-//! 1. A page that is held is not evicted, and its bytes do not change; a page that is held for writing is held by
-//!    nobody else. Guards give back what they hold.
-//! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves
-//!    its thread to others. A failed read is an error of those who asked for the page, and of nobody else.
-//! 3. Frames are one contiguous range with 128 readable bytes behind the last, in as
-//!    many partitions as asked for; a page belongs to partition *number / run mod partitions* (see
-//!    [`Config::run_pages`]), whose frames lie on one memory node. Where a partition has none to give, it borrows.
-//! 4. Where no frame can be had, that is an error and no hang, and says why: all held, or all dirty.
+//! 1. A pinned page is not evicted, and its bytes do not change. A page that is pinned for writing has no other pin.
+//!    Guards unpin their page when they are dropped.
+//! 2. A hit takes no lock. A page is read once, however many want it at the same time; a fiber that waits leaves its
+//!    thread to others. A failed read is an error for the threads that asked for the page, and for no other.
+//! 3. Frames are one contiguous range with 128 readable bytes behind the last. A page belongs to partition *number /
+//!    run mod partitions* (see [`Config::run_pages`]), whose frames lie on one memory node. A partition without a free
+//!    frame borrows one.
+//! 4. A pool without a frame to give answers an error and does not hang. The error names the reason: all pinned, or all
+//!    dirty.
 //! 5. Pages are read ahead as [`Detector`] says, through the I/O queue, which merges
 //!    adjacent ones; at most half of the frames at a time.
 //!
 //! 6. With a [`Budget`], frames get their memory as they are needed, and lose it when others need it more.
 //!
 //! # What it does not do
-//! Write. A dirty page stays until its owner has cleaned it or dropped it ([`Pool::forget`]): what
-//! may be written where, and when, is a matter of durability.
+//! Write. A dirty page stays until its owner has cleaned or dropped it ([`Pool::forget`]). The owner decides where and
+//! when it is written: that is a matter of durability.
 //!
 //! # Invariants
 //! 1. A frame is free, or named by the state of exactly the page that its partition says.
 //! 2. A page has a slot in `reading` exactly while its state says that it is being read.
-//! 3. The lock of a page's partition is taken before that of another partition's frames, and the latter is only
-//!    tried; the detector's lock is taken under none of them.
+//! 3. The lock of a page's partition is taken before that of another partition, which is only tried. The detector's
+//!    lock is taken under neither.
 
 mod advisor;
 mod check;
@@ -71,7 +72,7 @@ use std::time::Duration;
 /// Frames in any case.
 pub const FEWEST_FRAMES: usize = 16;
 
-/// What a pool is made with.
+/// The parameters of a pool.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of a page.
@@ -82,10 +83,10 @@ pub struct Config {
     pub partitions: usize,
     /// Most pages the file can have.
     pub most_pages: u64,
-    /// Adjacent pages that belong to one partition: 1 lets the threads of a parallel scan meet least, more lets
-    /// pages that are read together lie together in memory, too.
+    /// Adjacent pages that belong to one partition. With 1, the threads of a parallel scan meet least; with more, pages
+    /// that are read together lie together in memory.
     pub run_pages: u64,
-    /// Whether pages are read ahead.
+    /// True if pages are read ahead.
     pub prefetch: bool,
     /// Where the memory comes from; without it, all frames have theirs from the beginning.
     pub budget: Option<Arc<Budget>>,
@@ -109,16 +110,16 @@ pub enum Error {
     Memory {
         /// Bytes asked for.
         bytes: usize,
-        /// What the system answered.
+        /// The system's answer.
         why: std::io::Error,
     },
-    /// Every frame is held.
+    /// Every frame is pinned.
     #[error("every page in memory is pinned; unpin of some, or use more memory ({frames} pages now)")]
     AllPinned {
         /// Frames there are.
         frames: usize,
     },
-    /// Frames that are not held are dirty.
+    /// Every frame that is not pinned is dirty.
     #[error(
         "every page in memory is held or was changed; clean some, or use more memory ({frames} pages now)"
     )]
@@ -131,10 +132,10 @@ pub enum Error {
     Read {
         /// The page.
         page: u64,
-        /// What the medium answered.
+        /// The medium's answer.
         why: String,
     },
-    /// Somebody holds the page and does not let go.
+    /// The page stayed pinned for the whole wait.
     #[error("page {page} did not become free in {waited:?}; does this thread hold it itself?")]
     Waited {
         /// The page.
@@ -142,7 +143,7 @@ pub enum Error {
         /// How long.
         waited: Duration,
     },
-    /// Somebody holds the page.
+    /// The page is pinned.
     #[error("page {page} is pinned; unpin of it first")]
     Pinned {
         /// The page.
@@ -162,7 +163,7 @@ impl From<NoMemory> for Error {
     }
 }
 
-/// What a pool has done, and what is in it.
+/// Figures of a pool: its work so far, and its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Pages that had to be read, and waited for.
@@ -179,7 +180,7 @@ pub struct Statistics {
     pub free: u64,
     /// Pages that are newer than on the medium.
     pub dirty: u64,
-    /// Pages that somebody holds.
+    /// Pinned pages.
     pub held: u64,
 }
 
@@ -207,7 +208,7 @@ impl Pool {
             (0..partitions).for_each(|part| frames.prefer(range(part), nodes[part % nodes.len()]));
         }
         let mut ahead = prefetch::Config::for_page_bytes(config.page_bytes);
-        // What is read ahead must not push out what was read ahead before it.
+        // Pages read ahead must not evict those read ahead before them.
         ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
         ahead.first_window = ahead.first_window.min(ahead.longest_window);
         let detector = Mutex::new(config.prefetch.then(|| Detector::new(ahead)));
@@ -291,7 +292,7 @@ impl Pool {
         self.shared.dirty.load(Ordering::Relaxed)
     }
 
-    /// What it has done so far: what can be told without a look at the pages.
+    /// The figures that take no look at the pages.
     pub fn counts(&self) -> Statistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &*self.shared;
@@ -306,7 +307,7 @@ impl Pool {
         }
     }
 
-    /// What it has done so far, and what is in it.
+    /// All figures.
     pub fn statistics(&self) -> Statistics {
         let shared = &*self.shared;
         let mut statistics = self.counts();
@@ -319,14 +320,14 @@ impl Pool {
         statistics
     }
 
-    /// Holds a page if it is in memory, and not being written: without any lock.
+    /// Pins a page that is in memory and not being written: without any lock.
     #[inline]
     pub fn try_pin(&self, page: u64) -> Option<Pinned<'_>> {
         let state = self.shared.table.of(page)?;
         state.pin().map(|frame| self.held(frame, state))
     }
 
-    /// Holds a page.
+    /// Pins a page.
     ///
     /// # Errors
     /// [`Error::Read`], [`Error::AllPinned`], [`Error::AllDirty`], [`Error::Waited`].
@@ -338,7 +339,7 @@ impl Pool {
         }
     }
 
-    /// Holds a page alone, to change it; it is dirty from now on.
+    /// Pins a page alone, to change it; the page is dirty from now on.
     ///
     /// # Errors
     /// As [`Pool::pin`].
@@ -356,7 +357,7 @@ impl Pool {
         }
     }
 
-    /// Holds a page alone whose bytes on the medium do not matter: zeros.
+    /// Pins a page alone, filled with zeros: its bytes on the medium do not matter.
     ///
     /// # Errors
     /// As [`Pool::pin`], but for [`Error::Read`].
@@ -385,13 +386,13 @@ impl Pool {
     /// Takes a page out of memory, dirty or not. Waits for its read, or its cleaning, to end.
     ///
     /// # Errors
-    /// [`Error::Pinned`] where somebody holds it.
+    /// [`Error::Pinned`] where the page is pinned.
     pub fn forget(&self, page: u64) -> Result<()> {
         self.forget_under(page, || ())
     }
 
-    /// The same under a lock, which it answers: whoever takes that next finds the page gone. It is not held while
-    /// this waits, and must be taken under no lock of the pool.
+    /// The same under a lock of the caller, which is answered: its next holder finds the page gone. The lock is free
+    /// while this waits, and is taken under no lock of the pool.
     pub fn forget_under<L>(&self, page: u64, lock: impl Fn() -> L) -> Result<L> {
         let state = self.state(page)?;
         let mut backoff = Backoff::default();
@@ -414,7 +415,7 @@ impl Pool {
         }
     }
 
-    /// Takes a clean page out of memory, if nobody holds it.
+    /// Takes a clean page out of memory, unless the page is pinned.
     pub fn forget_clean(&self, page: u64) {
         if let Some(Forgotten::Frame(frame, _)) = self.shared.table.of(page).map(PageState::forget_clean) {
             self.shared.give_back(frame);
@@ -434,7 +435,7 @@ impl Pool {
         for page in self.shared.in_frames() {
             let Some(state) = self.shared.table.of(page) else { continue };
             if let Some(frame) = state.clean() {
-                // In this order: whoever finds none dirty finds it here.
+                // In this order: a thread that finds no dirty page finds this one being cleaned.
                 self.shared.cleaning.fetch_add(1, Ordering::Relaxed);
                 self.shared.dirty.fetch_sub(1, Ordering::Release);
                 all.push(self.cleaning(page, frame, state));
@@ -443,7 +444,7 @@ impl Pool {
         all
     }
 
-    /// The pages in memory that somebody has wanted.
+    /// The pages in memory that were pinned since their read.
     pub fn resident(&self) -> Vec<u64> {
         let mut pages = self.shared.in_frames();
         pages.retain(|page| self.shared.table.of(*page).is_some_and(PageState::is_wanted));
@@ -457,7 +458,7 @@ impl Pool {
         state.ok_or(Error::NoSuchPage { page })
     }
 
-    /// Takes a page that is ready and that nobody holds, for a writer.
+    /// Takes a ready page without pins, for a writer.
     fn take(&self, state: &PageState) -> Option<u32> {
         let (frame, was_clean) = state.write()?;
         self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);

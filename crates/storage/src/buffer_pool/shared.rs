@@ -1,4 +1,4 @@
-//! What a pool shares with its reads under way: frames, words of pages, partitions and counters.
+//! The part of a pool that its reads under way share: frames, words of pages, partitions and counters.
 
 use super::{Config, FEWEST_FRAMES};
 use crate::budget::{Budget, Member};
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// What reads under way hold on to.
+/// The part of a pool that reads under way keep alive.
 pub(crate) struct Shared {
     pub page_bytes: usize,
     pub frames: Frames,
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub pages: AtomicU64,
     pub ahead_on_their_way: AtomicUsize,
     pub dirty: AtomicUsize,
-    /// Whether a page in memory is not what the file says.
+    /// True once a page in memory differs from the file.
     pub stale: AtomicBool,
     /// Pages on their way to the medium: their frames come free soon.
     pub cleaning: AtomicUsize,
@@ -71,7 +71,7 @@ impl Shared {
         true
     }
 
-    /// The pages that frames are said to hold, in order, each once.
+    /// The pages in frames, in order, each once.
     pub fn in_frames(&self) -> Vec<u64> {
         let partitions = self.partitions.iter();
         let mut pages: Vec<u64> =
@@ -87,14 +87,14 @@ impl Shared {
         if pages.end.saturating_sub(pages.start) <= frames {
             return Box::new(pages);
         }
-        // Whoever has begun a read before, and may still take a frame of any partition, has the lock of one.
+        // A thread that began a read before, and may still take a frame, has the lock of a partition.
         self.partitions.iter().for_each(|partition| drop(partition.lock()));
         let mut found = self.in_frames();
         found.retain(|page| pages.contains(page));
         Box::new(found.into_iter())
     }
 
-    /// A frame is nobody's any more. Under no lock of a partition.
+    /// A frame has no page any more. To be called under no lock of a partition.
     pub fn give_back(&self, frame: u32) {
         // The inverse of how frames are cut into partitions.
         let part = ((frame as usize + 1) * self.partitions.len() - 1) / self.count;
@@ -112,7 +112,7 @@ impl Member for Shared {
     fn give_up(&self, bytes: usize) -> usize {
         let wanted = bytes.div_ceil(self.page_bytes);
         let mut given = 0;
-        // Whoever has one of the locks may be waiting for the one who asks.
+        // The holder of a lock may be waiting for the pool that asks.
         for mut partition in self.partitions.iter().filter_map(Mutex::try_lock) {
             let mut frames = Vec::new();
             while given < wanted && self.populated.load(Ordering::Relaxed) > FEWEST_FRAMES {

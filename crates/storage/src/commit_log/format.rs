@@ -22,7 +22,7 @@
 pub const HEADER_BYTES: u64 = 512;
 /// Bytes of a record besides its payload, without padding.
 const FRAME_BYTES: usize = 20;
-/// What records are aligned to.
+/// The alignment of records.
 const ALIGNMENT: usize = 8;
 /// Bytes of the header that mean something.
 const USED_BYTES: usize = 64;
@@ -38,27 +38,27 @@ pub struct Base {
     pub salts: [u32; 2],
     /// Its frames.
     pub frames: u32,
-    /// Who writes the records.
+    /// The writer of the records.
     pub writer: Writer,
 }
 
-/// Who writes records, and can replay them: nobody else is trusted to make the same of them.
+/// The program that writes records, and may replay them: another one could make something else of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writer {
     /// Its version, for people.
     pub version: u32,
-    /// What tells it from all others.
+    /// The mark of this generation.
     pub hash: u64,
 }
 
 /// The header of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whether its records wait to be replayed.
+    /// True while its records wait to be replayed.
     pub in_use: bool,
     /// Counts up.
     pub generation: u64,
-    /// What the records build upon.
+    /// The state that the records build upon.
     pub base: Base,
 }
 

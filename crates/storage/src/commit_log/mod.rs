@@ -12,14 +12,14 @@
 //! 3. Records of one generation are never taken for those of another.
 //! 4. Nothing is created on the medium before the first [`CommitLog::reserve`].
 //! 5. One log belongs to one database: the file is locked while it is open.
-//! 6. What is there and is not understood is told by [`CommitLog::is_understood`]. Whoever finds it so must
-//!    change nothing: it may be a log of a later version, or somebody's file under a wrong name.
+//! 6. A file that is not understood is told by [`CommitLog::is_understood`]. The caller must not change such a file: it
+//!    may be a log of a later version, or a foreign file under a wrong name.
 //!
 //! # Invariants
-//! 1. A generation builds upon one state of the redo log, its [`Base`]. Whoever begins one has made that state
+//! 1. A generation builds upon one state of the redo log, its [`Base`]. The caller that begins one has made that state
 //!    durable before.
-//! 2. A generation is begun only when the records of the one before are of no more use, and after the header
-//!    of that one says so, durably: the first write of the new one, header and records, may be torn.
+//! 2. A generation begins only when the records of the last one are of no more use, and its header durably says so. The
+//!    first write of a generation, header and records, may be torn.
 //!
 //! The payload of a record is not understood here.
 
@@ -63,7 +63,7 @@ pub struct CommitLog {
     unsynced: bool,
     /// The generation; absent while there never was one.
     header: Option<Header>,
-    /// Whether its header is on the medium.
+    /// True once its header is on the medium.
     header_written: bool,
     /// The header of a generation that is over, where it could not be written yet.
     retired: Option<Header>,
@@ -105,7 +105,7 @@ impl CommitLog {
             log.in_use = Some(InUse::take(&file)?);
             log.written = file.len()?;
             log.file = Some(file);
-            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            // The writer may have died before the name, or the last bytes, were durable.
             (log.name_unsynced, log.unsynced) = (true, true);
             log.scan()?;
         }
@@ -124,12 +124,12 @@ impl CommitLog {
         &self.path
     }
 
-    /// Whether what was found is a log: a header that is valid, or none yet.
+    /// True if the file is a log: its header is valid, or there is none yet.
     pub fn is_understood(&self) -> bool {
         self.understood
     }
 
-    /// Whether the file may hold what somebody has put there who may not write the database, or nobody knows.
+    /// True if a user who may not write the database may have written the file, or if that is not known.
     pub fn is_strangers(&self, database: &Path) -> Result<bool> {
         let (Some(log), Some(database)) = (self.medium.info(&self.path)?, self.medium.info(database)?) else {
             return Ok(true);
@@ -137,12 +137,12 @@ impl CommitLog {
         Ok(self.file.as_ref().is_none_or(|file| file.id() != log.id) || log.is_strangers(&database))
     }
 
-    /// What the records build upon, while they wait to be replayed.
+    /// The state that the records build upon, while they wait to be replayed.
     pub fn base(&self) -> Option<Base> {
         self.header.filter(|header| header.in_use).map(|header| header.base)
     }
 
-    /// Whether no record waits.
+    /// True if no record waits.
     pub fn is_empty(&self) -> bool {
         self.base().is_none() || self.sequence == 0
     }
@@ -355,7 +355,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// What comes next: so many bytes, if there are.
+    /// The next bytes, if there are so many.
     fn see(&mut self, wanted: usize) -> Result<&[u8]> {
         let there = self.bytes.len() - self.at;
         if there < wanted && self.end < self.len {

@@ -47,7 +47,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What the medium answered, in words that say what to do where the system's do not.
+/// The medium's answer, in words that say what to do where the system's do not.
 struct Said<'a>(&'a io::Error);
 
 impl fmt::Display for Said<'_> {
@@ -61,7 +61,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// What kind of failure it was, as far as callers decide by it.
+/// The kind of a failure, as far as callers decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -88,11 +88,11 @@ pub enum ErrorKind {
 #[error("{}: cannot {operation}: {}", path.display(), Said(source))]
 #[non_exhaustive]
 pub struct DeviceError {
-    /// What was tried.
+    /// The operation that was tried.
     pub operation: Operation,
-    /// On which file.
+    /// Its file.
     pub path: PathBuf,
-    /// What the medium answered.
+    /// The medium's answer.
     pub source: io::Error,
     latched: bool,
 }

@@ -10,8 +10,8 @@
 //! 2. After [`File::sync`] returns `Ok`, every byte written to *this file* before the call, and the
 //!    length needed to read it back, survive a power cut. Nothing is promised about other files, and
 //!    nothing about the file's *name*: that takes [`Medium::sync_directory`].
-//! 3. Without a sync, any subset of the 512-byte sectors written since the last one may survive, in any
-//!    order; a length change and a name change may or may not.
+//! 3. Without a sync, any subset of the 512-byte sectors written since the last one may survive, in any order. A change
+//!    of length or name may or may not survive.
 //! 4. After a failed sync the content of the unsynced range is unknown. Callers must not retry and
 //!    carry on: see [`SyncLatch`].
 //!
@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Bytes that a medium writes atomically: a power cut tears a write only at multiples of this.
 pub const SECTOR_BYTES: usize = 512;
 
-/// What a file is for. Counters and device models report by kind.
+/// The purpose of a file. Counters and device models report by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -115,7 +115,7 @@ pub enum RangeLock {
     None,
 }
 
-/// What a device really guarantees about single writes, probed and never assumed.
+/// The guarantees of a device about single writes, probed and never assumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guarantees {
     /// Largest aligned power-of-two write that reaches the medium whole or not at all, in bytes;
@@ -176,7 +176,7 @@ pub trait File: Send + Sync {
         0
     }
 
-    /// Whether [`File::read_ahead`] does anything.
+    /// True if [`File::read_ahead`] does anything.
     fn reads_ahead(&self) -> bool {
         false
     }
@@ -184,7 +184,7 @@ pub trait File: Send + Sync {
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
 
-    /// Whether the file has no bytes.
+    /// True if the file has no bytes.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -192,8 +192,8 @@ pub trait File: Send + Sync {
     /// Cuts the file, or extends it with zeros.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Reserves space for the first `len` bytes and extends the file to at least that length, so that
-    /// writes inside it cannot fail for want of space. New bytes read as zeros.
+    /// Reserves space for the first `len` bytes, and extends the file to at least that length. Writes inside it cannot
+    /// fail for want of space then. New bytes read as zeros.
     fn allocate(&self, len: u64) -> Result<()>;
 
     /// Identity of the file behind this handle.
@@ -227,40 +227,40 @@ pub trait File: Send + Sync {
         None
     }
 
-    /// The same file past the system's cache, for reads into memory that is aligned to 4 KiB, of whole multiples of
-    /// 4 KiB at such offsets; `None` where the file cannot be read like that. Writes through this handle are seen.
+    /// The same file past the system's cache; `None` where the file cannot be read like that. Reads need memory, length
+    /// and offset in multiples of 4 KiB. Such reads see the writes through this handle.
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         None
     }
 
-    /// What single writes are worth on this device.
+    /// The guarantees about single writes on this device.
     fn guarantees(&self) -> Guarantees {
         Guarantees::default()
     }
 }
 
-/// What is known of a path without opening it.
+/// The properties of a file that are known without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
     /// Identity of the file.
     pub id: FileId,
     /// Length in bytes.
     pub len: u64,
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub is_file: bool,
-    /// Whether this process may read it.
+    /// True if this process may read it.
     pub readable: bool,
-    /// Whether this process may write it.
+    /// True if this process may write it.
     pub writable: bool,
-    /// Whose it is.
+    /// Its owner, a user's number.
     pub owner: u32,
-    /// Who else may write it: those bits of its mode.
+    /// The bits of its mode that let group and others write.
     pub written_by_others: u32,
 }
 
 impl PathInfo {
-    /// Whether a file was made, or may have been changed, by somebody who is neither the owner of the file `other`, nor this
-    /// process's user, nor root, or who may not write `other`.
+    /// True if the file is a stranger's beside the file `other`. Its owner is neither that of `other`, nor this
+    /// process's user, nor root; or users may write it who may not write `other`.
     pub fn is_strangers(&self, other: &PathInfo) -> bool {
         let known = [0, user(), other.owner];
         !known.contains(&self.owner) || self.written_by_others & !other.written_by_others != 0
@@ -278,7 +278,7 @@ pub(crate) fn user() -> u32 {
 pub struct Resolved {
     /// The absolute path, without symbolic links.
     pub path: PathBuf,
-    /// Whether there was a symbolic link on the way.
+    /// True if there was a symbolic link on the way.
     pub through_link: bool,
 }
 
@@ -308,7 +308,7 @@ pub trait Medium: Send + Sync {
         self.rename(from, to)
     }
 
-    /// What is at `path`; `None` where nothing is.
+    /// The properties of the file at `path`; `None` where there is none.
     fn info(&self, path: &Path) -> Result<Option<PathInfo>>;
 
     /// The identity of the file at `path`, which is cheaper to ask for than all of [`Medium::info`].

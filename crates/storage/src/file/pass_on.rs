@@ -1,8 +1,8 @@
-//! What a file or medium around another one passes on as it is.
+//! Methods that a file or medium around another one passes on unchanged.
 
 /// Makes methods of [`File`](crate::file::File) or [`Medium`](crate::file::Medium) that call the same method of a
-/// field. What stands between others and a device so tells only what it does itself, and says what it does not touch;
-/// what is neither here nor there keeps the trait's own answer.
+/// field. A wrapper then writes out only the methods that it changes, and names those that it passes on. All others
+/// keep the trait's own answer.
 ///
 /// ```
 /// use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium, Result};

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Readable bytes behind the last frame.
 pub(crate) const TAIL_BYTES: usize = 128;
 
-/// What the system gives and takes memory by; where its pages are larger, it refuses what is not whole.
+/// The unit of memory of the system. A system with larger pages refuses smaller parts.
 const SYSTEM_PAGE: usize = 4096;
 
-/// Whether ranges made from now on are shown to others read-only.
+/// True if ranges made from now on are shown to others read-only.
 static SHOWN_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// For tests: pools made from now on answer addresses ([`MappedPool::map`](crate::mapped_pool::MappedPool::map)) at which nobody can write,
-/// or as ever. Whoever writes there nevertheless ends the process.
+/// For tests: pools made from now on answer addresses ([`MappedPool::map`](crate::mapped_pool::MappedPool::map)) at
+/// which nobody can write, or as ever. A write to such an address ends the process.
 #[doc(hidden)]
 pub fn show_read_only(read_only: bool) {
     SHOWN_READ_ONLY.store(read_only, Ordering::Relaxed);
@@ -120,8 +120,8 @@ impl Frames {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Asks for large pages of memory from now on: a page that is looked up at random then costs a miss of the
-    /// processor's address cache less. For ranges of which much is used; else what is rounded up is memory lost.
+    /// Asks for large pages of memory from now on. A page that is looked up at random then costs one miss less of the
+    /// processor's address cache. For ranges of which much is used; else what is rounded up is memory lost.
     pub fn ask_for_large_pages(&self) {
         #[cfg(target_os = "linux")]
         // SAFETY: advice on our own range. Where the system has no large pages, small ones do.

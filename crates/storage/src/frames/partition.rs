@@ -15,7 +15,7 @@ pub(crate) type PendingRead = Monitor<Option<std::result::Result<(), String>>>;
 /// No page.
 const NOBODY: u64 = u64::MAX;
 
-/// What the lock of a partition guards.
+/// The data under the lock of a partition.
 pub(crate) struct Partition {
     /// Its first frame.
     first: usize,
@@ -122,7 +122,7 @@ impl Partition {
         None
     }
 
-    /// A frame is nobody's any more.
+    /// A frame has no page any more.
     pub fn give_back(&mut self, frame: u32) {
         self.owner[frame as usize - self.first] = NOBODY;
         self.free.push(frame);

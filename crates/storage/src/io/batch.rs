@@ -16,8 +16,8 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-/// Sorts requests by direction, file and place, and merges neighbours. Where the system was told of all of them it has
-/// sorted them itself: then they stay in order, so that nobody waits for what is wanted later.
+/// Sorts requests by direction, file and place, and merges neighbours. The system sorts the reads that it was told of.
+/// Those stay in order, so that no reader waits for a page that is wanted later.
 pub(super) fn plan(mut requests: Vec<Request>, merge_bytes: usize) -> Vec<Batch> {
     if !requests.iter().all(Request::is_foretold) {
         requests.sort_by_key(|request| (request.direction, handle(&request.file), request.offset));

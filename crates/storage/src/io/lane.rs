@@ -51,7 +51,8 @@ impl Span {
 }
 
 impl Waiting {
-    /// What the system is to be told of, so that it reads all of that at the same time; nothing where a single request waits.
+    /// The requests that the system is told of, so that it reads all of them at the same time; none where a single
+    /// request waits.
     fn untold(&mut self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         if self.batches.is_empty() && self.requests.len() < 2 {

@@ -1,23 +1,23 @@
 //! One queue for all reads and writes that nobody should wait for on a thread.
 //!
 //! # Why
-//! Requests that wait together can be sorted and merged: adjacent pages become one vectored operation (the
-//! disk access coalescing of SMILE, section 3.3), and a fiber that waits leaves its thread to the next one.
+//! Requests that wait together can be sorted and merged: adjacent pages become one vectored operation (the disk access
+//! coalescing of SMILE, section 3.3). A fiber that waits leaves its thread to the next one.
 //!
 //! # What it promises
 //! 1. Every request is answered once: its `done` is called with its buffer and its own result, from a thread
 //!    of the queue. Dropping the queue answers everything first.
-//! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it and the processor has
-//!    64 bits. All others, and all of them elsewhere, go through [`File`] on a few threads: what counts or models
-//!    sees each operation. So do reads through the system's cache, of which the system is told before the first of
-//!    them is done ([`File::read_ahead`]): they are all under way then, in the order in which they were submitted.
-//!    Through the ring they take half as long again where they are not in the cache: it wakes its thread for each page.
+//! 2. Requests of a file with a descriptor go through io_uring where the kernel allows it and the processor has 64
+//!    bits. All others, and all of them elsewhere, go through [`File`] on a few threads: what counts or models sees
+//!    each operation. Reads through the system's cache are announced to the system before the first of them is done
+//!    ([`File::read_ahead`]). All are under way then, in the order in which they were submitted. Through the ring they
+//!    take half as long again where they are not in the cache: it wakes its thread for each page.
 //! 3. Merged requests are of one handle and one direction, adjacent, at most [`IoConfig::merge_bytes`].
 //! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
 //!    whose bytes are bad. Where a merged write fails, all its parts have failed.
 //! 5. At most [`IoConfig::queue_requests`] requests wait; whoever submits more waits for room.
-//! 6. A ring is set up, used and taken down by a thread of the queue and by no other. The kernel interrupts the system
-//!    calls of every thread that ever used a ring when it ends: an application would see its own come back too early.
+//! 6. A ring is set up, used and taken down by a thread of the queue and by no other. The end of a ring interrupts the
+//!    system calls of every thread that ever used it: those of an application would come back too early.
 //!
 //! # What it does not do
 //! Order anything. Requests that overlap must not be in flight together; the pool's states see to that. It
@@ -69,7 +69,7 @@ impl Default for IoConfig {
 #[error("no thread for the I/O queue: {0}; end other threads, or raise the limit of this user")]
 pub struct NoThread(std::io::Error);
 
-/// What the queue has done.
+/// Figures of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatistics {
     /// Requests answered.
@@ -95,7 +95,7 @@ struct Counters {
 pub struct IoQueue {
     config: IoConfig,
     counters: Arc<Counters>,
-    /// What the threads are fed through, once there are any.
+    /// The sender to the threads, once there are any.
     lanes: OnceLock<Lanes>,
     /// Set once there are. It orders what `OnceLock` orders as well, but inside the standard library, which comes
     /// compiled: there the thread sanitizer does not see it.
@@ -108,11 +108,11 @@ struct Lanes {
     ring: Option<RingLane>,
 }
 
-/// What leads to the ring's thread.
+/// The sender to the ring's thread.
 struct RingLane {
     lane: Arc<Lane>,
-    /// Whether the kernel allows a ring, once its thread has asked. Where it does not, that thread does what it has got
-    /// until then as the others do.
+    /// True if the kernel allows a ring; unknown until its thread has asked. Where it does not, that thread does what
+    /// it has got until then as the others do.
     allowed: Arc<Allowed>,
 }
 
@@ -234,7 +234,7 @@ impl IoQueue {
         None
     }
 
-    /// Whether requests of plain files go through io_uring. Waits until the kernel was asked.
+    /// True if requests of plain files go through io_uring. Waits until the kernel was asked.
     pub fn uses_ring(&self) -> bool {
         let lanes = self.lanes().ok();
         lanes.and_then(|lanes| lanes.ring.as_ref()).is_some_and(|ring| ring.allowed.wait())
@@ -289,7 +289,7 @@ impl IoQueue {
         ticket
     }
 
-    /// What has been done so far.
+    /// The figures so far.
     pub fn statistics(&self) -> IoStatistics {
         IoStatistics {
             requests: self.counters.requests.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! What is asked of the queue, and how it answers.
+//! The requests of the queue, and its answers.
 
 use crate::file::{File, Result};
 use crate::io::Monitor;
@@ -41,18 +41,18 @@ pub struct Request {
     pub offset: u64,
     /// The bytes.
     pub buffer: Box<dyn Buffer>,
-    /// Who gets the answer. Called on a thread of the queue: it must neither wait nor take long. A panic in it
+    /// The receiver of the answer. Called on a thread of the queue: it must neither wait nor take long. A panic in it
     /// is caught and goes no further.
     pub done: Box<dyn FnOnce(Completion) + Send>,
 }
 
 impl Request {
-    /// Whether it is worth to hand it to the ring: a plain file that does not wait for the system's cache there.
+    /// True if the ring should have it: a plain file, and no wait for the system's cache.
     pub(super) fn suits_ring(&self) -> bool {
         self.file.raw_descriptor().is_some() && !self.is_foretold()
     }
 
-    /// Whether the system is told of it before it is done: a read through the system's cache.
+    /// True if the system is told of it beforehand: a read through the system's cache.
     pub(super) fn is_foretold(&self) -> bool {
         self.direction == Direction::Read && self.file.reads_ahead()
     }

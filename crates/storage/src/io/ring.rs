@@ -1,13 +1,14 @@
 //! Reads and writes through io_uring.
 //!
-//! One thread owns the ring: it sets the ring up, alone submits to it, and takes it down. With nothing in flight it waits at the lane; otherwise in the ring, for a
-//! completion or for its alarm, an eventfd that the ring polls.
+//! One thread owns the ring: it sets the ring up, alone submits to it, and takes it down. With nothing in flight, the
+//! thread waits at the lane. Else it waits in the ring, for a completion or for its alarm, an eventfd that the ring
+//! polls.
 //!
 //! # Invariants
 //! 1. A batch whose operation the kernel has is in a box that only the completion with its address takes back.
 //!    Buffers are therefore neither freed nor touched while the kernel may use them, and the file stays open.
-//! 2. At most as many operations are in flight as the submission queue has entries, besides the alarm's; the
-//!    completion queue has twice that many, so that none is lost.
+//! 2. Besides the alarm's, at most as many operations are in flight as the submission queue has entries. The completion
+//!    queue has twice that many, so that none is lost.
 
 use super::batch::Batch;
 use super::lane::{Lane, WakeUp};
@@ -38,7 +39,7 @@ pub(super) struct Alarm {
     eventfd: Arc<OwnedFd>,
 }
 
-/// What the kernel has.
+/// The operations that the kernel has.
 struct InFlight {
     batch: Batch,
     vectors: Vec<libc::iovec>,

@@ -1,9 +1,9 @@
 //! The scheduler hook: how a task that is no thread waits.
 //!
 //! # Why
-//! A wait parks the thread it happens on. A scheduler that runs many tasks on one thread wants the thread back
-//! instead. The scheduler lies above this crate, so it gives each of its threads a table of functions, and the waits
-//! of this crate ask for the table of their thread.
+//! A wait parks the thread it happens on. A scheduler that runs many tasks on one thread wants the thread back instead.
+//! The scheduler lies above this crate. It gives each of its threads a table of functions, and the waits of this crate
+//! use the table of their thread.
 //!
 //! # Invariant
 //! A thread has the table from [`enter`] to its end; a thread of the application never has one.
@@ -12,12 +12,12 @@ use std::cell::Cell;
 use std::task::Waker;
 use std::thread;
 
-/// What a scheduler of tasks does for the waits on its threads. Each function answers for the task that runs on the
+/// The functions of a scheduler for the waits on its threads. Each function answers for the task that runs on the
 /// calling thread, or says that there is none.
 pub struct Scheduler {
-    /// Whether a task runs, whose waits leave the thread to others.
+    /// True while a task runs, whose waits leave the thread to others.
     pub in_task: fn() -> bool,
-    /// What wakes the task that runs.
+    /// The function that wakes the running task.
     pub waker: fn() -> Option<Waker>,
     /// Parks the task until its waker is called; `false` where none runs.
     pub park: fn() -> bool,
@@ -34,12 +34,12 @@ pub fn enter(scheduler: &'static Scheduler) {
     SCHEDULER.set(Some(scheduler));
 }
 
-/// Whether the caller is a task, whose waits leave its thread to others.
+/// True if the caller is a task, whose waits leave its thread to others.
 pub fn in_task() -> bool {
     SCHEDULER.get().is_some_and(|scheduler| (scheduler.in_task)())
 }
 
-/// What wakes the calling task; `None` on a plain thread.
+/// The function that wakes the calling task; `None` on a plain thread.
 pub(super) fn waker() -> Option<Waker> {
     SCHEDULER.get().and_then(|scheduler| (scheduler.waker)())
 }

@@ -1,7 +1,7 @@
 //! The lock of a log that is in use.
 //!
-//! A log is found by its name, and a name can be had by another database while this one is open: the file was renamed or
-//! removed, and a new one was made. The lock says that the log beside the new one is somebody's.
+//! A log is found by its name. While a database is open, its file may be renamed or removed, and another database may
+//! take the name. The lock says that the log beside the new one is somebody's.
 //!
 //! The lock belongs to the open file description, which a forked child inherits. So it is given back when the log is
 //! closed, and not only with the last descriptor; and never by the child.

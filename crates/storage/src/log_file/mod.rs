@@ -1,5 +1,5 @@
-//! What the files of both logs share: the lock of a log in use, space that is reserved before it is written, and setting
-//! a foreign log aside.
+//! The common part of both logs: the lock of a log in use, space that is reserved before it is written, setting a
+//! foreign log aside.
 
 mod in_use;
 pub(crate) mod space;
@@ -11,7 +11,7 @@ use crate::file::{
 };
 use std::path::{Path, PathBuf};
 
-/// Whether an append waits for the medium.
+/// The durability of an append: it waits for the medium, or it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The transaction survives a power cut when the call returns.

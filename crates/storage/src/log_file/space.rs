@@ -11,9 +11,9 @@ const BUFFERS_PER_WRITE: usize = 256;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Makes room for at least `end` bytes in a file of which `written` bytes were written before; returns how
-/// many are now. A full disk is met here and not by a sync, after which nothing could be trusted; where it has no
-/// room for more than what was asked for, that is what it is.
+/// Makes room for at least `end` bytes in a file of which `written` bytes were written before; returns how many are
+/// now. A full disk is met here and not by a sync, after which nothing could be trusted. A disk without room for the
+/// rounded length gets exactly what was asked for.
 pub(crate) fn grow(file: &dyn File, written: u64, end: u64) -> Result<u64> {
     let step = written.clamp(*GROWTH_BYTES.start(), *GROWTH_BYTES.end());
     let generous = end.next_multiple_of(*GROWTH_BYTES.start()).max(written + step);

@@ -1,17 +1,17 @@
-//! Pages by address, as those who map a file want them, and writes beneath them.
+//! Pages by address, as if their file were mapped, and writes beneath them.
 //!
 //! # Why
-//! SQLite asks for the address of a page and says later that it has done with it; whoever changes the file need not
-//! wait for that, as if the file were mapped. Guards cannot say either: they lend bytes that nobody changes. So a pool
-//! has the one or the other, and its type says which.
+//! SQLite takes the address of a page, and says later that it has done with it. A writer of the file does not wait for
+//! that: the file behaves as if it were mapped. A guard promises bytes that do not change, and cannot be used like
+//! that. So a pool has either guards or addresses, and its type says which.
 //!
 //! # What it promises
 //! 1. [`MappedPool::map`] is [`Pool::pin`] without a guard.
-//! 2. Under [`MappedPool::change`] nobody reads the pages from the medium, and nobody new looks at them. After it,
-//!    whoever looks sees the new bytes: what was read ahead before is overtaken, too. It waits for reads that are
-//!    under way, and for nobody who holds a page.
-//! 3. After [`MappedPool::truncate`] nothing behind the end is in memory but pages that somebody holds, and these are
-//!    zeros, as the file would be if it grew again.
+//! 2. Under [`MappedPool::change`] no thread reads the pages from the medium, and no thread pins them anew. After it,
+//!    every new pin sees the new bytes, also of pages that were read ahead before. It waits for reads that are under
+//!    way, and for no pin.
+//! 3. After [`MappedPool::truncate`] only pinned pages behind the end are still in memory. They are zeros, as the file
+//!    would be if it grew again.
 
 pub mod shown;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Where the state of a page lies, so that those who hold the page need not look it up again.
+/// The address of a page's state, so that the holder of a pin need not look it up again.
 #[derive(Clone, Copy, Debug)]
 pub struct PagePlace(NonNull<PageState>);
 
@@ -39,7 +39,7 @@ unsafe impl Send for PagePlace {}
 unsafe impl Sync for PagePlace {}
 
 impl PagePlace {
-    /// To be kept where there is room for an address only.
+    /// The bare address.
     pub fn into_raw(self) -> NonNull<()> {
         self.0.cast()
     }
@@ -51,8 +51,8 @@ impl PagePlace {
         PagePlace(raw.cast())
     }
 
-    /// Whether nobody is changing a page that the caller holds, and it is what the file says. If so, what the last change
-    /// has made is seen.
+    /// True if no thread is changing the page, which the caller has pinned, and the page equals the file. If so, the
+    /// bytes of the last change are seen.
     ///
     /// # Safety
     /// The pool that it is from is still there.
@@ -65,7 +65,7 @@ impl PagePlace {
 
 /// A pool that answers addresses, and whose pages may be changed beneath those who have them.
 ///
-/// It has no guards, which lend bytes that nobody changes:
+/// It has no guards, which promise bytes that do not change:
 ///
 /// ```compile_fail,E0599
 /// fn guard(pool: &crate::mapped_pool::MappedPool) {
@@ -117,23 +117,23 @@ impl MappedPool {
         self.0.populated()
     }
 
-    /// What it has done so far: what can be told without a look at the pages.
+    /// The figures that take no look at the pages.
     pub fn counts(&self) -> Statistics {
         self.0.counts()
     }
 
-    /// What it has done so far, and what is in it.
+    /// All figures.
     pub fn statistics(&self) -> Statistics {
         self.0.statistics()
     }
 
-    /// Pages that somebody holds.
+    /// Pinned pages.
     #[doc(hidden)]
     pub fn holds(&self) -> u64 {
         self.0.holds()
     }
 
-    /// Whether any page is on its way into memory.
+    /// True while a page is on its way into memory.
     #[doc(hidden)]
     pub fn is_reading(&self) -> bool {
         self.0.is_reading()
@@ -150,8 +150,7 @@ impl MappedPool {
         self.0.inconsistencies()
     }
 
-    /// Holds a page if it is in memory; answers its address. Whoever holds it unpins it with
-    /// [`MappedPool::unpin`].
+    /// Pins a page if it is in memory; answers its address. The caller unpins the page with [`MappedPool::unpin`].
     #[inline]
     pub fn try_map(&self, page: u64) -> Option<NonNull<u8>> {
         self.try_map_at(page).map(|(address, _)| address)
@@ -167,7 +166,7 @@ impl MappedPool {
         Some((self.0.shared.frames.shown(state.pin()?), PagePlace(NonNull::from(state))))
     }
 
-    /// Holds a page; answers its address. Whoever holds it unpins it with [`MappedPool::unpin`].
+    /// Pins a page; answers its address. The caller unpins the page with [`MappedPool::unpin`].
     ///
     /// # Errors
     /// As [`Pool::pin`].
@@ -177,10 +176,11 @@ impl MappedPool {
         Ok(self.0.shared.frames.shown(frame))
     }
 
-    /// Lets go of a page that was mapped.
+    /// Unpins a page that was mapped.
     ///
     /// # Safety
-    /// The caller holds the page by [`MappedPool::map`] or [`MappedPool::try_map`], and does not look at it any more.
+    /// The caller has pinned the page by [`MappedPool::map`] or [`MappedPool::try_map`], and does not look at it any
+    /// more.
     #[inline]
     pub unsafe fn unpin(&self, page: u64) {
         if let Some(state) = self.0.shared.table.of(page) {
@@ -198,15 +198,14 @@ impl MappedPool {
         unsafe { place.0.as_ref() }.unpin();
     }
 
-    /// Whether a page that was held when it should have been changed, or taken out of memory, is not what the file says:
-    /// zeros in the place of what was cut off count as such.
+    /// True once a page differs from the file, because it was pinned when it should have been changed or dropped. Zeros
+    /// in place of bytes that were cut off count as such.
     pub fn is_stale(&self) -> bool {
         self.0.shared.stale.load(Ordering::Acquire)
     }
 
-    /// Changes what is beneath pages: calls `change`, and then `fill` for each of them that is in memory, to
-    /// write all of its new bytes. Where `fill` says `false`, or `change` failed, the page is taken out of memory
-    /// unless somebody holds it.
+    /// Changes pages on the medium: calls `change`, and then `fill` for each of the pages in memory, to write all of
+    /// its new bytes. Where `fill` answers `false`, or `change` failed, a page without pins is taken out of memory.
     ///
     /// # Errors
     /// Those of `change`; [`Error::Waited`], and then nothing was changed.
@@ -216,7 +215,7 @@ impl MappedPool {
         change: impl FnOnce() -> std::result::Result<R, E>,
         mut fill: impl FnMut(u64, &mut [u8]) -> bool,
     ) -> std::result::Result<R, E> {
-        // In order, so that two who change the same pages do not wait for each other.
+        // In order, so that two threads that change the same pages do not wait for each other.
         let mut latched: Vec<(u64, Latches<'_>)> = Vec::new();
         for page in pages {
             // Behind the end nothing can be in memory, or come there, before the end is moved.
@@ -289,9 +288,9 @@ impl MappedPool {
 
     fn put(&self, frame: u32, bytes: &[u8]) {
         let place = self.0.shared.frames.frame(frame).as_ptr();
-        // SAFETY: the frame has as many bytes, and belongs to a page that is latched: nobody else writes it. Those
-        // who hold the page already may look at it meanwhile, and know that it may change (invariant 5 of the state):
-        // this pool has no guards.
+        // SAFETY: the frame has as many bytes, and belongs to a latched page: no other thread writes it. The holders of
+        // older pins may look at it meanwhile, and know that it may change (invariant 5 of the state): this pool has no
+        // guards.
         unsafe { shown::store(bytes, place) }
     }
 
@@ -315,7 +314,7 @@ impl MappedPool {
 /// A page that is latched, until this is dropped.
 struct Latches<'a> {
     state: &'a PageState,
-    /// Its frame, and how many held it then.
+    /// Its frame, and the number of its pins then.
     frame: Option<(u32, u64)>,
 }
 

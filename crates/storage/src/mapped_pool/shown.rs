@@ -1,13 +1,13 @@
-//! Bytes of pages that are shown by address, which somebody may be changing.
+//! Access to bytes of pages that another thread may be changing.
 //!
 //! # Why
-//! Whoever writes beneath a page waits for nobody who looks at it: as if the file were mapped. What is read meanwhile is
-//! part old and part new, and SQLite's locks see to it that nobody believes it. For the compiler such a read is an error
-//! all the same, of which it may make anything, unless both sides say that they expect each other. So all code of ours
-//! goes through the functions here, whose accesses are atomic, a word at a time and in no order. SQLite itself is C, and
-//! reads a file that it has mapped in the same way.
+//! A writer beneath a page waits for no reader, as if the file were mapped. A read meanwhile finds bytes part old and
+//! part new, and SQLite's locks see to it that they are not believed. For the compiler such a read is undefined
+//! behaviour, unless both sides say that they expect each other. So all code of litefoot goes through the functions
+//! here, whose accesses are atomic, a word at a time and in no order. SQLite itself is C, and reads a file that it has
+//! mapped in the same way.
 //!
-//! They compile to plain loads and stores; a page costs about 100 ns more than a copy that knows of nobody.
+//! The functions compile to plain loads and stores; a page costs about 100 ns more than a plain copy.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -95,8 +95,8 @@ pub unsafe fn load(from: *const u8, to: &mut [u8]) {
 /// Copies bytes into a page.
 ///
 /// # Safety
-/// `from.len()` bytes from `to` lie in a page that begins and ends where words do, and that can be written. Nobody else writes
-/// it meanwhile, and it is read by [`byte`], [`two`] and [`load`] only.
+/// `from.len()` bytes from `to` lie in a page that begins and ends where words do, and that can be written. No other
+/// thread writes it meanwhile, and it is read by [`byte`], [`two`] and [`load`] only.
 #[inline]
 pub(super) unsafe fn store(from: &[u8], to: *mut u8) {
     let head = to.align_offset(WORD).min(from.len());
@@ -105,7 +105,7 @@ pub(super) unsafe fn store(from: &[u8], to: *mut u8) {
     let tail = head + words.len() * WORD;
     // SAFETY: as in `load`.
     unsafe {
-        // What else is in the word stays: nobody else writes.
+        // The other bytes of the word stay: no other thread writes.
         let put_some = |at: usize, bytes: &[u8]| {
             if !bytes.is_empty() {
                 let (word, inside) = word_of(to.add(at));

@@ -5,14 +5,14 @@
 //! After [`Mapping::write`] returned `true`, the bytes survive a power cut, like after a write and a sync.
 //!
 //! # How
-//! The file is mapped with `MAP_SYNC`: the system answers only where pages of the mapping are the medium itself,
-//! and makes the metadata of a page durable before the first store into it. A store then is durable once its
-//! cache lines were written back and a fence has passed. Where the system or the processor cannot do that,
-//! nothing is mapped, and the caller writes and syncs as ever.
+//! The file is mapped with `MAP_SYNC`, which succeeds only where pages of the mapping are the medium itself. The system
+//! makes the metadata of a page durable before the first store into it. A store then is durable once its cache lines
+//! were written back and a fence has passed. Where the system or the processor cannot do that, nothing is mapped, and
+//! the caller writes and syncs as ever.
 //!
 //! # Invariants
-//! 1. Only bytes below the file's length are mapped: beyond it a store would end the process. Whoever cuts the
-//!    file short calls [`Mapping::forget`] before.
+//! 1. Only bytes below the file's length are mapped: beyond it a store would end the process. The caller that shortens
+//!    the file calls [`Mapping::forget`] before.
 //! 2. Stores go to the range of one caller's write; callers do not write the same range at once.
 
 use crate::sync::Mutex;
@@ -192,8 +192,8 @@ mod flush {
     }
 }
 
-/// Writing cache lines back to memory: only ARMv8.2 and later can do so as far as the point of persistence, and
-/// of those no board with a DAX file system is known to us to test on.
+/// Writing cache lines back to memory, as far as the point of persistence: only ARMv8.2 and later can do so. No such
+/// board with a DAX file system is known to test on.
 #[cfg(not(target_arch = "x86_64"))]
 mod flush {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +249,7 @@ mod tests {
         assert!(write(4092) && !write(4093));
         file.set_len(8192).unwrap();
         assert!(write(4094));
-        // What was cut off is mapped no more.
+        // Bytes that were cut off are mapped no more.
         mapping.forget();
         file.set_len(100).unwrap();
         assert!(!write(4094) && write(96));

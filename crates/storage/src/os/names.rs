@@ -46,8 +46,8 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// The identity and the length of the file at `path`, without its times.
 ///
-/// A file system that keeps exact times (Linux 6.13) notes that they were asked for, and writes the next change of the file
-/// to its journal. A commit that asked for the times of its log took 1.4 times as long.
+/// A file system with exact times (Linux 6.13) notes that they were asked for. The next change of the file is then
+/// written to its journal. A commit that asked for the times of its log took 1.4 times as long.
 #[cfg(target_os = "linux")]
 pub(super) fn glance(path: &Path) -> io::Result<(FileId, u64)> {
     let name = c_path(path)?;
@@ -78,7 +78,7 @@ fn glance_with_times(path: &Path) -> io::Result<(FileId, u64)> {
     Ok((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len()))
 }
 
-/// What is known of the file at `path`.
+/// The properties of the file at `path`.
 pub(super) fn info(path: &Path) -> io::Result<PathInfo> {
     let metadata = fs::metadata(path)?;
     Ok(PathInfo {
@@ -92,7 +92,7 @@ pub(super) fn info(path: &Path) -> io::Result<PathInfo> {
     })
 }
 
-/// Whether this process may use a file in this way (`R_OK`, `W_OK`).
+/// True if this process may use a file in this way (`R_OK`, `W_OK`).
 fn has_access(path: &Path, mode: libc::c_int) -> bool {
     let Ok(path) = c_path(path) else { return false };
     // SAFETY: `path` is a NUL-terminated string that outlives the call.

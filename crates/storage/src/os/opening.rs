@@ -1,17 +1,17 @@
 //! How files of the operating system are opened and created.
 //!
 //! # Why
-//! A database may lie in a directory where others may write: they can put links, pipes and files of their own at every
-//! name that is used there. And its rights are its owner's decision, also over copies of its pages.
+//! A database may lie in a directory that other users may write to. They can put links, pipes and files at every name
+//! that is used there. The rights of a database are its owner's decision, also over copies of its pages.
 //!
 //! # What it promises
 //! 1. No symbolic link is followed in the last part of a path; [`Medium::absolute`](crate::file::Medium::absolute) comes first
 //!    where one may be. A file is created only where there was none (`O_EXCL`).
-//! 2. What is opened beside a database is a regular file. Nothing else is waited for, and no terminal taken.
-//! 3. A file that belongs to a database has its mode from the first moment on, whatever the umask, and, as root, its
-//!    owner and group before a byte is in it. Files without a database are private to the user.
-//! 4. No descriptor below 3 is kept: a program that prints to, closes or replaces a standard stream that was closed
-//!    before must not do so to a database.
+//! 2. Every file that is opened beside a database is a regular file. No pipe or device is waited for, and no terminal
+//!    taken.
+//! 3. A file that belongs to a database has the mode of the database from the first moment on, whatever the umask. As
+//!    root, its owner and group are set before a byte is in it. Files without a database are private to the user.
+//! 4. No descriptor below 3 is kept: a program with closed standard streams must not print to a database, or close it.
 //! 5. No program that this process starts inherits a descriptor.
 
 use crate::file::{FileKind, OpenMode, user};
@@ -34,7 +34,7 @@ const ATTEMPTS: u32 = 8;
 /// First descriptor that is no standard stream.
 const FIRST_FREE: libc::c_int = 3;
 
-/// Whose rights a file beside a database gets.
+/// The rights that a file beside a database gets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
     mode: u32,
@@ -43,13 +43,12 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Those of a database.
+    /// The rights of a database.
     pub fn of(database: &Metadata) -> Rights {
         Rights { mode: database.mode() & RIGHTS, user: database.uid(), group: database.gid() }
     }
 
-    /// Those of the database that a log or journal of this name lies beside: what is before the last hyphen, as SQLite
-    /// has it.
+    /// The rights of the database beside a log or journal: its name is the part before the last hyphen, as in SQLite.
     fn beside(path: &Path) -> Option<Rights> {
         let name = path.file_name()?.as_bytes();
         let hyphen = name.iter().rposition(|byte| *byte == b'-').filter(|at| *at > 0)?;
@@ -133,7 +132,7 @@ fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<Fil
     Ok(file)
 }
 
-/// Says of a link that is where a file should be created what would be said of one where a file should be opened.
+/// The error for a link in the place of a new file: the same as for a link in the place of an existing one.
 fn as_link(path: &Path, error: io::Error) -> io::Error {
     let is_link = || fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     if error.kind() == io::ErrorKind::AlreadyExists && is_link() {
@@ -142,7 +141,7 @@ fn as_link(path: &Path, error: io::Error) -> io::Error {
     error
 }
 
-/// Gives a file a descriptor that is no standard stream's.
+/// Gives a file a descriptor above those of the standard streams.
 pub(super) fn above_standard_streams(file: File) -> io::Result<File> {
     let low = file.as_raw_fd();
     if low >= FIRST_FREE {
@@ -153,9 +152,9 @@ pub(super) fn above_standard_streams(file: File) -> io::Result<File> {
     if moved < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made, and has no other owner.
     let moved = unsafe { File::from_raw_fd(moved) };
-    // As SQLite does: what is opened next must not land there either, whoever opens it.
+    // As SQLite does: the next file that the process opens must not get that descriptor either.
     drop(file);
     while let Ok(null) = File::open("/dev/null") {
         if null.as_raw_fd() >= FIRST_FREE {

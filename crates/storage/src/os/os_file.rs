@@ -54,11 +54,11 @@ struct OsFile {
     file: fs::File,
     path: PathBuf,
     id: FileId,
-    /// Whether `pwritev2` with `RWF_DSYNC` was tried, and the system does not have it.
+    /// True once `pwritev2` with `RWF_DSYNC` was tried, and the system does not have it.
     durable_write_unsupported: AtomicBool,
     /// The file once more, opened past the kernel's cache: atomic writes need that.
     direct: OnceLock<fs::File>,
-    /// Whether this handle reads past the system's cache.
+    /// True if this handle reads past the system's cache.
     is_direct: bool,
     /// The file as memory, for kinds of files that may lie on a device that is memory.
     mapping: Option<Mapping>,
@@ -347,8 +347,8 @@ impl OsFile {
     fn write_all(&self, bufs: &[IoSlice<'_>], offset: u64, flags: libc::c_int) -> io::Result<()> {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         let mut done = 0;
-        // The first call covers the whole request in all but extreme cases; a copy of the slice table is
-        // made only for what a short write or a long table leaves.
+        // The first call covers the whole request in all but extreme cases. The slice table is copied only for the rest
+        // of a short write or of a long table.
         let mut rest: Vec<IoSlice<'_>>;
         let mut remaining: &mut [IoSlice<'_>] = &mut [];
         while done < total {
@@ -378,7 +378,7 @@ impl OsFile {
     }
 }
 
-/// Whether a file may lie on a device that is memory, and takes small durable writes.
+/// True if a file may lie on a device that is memory, and takes small durable writes.
 fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
     matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
 }

@@ -1,14 +1,14 @@
 //! The name of a file behind all symbolic links, whether the file exists or not.
 //!
 //! # Why
-//! What lies beside a database belongs beside the file that the links lead to: another program may open it there by its
-//! own name. That holds for a file that does not exist yet, too, where the C library's `realpath` gives up.
+//! The companion files of a database belong beside the file that the links lead to: another program may open it by that
+//! name. The same is true of a file that does not exist yet, where the C library's `realpath` gives up.
 //!
 //! # What it promises
-//! 1. Links are followed wherever they stand in the path, the last element included, as far as they lead: the last one may
-//!    name what is not there.
+//! 1. Links are followed wherever they stand in the path, the last element included. The last link may name a file that
+//!    does not exist.
 //! 2. `.` and `..` are gone, and `..` means the directory above the one that a link has led to.
-//! 3. More than [`MOST_LINKS`] links are an error, and so is what cannot be looked at.
+//! 3. More than [`MOST_LINKS`] links are an error, and so is a directory that cannot be read.
 
 use crate::file::Resolved;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ const MOST_LINKS: u32 = 100;
 /// An absolute path without links, and whether there were any on the way.
 pub(super) fn resolve(path: &Path) -> io::Result<Resolved> {
     let mut resolved = PathBuf::from("/");
-    // What is still to be looked at, the next element last.
+    // The elements still to be looked at, the next one last.
     let mut rest = Vec::new();
     push(&mut rest, path);
     if path.is_relative() {

@@ -61,7 +61,7 @@ fn a_frame_that_was_taken_is_read_by_nobody() {
         let page = page();
         let other = page.clone();
         let reader = thread::spawn(move || read(&other));
-        // Whoever evicts gives the frame to another page, whose bytes are then written.
+        // The thread that evicts gives the frame to another page, whose bytes are then written.
         if page.state.evict(0) {
             page.put(2);
         }

@@ -21,15 +21,15 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Without the lock of its partition a word is changed by compare-and-swap only, and from ready to ready, or,
-//!    by `evict` and `forget`, from ready, not held and not being written or cleaned, to empty.
+//! 1. Without the lock of its partition, a word is changed by compare-and-swap only: from ready to ready. `evict` and
+//!    `forget` alone change it from ready, not pinned and not being written or cleaned, to empty.
 //! 2. A frame belongs to the one page whose word names it.
 //! 3. A writer is alone: WRITING implies one hold. A dirty page is never evicted; only `forget` drops it.
 //! 4. `ready` and `written` release what they have written, `pin`, `write` and `clean` acquire it; `unpin` and
 //!    `cleaned` release what they have read, `evict`, `forget` and `write` acquire that. So a frame is neither
 //!    read too early nor overwritten too early.
-//! 5. A page that is latched gets no new holds, is neither read nor evicted. Those who hold it already keep it, and
-//!    see its bytes change, as in a file that is mapped: they must know that what they need of it does not.
+//! 5. A latched page gets no new pins, and is neither read nor evicted. The holders of older pins keep it, and see its
+//!    bytes change, as in a mapped file. They rely only on bytes that do not change.
 
 pub(crate) mod table;
 
@@ -97,7 +97,7 @@ macro_rules! word {
 
 word!(AtomicU64);
 
-/// What a look at a word finds.
+/// The state of a page, as one look at its word finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Empty,
@@ -110,12 +110,12 @@ pub(crate) enum Found {
     Ready(u32),
 }
 
-/// What came of forgetting a page.
+/// The outcome of forgetting a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forgotten {
     /// It was not in memory.
     Empty,
-    /// It was in that frame, which is nobody's now; and whether it was dirty.
+    /// The page was in that frame, which is free of it now; true if it was dirty.
     Frame(u32, bool),
     /// Somebody holds it.
     Pinned,
@@ -123,12 +123,12 @@ pub(crate) enum Forgotten {
     Busy,
 }
 
-/// What came of latching a page.
+/// The outcome of latching a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latched {
     /// It is not in memory, and does not come there.
     Absent,
-    /// It is in that frame, and so many hold it.
+    /// It is in that frame, and has so many pins.
     Frame(u32, u64),
     /// It is being read, written or cleaned: that ends by itself.
     Busy,
@@ -187,7 +187,7 @@ impl<W: Word> PageState<W> {
         self.0.fetch_sub(PIN, Ordering::Release);
     }
 
-    /// Takes a page that is ready and that nobody holds, for writing. Answers whether it was clean before.
+    /// Takes a ready page without pins, for writing. Answers whether it was clean before.
     pub fn write(&self) -> Option<(u32, bool)> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -208,9 +208,9 @@ impl<W: Word> PageState<W> {
         self.0.fetch_sub(PIN | WRITING, Ordering::Release);
     }
 
-    /// The writer takes the page out of memory with what it has written; answers its frame.
+    /// The writer drops the page from memory, with its changes; answers its frame.
     pub fn discard(&self) -> u32 {
-        // Nobody else changes the word while it says that it is being written.
+        // No other thread changes the word while the page is being written.
         let word = self.0.load(Ordering::Relaxed);
         self.0.store(0, Ordering::Release);
         frame_of(word)
@@ -239,13 +239,14 @@ impl<W: Word> PageState<W> {
         self.0.fetch_and(!CLEANING, Ordering::Release);
     }
 
-    /// Whether nobody latches a page that the caller holds, and nobody who did has left it as it should not be.
+    /// True if a page that the caller has pinned is neither LATCHED nor SPOILED.
     #[inline]
     pub fn is_steady(&self) -> bool {
         self.0.load(Ordering::Acquire) >> NOT_STEADY == 0
     }
 
-    /// A page that is latched, and held, cannot be made what it should be. Whoever finds it unlatched finds that, too.
+    /// Notes that a latched page, which is pinned, could not be brought up to date. A thread that finds it unlatched
+    /// finds the mark, too.
     pub fn spoil(&self) {
         self.0.fetch_or(SPOILED, Ordering::Relaxed);
     }
@@ -266,29 +267,29 @@ impl<W: Word> PageState<W> {
         self.0.load(Ordering::Relaxed) & DIRTY != 0
     }
 
-    /// Whether somebody has wanted it since it came into memory.
+    /// True if the page was pinned since it came into memory.
     pub fn is_wanted(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         word & FRAME != 0 && word & AHEAD == 0
     }
 
-    /// How many hold it.
+    /// The number of pins.
     pub fn holds(&self) -> u64 {
         (self.0.load(Ordering::Relaxed) & PINS) / PIN
     }
 
-    /// A read into a frame begins, for somebody who holds the page from now on, or ahead. Under the lock.
+    /// A read into a frame begins: for a thread that has pinned the page from now on, or ahead. Under the lock.
     pub fn begin(&self, frame: u32, ahead: bool) {
         let word = (u64::from(frame) + 1) | READING | if ahead { AHEAD | USE } else { PIN };
         self.0.store(word, Ordering::Relaxed);
     }
 
-    /// A page that is not in memory gets a frame, for one who writes all of it. Under the lock.
+    /// A page that is not in memory gets a frame, for a writer of all its bytes. Under the lock.
     pub fn begin_new(&self, frame: u32) {
         self.0.store((u64::from(frame) + 1) | PIN | WRITING | DIRTY, Ordering::Relaxed);
     }
 
-    /// Holds a page that is being read; `false` where too many do already. Under the lock.
+    /// Pins a page that is being read; `false` at the most pins. Under the lock.
     pub fn join(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & PINS == PINS {
@@ -298,8 +299,8 @@ impl<W: Word> PageState<W> {
         true
     }
 
-    /// The first use of a page that was read ahead; `false` where it is none. Under the lock. What a scan uses
-    /// once does not push out what is used often.
+    /// The first use of a page that was read ahead; `false` where it is none. Under the lock. A page that a scan uses
+    /// once does not evict pages that are used often.
     pub fn first_use(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & AHEAD != 0 {
@@ -316,7 +317,7 @@ impl<W: Word> PageState<W> {
         self.0.fetch_and(!READING, Ordering::Release);
     }
 
-    /// The read has failed: the frame is free, and those who joined hold nothing. Under the lock.
+    /// The read has failed: the frame is free, and the pins of those who joined are gone. Under the lock.
     pub fn failed(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -341,7 +342,7 @@ impl<W: Word> PageState<W> {
         self.0.fetch_and(!LATCHED, Ordering::Release);
     }
 
-    /// Takes a page that is latched out of memory, latched as it is; `None` where somebody holds it.
+    /// Takes a latched page out of memory, latched as it is; `None` where it is pinned.
     pub fn forget_latched(&self) -> Option<u32> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & PINS == 0 {
@@ -361,19 +362,19 @@ impl<W: Word> PageState<W> {
             return false;
         }
         if word & USAGE != 0 {
-            // Where somebody else changed it, it was used just now.
+            // Where another thread changed the word, the page was used just now.
             let _ = self.0.swap_if(word, word - USE, Ordering::Relaxed);
             return false;
         }
         self.0.swap_if(word, 0, Ordering::Acquire).is_ok()
     }
 
-    /// Takes the page out of memory, dirty or not, unless somebody holds it.
+    /// Takes the page out of memory, dirty or not, unless it is pinned.
     pub fn forget(&self) -> Forgotten {
         self.forget_unless(0)
     }
 
-    /// The same, but a dirty page stays, and counts as held.
+    /// The same, but a dirty page stays, and counts as pinned.
     pub fn forget_clean(&self) -> Forgotten {
         self.forget_unless(DIRTY)
     }

@@ -1,12 +1,11 @@
 //! The page table: a word of state for each page.
 //!
-//! It grows without moving, so that whoever looks a page up takes no lock: chunk *k* has the words of
-//! `1 << k` pages, twice as many as the one before it. Neighbours in the file are not neighbours here:
-//! threads that hold adjacent pages, as those of a parallel scan do, would otherwise take the cache line from each
-//! other.
+//! The table grows without moving, so that a look-up takes no lock. Chunk *k* has the words of `1 << k` pages, twice as
+//! many as the one before it. Neighbours in the file are not neighbours here. The threads of a parallel scan pin
+//! adjacent pages, and would take the cache line from each other.
 //!
-//! How many pages there are is said by files, which may say anything: a chunk takes memory page by page as it is used,
-//! and where there is no room for it the pages in it have no word, as if they were not there.
+//! The number of pages comes from files, which may contain any number. A chunk takes memory page by page as it is used.
+//! Pages of a chunk without memory have no word, as if they did not exist.
 
 use super::PageState;
 use crate::sync::Mutex;
@@ -56,7 +55,7 @@ impl Table {
         }
     }
 
-    /// There are `pages` pages now. What lies beyond the most there can be, and what there is no room for, has no word.
+    /// There are `pages` pages now. Pages beyond the most there can be, and pages without memory for a word, have none.
     pub fn grow(&self, pages: u64) {
         let last = pages.min(self.most_pages).checked_sub(1);
         let Some((last, _)) = last.and_then(place) else { return };
@@ -73,7 +72,7 @@ impl Table {
                 if states.is_null() {
                     return;
                 }
-                // Whoever finds it finds words that say something.
+                // A thread that finds the chunk finds words in it.
                 chunk.store(states.cast(), Ordering::Release);
             }
         }

@@ -1,10 +1,10 @@
 //! Which pages will be wanted next: a pure decision, no I/O.
 //!
 //! # Why
-//! A page that is read before it is asked for costs nobody a wait, and pages that are read together cost the
-//! medium one request. A page that is read and never asked for costs time and wear. In SMILE's evaluation
-//! (sections 4.3.1.2 and 4.3.2.2) prefetching the next page for each pin lost 1.8 % and 8.7 %: it fetched too
-//! little, too late, one page at a time.
+//! A page that is read before it is asked for costs nobody a wait, and pages that are read together cost the medium one
+//! request. A page that is read and never asked for costs time and wear. In SMILE's evaluation (sections 4.3.1.2 and
+//! 4.3.2.2), prefetching the next page for each pin lost 1.8 % and 8.7 %. It fetched too little, too late, one page at
+//! a time.
 //!
 //! # What it promises
 //! 1. Several streams at once, each with its stride (1, -1, or up to [`Config::longest_stride`] either way).

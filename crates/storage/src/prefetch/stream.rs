@@ -32,8 +32,8 @@ impl Stream {
         Stream { last: page, stride: 0, steps: 0, window: 0, asked: 0, skipped: 0, used: 0 }
     }
 
-    /// Whether the page continues the stream, or repeats its last page. Moves the stream there and returns
-    /// the pages that were passed over.
+    /// True if the page continues the stream, or repeats its last page. Moves the stream there and returns the pages
+    /// that were passed over.
     ///
     /// Pages that were resident are not reported, so a stream may be found anywhere in what it asked for.
     pub fn follow(&mut self, page: u64) -> Option<u64> {
@@ -49,7 +49,7 @@ impl Stream {
         Some(strides - 1)
     }
 
-    /// Whether the page gives a stream that has not been believed yet another stride.
+    /// True if the page gives a stream that is not believed yet another stride.
     pub fn turn(&mut self, page: u64, longest: u64) -> bool {
         let step = page.wrapping_sub(self.last).cast_signed();
         if self.is_believed() || step.unsigned_abs() > longest {
@@ -68,12 +68,12 @@ impl Stream {
         ahead.then(|| (step / self.stride).unsigned_abs())
     }
 
-    /// Whether there were enough equal steps.
+    /// True once there were enough equal steps.
     pub fn is_believed(&self) -> bool {
         self.steps >= if self.stride.unsigned_abs() == 1 { CONFIRMED_NEXT } else { CONFIRMED_STRIDE }
     }
 
-    /// Whether what it asked for last was worth it: two pages were used, and of those passed two of three.
+    /// True if the last window was worth it: at least two pages were used, and two of three of those passed.
     pub fn has_paid(&self) -> bool {
         self.window > 0 && self.used >= 2.max(2 * self.skipped)
     }

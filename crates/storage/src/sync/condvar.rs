@@ -1,26 +1,26 @@
 //! Waiting for a change under a mutex.
 //!
 //! # Invariant
-//! Whoever waits is counted, and has read the number of wake-ups, before it gives up the mutex. Whoever changes what is
-//! waited for under that mutex, and wakes afterwards, therefore finds it.
+//! A waiting thread is counted, and has read the number of wake-ups, before it gives up the mutex. A thread that
+//! changes the state under that mutex, and wakes afterwards, therefore finds the waiting one.
 
 use super::{MutexGuard, futex};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What threads wait on that have a mutex.
+/// A condition that threads with a mutex wait on.
 #[derive(Default)]
 pub struct Condvar {
     wakes: AtomicU32,
     waiters: AtomicU32,
 }
 
-/// Whether a wait has ended because its time was over.
+/// The end of a wait: its time was over, or it was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut(bool);
 
 impl TimedOut {
-    /// Whether it has.
+    /// True if its time was over.
     pub fn timed_out(self) -> bool {
         self.0
     }

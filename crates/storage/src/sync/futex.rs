@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Sleeps while the word has this value, at most so long; may wake without a reason.
 #[cfg(target_os = "linux")]
 pub(super) fn wait(word: &AtomicU32, value: u32, at_most: Option<Duration>) {
-    /// What the system call takes: two machine words, whatever the C library makes of a time.
+    /// The time as the system call takes it: two machine words, whatever the C library makes of a time.
     #[repr(C)]
     struct Timeout {
         seconds: libc::c_long,

@@ -1,13 +1,13 @@
 //! A mutex of the whole process that a forked child finds free.
 //!
-//! Of all threads only the one that forks is there in the child. What another thread held at that moment nobody would ever
-//! give back there, and what it was changing is half changed. So the word of this lock says in which process it was
-//! taken last: the first who takes it in a child takes it over, whatever its state was. What it guards goes on where
-//! nobody held it ([`AcrossFork::inherit`]); else it is leaked, and begins anew.
+//! Of all threads only the one that forks is there in the child. A lock of another thread at that moment would never be
+//! given back there, and its value may be half changed. So the word of this lock says in which process it was taken
+//! last. The first thread that takes it in a child takes it over, whatever its state was. Its value goes on where no
+//! thread had the lock ([`AcrossFork::inherit`]); else the value is leaked, and begins anew.
 //!
 //! # Invariants
 //! 1. The word is the number of the process, counted in forks, times four, and the state: free, held, held and awaited.
-//! 2. Whoever changes the word to its own process, and to held, has the value.
+//! 2. The thread that changes the word to its own process, and to locked, has the value.
 
 use super::futex;
 use crate::fork;
@@ -20,10 +20,10 @@ const HELD: u32 = 1;
 const AWAITED: u32 = 2;
 const STATES: u32 = 4;
 
-/// What becomes of a value of the whole process in a forked child.
+/// The fate of a value of the whole process in a forked child.
 pub trait AcrossFork: Default {
-    /// The child's, made of the parent's, which nobody was changing. What is dropped here must touch neither locks nor
-    /// threads of the parent's.
+    /// The child's, made of the parent's, which nobody was changing. A value that is dropped here must touch neither
+    /// locks nor threads of the parent's.
     #[must_use]
     fn inherit(parents: Self) -> Self;
 }
@@ -38,7 +38,7 @@ pub struct Global<T> {
 // SAFETY: the value is reached under the lock only, by one thread at a time.
 unsafe impl<T: Send> Sync for Global<T> {}
 
-/// What the holder of the lock has.
+/// The guard of the lock.
 pub struct GlobalGuard<'a, T>(&'a Global<T>);
 
 impl<T> Global<T> {

@@ -6,11 +6,11 @@
 //! library come compiled, and the sanitizer takes what they guard for a race.
 //!
 //! # What it promises
-//! 1. A lock is a few words, and nothing of it lies elsewhere. A process that forks takes no table of sleeping threads
-//!    along, which the child's threads would run into; a lock that is new in the child is free.
+//! 1. A lock is a few words, and nothing of it lies elsewhere. A forked process has no table of sleeping threads of its
+//!    parent to run into. A lock that is new in the child is free.
 //! 2. Locking, waiting and waking allocate nothing.
-//! 3. A panic while a lock is held leaves it unlocked: every state guarded here is consistent between any
-//!    two statements of its methods, or latched as failed.
+//! 3. A panic under a lock leaves it unlocked: every value guarded here is consistent between any two statements of its
+//!    methods, or latched as failed.
 //!
 //! | file | holds |
 //! |---|---|
@@ -30,13 +30,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A lock that one thread has at a time.
 pub type Mutex<T> = lock_api::Mutex<raw::RawMutex, T>;
-/// What its holder has.
+/// Its guard.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawMutex, T>;
 /// A lock that any number of threads have to read, or one to write.
 pub type RwLock<T> = lock_api::RwLock<raw::RawRwLock, T>;
-/// What a reader has.
+/// The guard of a reader.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawRwLock, T>;
-/// What a writer has.
+/// The guard of a writer.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwLock, T>;
 
 /// Notify: a counter that threads sleep on for long, while there is nothing to do.

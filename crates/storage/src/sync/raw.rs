@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. A mutex is 0 while it is free, 1 while it is held, 2 while it is held and somebody may sleep on it.
-//! 2. Whoever sleeps on a lock of readers and writers is counted before it looks at the lock for the last time. Whoever
-//!    gives the lock up looks at that count afterwards, and turns the word that they sleep on.
+//! 2. A thread that sleeps on a lock of readers and writers is counted before its last look at the lock. A thread that
+//!    gives the lock up looks at that count afterwards, and changes the word that the others sleep on.
 //! 3. While a writer waits nobody new reads.
 
 use super::futex;
@@ -149,8 +149,8 @@ impl RawRwLock {
     }
 }
 
-// SAFETY: readers are counted while there is no writer, and a writer is noted while there is no reader; each takes back
-// what it has noted.
+// SAFETY: readers are counted while there is no writer, and a writer is noted while there is no reader. Each takes its
+// own note back.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: RawRwLock =

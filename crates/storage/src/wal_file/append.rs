@@ -59,8 +59,8 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Breaks the chain before a transaction that has failed, perhaps once it was written: SQLite rolls it back, so it must
-    /// not be there when the log is opened again. The latch is closed by then, but these bytes count for nothing whatever
+    /// Breaks the chain before a transaction that has failed, perhaps after it was written. SQLite rolls it back, so
+    /// the next opening must not find it. The latch is closed by then, but these bytes count for nothing whatever
     /// becomes of them. A device that refuses them as well leaves it open whether the transaction happened.
     fn disown(&self, header: &Header) {
         if let Some(file) = &self.file {
@@ -81,8 +81,8 @@ impl RedoLog {
         Ok(())
     }
 
-    /// What the log will be after [`RedoLog::append`] of this transaction, which has no slots: its frames, and
-    /// the checksum of the last of them.
+    /// The log after [`RedoLog::append`] of this transaction, which has no slots: its frames, and the checksum of the
+    /// last one.
     pub fn predict(
         &mut self,
         transaction: &Transaction<'_>,
@@ -98,8 +98,8 @@ impl RedoLog {
         Ok((self.frames + numbers as u32, checksum.words()))
     }
 
-    /// Room for `count` pages, from number `first` (from 0), of a transaction that is not finished: they are
-    /// written, and may be written again, ahead of [`RedoLog::append`], and do not count before.
+    /// Room for `count` pages, from number `first` (from 0), of a transaction under way. They may be written more than
+    /// once before [`RedoLog::append`], and do not count before it.
     pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<Slots> {
         let header = self.begin(page_bytes)?;
         self.reserve_whole(header.frame_offset(self.frames + first + count))?;
@@ -114,7 +114,7 @@ impl RedoLog {
         Ok(Slots { file, offset, header })
     }
 
-    /// Whether slots are in use: the log must not be begun anew.
+    /// True while slots are in use: the log must not begin a new generation.
     pub fn has_slots(&self) -> bool {
         self.slots > 0
     }

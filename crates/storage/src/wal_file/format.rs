@@ -17,9 +17,8 @@
 //! first one that of the header. It covers the first 24 bytes of the header, and of a frame the first 8
 //! bytes and the page. The magic's lowest bit says in which byte order its words are taken.
 //!
-//! A frame is valid if it carries the header's salts and its checksum fits; frames count up to the last
-//! valid one that ends a transaction. A new generation has other salts, so that what is left of the old
-//! one is never taken for it.
+//! A frame is valid if it carries the header's salts and its checksum fits. Frames count up to the last valid one that
+//! ends a transaction. A new generation has other salts, so that what is left of the old one is never taken for it.
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
@@ -63,15 +62,14 @@ impl Checksum {
     }
 }
 
-/// What a page adds to a checksum, whatever stands before it.
+/// The contribution of a page to a checksum, whatever stands before it.
 ///
-/// The checksum is linear in where it begins and in the bytes, so a page that was written before it was
-/// known what comes before it can be joined to the chain without being read again:
-/// `over(before, page) = step(before) + over(0, page)`.
+/// The checksum is linear in its start and in the bytes: `over(before, page) = step(before) + over(0, page)`. So a page
+/// that was written early joins the chain without being read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSum(Checksum);
 
-/// What so many bytes of zeros make of a checksum.
+/// The checksum after so many bytes of zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Step([Checksum; 2]);
 
@@ -83,10 +81,10 @@ impl Step {
     }
 }
 
-/// Whose log a generation is, in fields that are any numbers to SQLite; see `origin`.
+/// The origin of a generation, in fields that are any numbers to SQLite; see `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// What was in the data file's first sector when the generation began.
+    /// The checksum of the data file's first sector when the generation began.
     pub content: u32,
     /// Which file the data file is.
     pub data: u16,
@@ -94,16 +92,16 @@ pub struct Origin {
     pub log: u16,
 }
 
-/// What a log's header says.
+/// The header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of a page.
     pub page_bytes: u32,
     /// How many times the log was begun anew; or which files it is of.
     pub generation: u32,
-    /// What marks the frames of this generation.
+    /// The mark of this generation's frames.
     pub salts: [u32; 2],
-    /// Whether checksums take big-endian words.
+    /// True if checksums take big-endian words.
     pub big_endian: bool,
 }
 
@@ -126,7 +124,7 @@ impl Header {
         Header { page_bytes, generation, salts: [salt, content], big_endian: cfg!(target_endian = "big") }
     }
 
-    /// Whose log it is, if it says so: nothing tells that it does.
+    /// The origin that the fields give, if litefoot wrote them: no field tells that it did.
     pub fn origin(&self) -> Origin {
         Origin { content: self.salts[1], data: (self.generation >> 16) as u16, log: self.generation as u16 }
     }
@@ -145,7 +143,7 @@ impl Header {
         (bytes, checksum)
     }
 
-    /// Whether bytes begin as a header does, be it valid or torn.
+    /// True if bytes begin as a header does, be it valid or torn.
     pub fn begins(bytes: &[u8]) -> bool {
         bytes.len() >= 4 && be32(bytes, 0) & !1 == MAGIC
     }
@@ -195,12 +193,12 @@ impl Header {
         (bytes, checksum)
     }
 
-    /// What a page will add to the checksum.
+    /// The contribution of a page to the checksum.
     pub fn page_sum(&self, page: &[u8]) -> PageSum {
         PageSum(Checksum::default().over(page, self.big_endian))
     }
 
-    /// What a page of zeros makes of a checksum.
+    /// The checksum after a page of zeros.
     pub fn step(&self) -> Step {
         let zeros = vec![0; self.page_bytes as usize];
         Step([Checksum(1, 0), Checksum(0, 1)].map(|unit| unit.over(&zeros, self.big_endian)))

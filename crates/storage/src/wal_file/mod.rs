@@ -1,8 +1,8 @@
-//! The redo log: transactions of pages, in a file that any SQLite recovers from.
+//! The redo log: transactions of pages, in a `-wal` file of SQLite's format.
 //!
 //! # Why
-//! A transaction of pages is durable with one sequential write and one sync, and since the file is a
-//! standard write-ahead log, litefoot is not needed to get it back.
+//! A transaction of pages is durable with one sequential write and one sync. The file is a standard write-ahead log, so
+//! any SQLite recovers it without litefoot.
 //!
 //! | file | holds |
 //! |---|---|
@@ -21,13 +21,12 @@
 //! 5. The file is locked while the log is open, and nothing that has its name is replaced or removed that is not this file.
 //!
 //! # Invariants
-//! 1. Frames are written only behind the last committed one, or, in a new generation, after its header
-//!    is durable: a frame of the old generation that is overwritten while the old header still counts
-//!    would leave an old prefix, and replaying that over newer pages destroys the database. A new file has
-//!    no old generation.
+//! 1. Frames are written only behind the last committed one. In a new generation they are written only after its header
+//!    is durable. Else an old header with an overwritten frame would leave an old prefix, and its replay over newer
+//!    pages would destroy the database. A new file has no old generation.
 //! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
-//! 3. Space is reserved before it is written, so that a full disk is an error of the append and not of
-//!    a sync, after which nothing could be trusted.
+//! 3. Space is reserved before it is written. So a full disk is an error of the append and not of a sync, after which
+//!    nothing could be trusted.
 
 mod append;
 pub mod format;
@@ -79,9 +78,9 @@ pub struct Image {
     pub transaction: u32,
 }
 
-/// What an existing file was found to be.
+/// The content of an existing file, as the scan found it.
 struct Found {
-    /// Whether it is a log, or nothing yet.
+    /// True if the file is a log, or empty.
     understood: bool,
     images: Vec<Image>,
     transactions: u32,
@@ -108,13 +107,13 @@ pub struct RedoLog {
     file: Option<Arc<dyn File>>,
     in_use: Option<InUse>,
     found: Found,
-    /// Whether the file's name may not be durable yet.
+    /// True while the file's name may not be durable.
     name_unsynced: bool,
-    /// Whether something was appended without a sync.
+    /// True once bytes were appended without a sync.
     unsynced: bool,
     /// The header on the medium; absent while there is none, or while everything in the log is void.
     header: Option<Header>,
-    /// Whether a commit log builds upon this generation, which must therefore go on.
+    /// True if a commit log builds upon this generation, which must therefore go on.
     built_upon: bool,
     /// The last header there was, whose successor the next generation is.
     last: Option<Header>,
@@ -199,7 +198,7 @@ impl RedoLog {
             }
             scan::scan(&*file, &mut self)?;
             self.file = Some(file);
-            // Whoever wrote it may have died before its name, or its last bytes, were durable.
+            // The writer may have died before the name, or the last bytes, were durable.
             self.name_unsynced = true;
             self.unsynced = true;
         }
@@ -223,7 +222,7 @@ impl RedoLog {
         self.frames
     }
 
-    /// Whether no page is in it.
+    /// True if the log has no page.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
@@ -238,22 +237,22 @@ impl RedoLog {
         self.header.map_or(0, |header| header.page_bytes)
     }
 
-    /// What tells this generation from all others; `None` while the log is void.
+    /// The mark of this generation; `None` while the log is void.
     pub fn salts(&self) -> Option<[u32; 2]> {
         self.header.map(|header| header.salts)
     }
 
-    /// Whether what was found is a log, or nothing yet: not somebody's file.
+    /// True if the file is a log or empty, and not a foreign file.
     pub fn is_understood(&self) -> bool {
         self.found.understood
     }
 
-    /// Whose log the header says it is, if it says so.
+    /// The origin in the header, if it has one.
     pub fn origin(&self) -> Option<Origin> {
         self.header.map(|header| header.origin())
     }
 
-    /// Whether the header names this file as the log, and another one as the data file.
+    /// True if the header names this file as the log, and another one as the data file.
     pub fn names_another_file(&self) -> Result<bool> {
         let (Some(origin), Some(file), Some(data)) = (self.origin(), &self.file, &self.data) else {
             return Ok(false);
@@ -298,7 +297,7 @@ impl RedoLog {
         self.database_pages
     }
 
-    /// Whether the newest version of a page is in the log.
+    /// True if the newest version of a page is in the log.
     pub fn contains(&self, page_number: u32) -> bool {
         self.newest.contains_key(&page_number)
     }
@@ -330,7 +329,7 @@ impl RedoLog {
         if file.read_at(buf, start)? == buf.len() {
             return Ok(true);
         }
-        // What the database file has instead is older.
+        // The page in the database file is older.
         let what = io::Error::other(format!("it was cut by somebody, and has lost page {page_number}"));
         Err(DeviceError::new(Operation::Read, &self.path, what))
     }
@@ -352,7 +351,7 @@ impl RedoLog {
         Ok((read == words.len()).then(|| [word(0), word(4)]))
     }
 
-    /// Whether everything appended is durable.
+    /// True if everything appended is durable.
     pub fn is_synced(&self) -> bool {
         !self.unsynced && !self.name_unsynced
     }
@@ -432,16 +431,16 @@ impl RedoLog {
         self.in_use = None;
     }
 
-    /// Whether an open generation is to be continued: one without frames may have been begun before the data file was
-    /// changed in another way.
+    /// True if an open generation goes on. One without frames may have begun before the data file was changed in
+    /// another way.
     fn still_says(&self, header: &Header) -> Result<bool> {
         let (Some(data), Some(file)) = (&self.data, &self.file) else { return Ok(true) };
         let goes_on = self.frames > 0 || self.slots > 0 || self.built_upon;
         Ok(goes_on || data.origin(&**file)? == header.origin())
     }
 
-    /// The file, which is made where there is none: never in place of another, nor beside a file that has taken the name of
-    /// the data file.
+    /// The file, created where there is none. No other file is replaced, and none is created beside a file that has
+    /// taken the data file's name.
     fn file_or_new(&mut self) -> Result<Arc<dyn File>> {
         if let Some(file) = &self.file {
             return Ok(file.clone());
@@ -488,8 +487,8 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first of a file is left as
-    /// it is: it is written at once, and who opens a database for one transaction writes no more than that.
+    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first space of a
+    /// file is not filled: it is written at once, and a program with one transaction writes no more than that.
     fn reserve(&mut self, end: u64) -> Result<()> {
         if self.allocated == 0 {
             return self.reserve_whole(end);

@@ -1,16 +1,16 @@
-//! Whose log it is: what the data file was when a generation began.
+//! The origin of a log: the data file, and its first sector, when a generation began.
 //!
 //! # Why
-//! A log is found by its name, and the file that has the name beside it may be another one: removed and made anew,
-//! restored from a copy, moved there. The header of a generation therefore says what the data file was when it began:
+//! A log is found by its name. The database of that name may be another file by then: created anew, restored from a
+//! copy, or moved there. The header of a generation therefore says what the data file was when it began:
 //!
-//! 1. **What is in it**: a checksum of its first sector. A sector is never torn, so a crash in the middle of a checkpoint
-//!    leaves the sector of then, or a later one, of which the log has an image.
+//! 1. **What is in it**: a checksum of its first sector. A sector is never torn. So a crash in the middle of a
+//!    checkpoint leaves the sector of that moment, or a later one, of which the log has an image.
 //! 2. **Which file it is**: its inode's number and its birth. A copy has others, so that this is no proof.
 //! 3. **Which file the log is**, in the same way. Where the log is the same file and the data file is another, somebody has
 //!    put that there. Where both are others, they were copied together.
 //!
-//! What may follow from that is decided by those who know what a page is.
+//! The callers, which know pages, decide what follows from that.
 
 use super::format::Origin;
 use crate::file::{File, Medium, Result, SECTOR_BYTES};
@@ -24,7 +24,7 @@ pub struct DataFile {
     pub path: PathBuf,
     /// The file of that name: its identity.
     pub file: Arc<dyn File>,
-    /// What is read and written of it, which a tier stands before.
+    /// The file as it is read and written: through its tier, if it has one.
     pub content: Arc<dyn File>,
 }
 
@@ -37,18 +37,18 @@ impl DataFile {
         Ok(sector)
     }
 
-    /// What a generation of `log` that begins now says of it.
+    /// The origin for a generation of `log` that begins now.
     pub fn origin(&self, log: &dyn File) -> Result<Origin> {
         Ok(Origin { content: content_of(&self.first_sector()?), data: which(&*self.file)?, log: which(log)? })
     }
 
-    /// Whether the file still has its name.
+    /// True if the file still has its name.
     pub fn has_its_name(&self, medium: &dyn Medium) -> Result<bool> {
         Ok(medium.identity(&self.path)? == Some(self.file.id()))
     }
 }
 
-/// What is in a first sector.
+/// The checksum of a first sector.
 pub fn content_of(sector: &[u8]) -> u32 {
     crc32c::crc32c_append(sector.len() as u32, sector)
 }

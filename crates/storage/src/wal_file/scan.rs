@@ -1,4 +1,4 @@
-//! What an existing log is worth: its valid prefix, up to the last frame that ends a transaction.
+//! The scan of an existing log: its valid prefix, up to the last frame that ends a transaction.
 
 use super::format::{Checksum, HEADER_BYTES, Header};
 use super::{Image, RedoLog};
