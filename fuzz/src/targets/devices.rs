@@ -2,8 +2,8 @@
 
 use super::{file, join, medium, put, put_crc, split};
 use crate::{Target, outcome_of};
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_tier::{self as tier, Config, TieredFile};
 use std::path::Path;
 use std::sync::Arc;

@@ -6,8 +6,8 @@ mod pages;
 mod texts;
 
 use crate::Target;
-use litefoot_storage::file::{FileKind, Medium};
 use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium};
 use litefoot_storage::io::{IoConfig, IoQueue};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};

@@ -2,12 +2,12 @@
 
 use super::{file, io, join, medium, put_crc, split};
 use crate::{Target, outcome_of};
-use litefoot_storage::file::{FileKind, Medium};
-use litefoot_sim::SimMedium;
 use litefoot_pagestore::ops::Error;
 use litefoot_pagestore::ops::graph::{self, GRAPH_PAGE, Graph, Order, Search, Text};
 use litefoot_pagestore::pagefile::{Builder, Options, PageFile};
 use litefoot_pagestore::store::{self, Database};
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium};
 use std::path::Path;
 use std::sync::Arc;
 
