@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_refused_request_leaves_the_level_as_it_is() {
-        // What each request is granted, while the highest level of the others is none, SHARED, RESERVED, PENDING, EXCLUSIVE.
+        // The level after each request, while the highest level of the others is none, SHARED, RESERVED, PENDING, EXCLUSIVE.
         for (held, wanted, granted_by) in [
             (None, Shared, [Shared, Shared, Shared, None, None]),
             (Shared, Reserved, [Reserved, Reserved, Shared, Shared, Shared]),
