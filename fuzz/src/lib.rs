@@ -1,4 +1,4 @@
-//! What each parser of litefoot's makes of bytes that somebody else wrote.
+//! Each parser of litefoot, fed with foreign bytes.
 //!
 //! # What a target promises
 //! 1. [`run`] returns, for all bytes: it does not panic, and takes no more memory than its bytes justify.
@@ -21,7 +21,7 @@ use std::hash::{Hash, Hasher};
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,
-    /// What is parsed.
+    /// The parser that an input goes to.
     pub does: &'static str,
     /// Parses; answers what came of it, in one number.
     pub parse: fn(&[u8]) -> u64,
@@ -63,7 +63,7 @@ pub fn run(name: &str, bytes: &[u8]) -> u64 {
     }
 }
 
-/// What came of an input, in one number.
+/// The outcome of an input, in one number.
 pub(crate) fn outcome_of(value: &impl Hash) -> u64 {
     // Its keys are the same in every process.
     let mut hasher = DefaultHasher::new();

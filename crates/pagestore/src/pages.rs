@@ -1,4 +1,4 @@
-//! What operators need of whatever holds the pages.
+//! The interface of operators to a store of pages.
 
 use crate::task::TaskError;
 use std::ops::{Deref, Range};
@@ -22,7 +22,7 @@ pub enum Error {
     Input {
         /// The file.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's answer.
         source: std::io::Error,
     },
     /// The text of a graph is not one.
@@ -32,7 +32,7 @@ pub enum Error {
         path: PathBuf,
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// The pages hold no graph, or a damaged one.
@@ -133,7 +133,7 @@ impl Extents {
                 self.starts.push(self.len);
             }
         }
-        // What comes from a file may add up to anything.
+        // Numbers from a file may add up to anything.
         self.len = self.len.saturating_add(len);
     }
 
@@ -142,7 +142,7 @@ impl Extents {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -41,8 +41,8 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Bytes of the blocks of 4 KiB that a file system hands to the device: those that were touched between two
-    /// syncs of a file, each once.
+    /// Bytes of the 4 KiB blocks that a file system hands to the device: those touched between two syncs of a file,
+    /// each once.
     pub block_bytes_written: u64,
     /// Data syncs, those of durable writes among them.
     pub syncs: u64,
@@ -215,7 +215,7 @@ impl CountingMedium {
         CountingMedium { inner, counters: Arc::default() }
     }
 
-    /// What has been counted since the medium was made.
+    /// The counts since the medium was made.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             kinds: std::array::from_fn(|kind| self.counters.kinds[kind].snapshot()),

@@ -48,7 +48,7 @@ pub enum Error {
     Damaged {
         /// The file or the device.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// Chunks are away, and the device is not there.
@@ -68,9 +68,9 @@ pub enum Error {
     Foreign {
         /// The device.
         path: PathBuf,
-        /// Whose it is.
+        /// The file that it belongs to.
         owner: PathBuf,
-        /// Who wanted it.
+        /// The file that it was opened for.
         flash: PathBuf,
     },
     /// The file and the device are of different times.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// A file whose hot chunks live on another device. See the [module](super).
 ///
-/// Reads run side by side; a write, and a sync, run alone. What no sync has followed may be lost with the process,
-/// not only with the power: chunks that moved are entered on the device when they are durable.
+/// Reads run side by side; a write, and a sync, run alone. Writes without a sync may be lost with the process, and not
+/// only with the power. Moved chunks are entered on the device when they are durable.
 pub struct TieredFile {
     flash: Arc<dyn File>,
     tier_path: PathBuf,
@@ -23,8 +23,8 @@ pub struct TieredFile {
 }
 
 impl TieredFile {
-    /// Opens `flash`, which this process must own, with the device at `path` on `medium`; makes the device where the
-    /// file is plain and there is none, and recovers what a crash has left.
+    /// Opens `flash`, which this process must own, with the device at `path` on `medium`. Creates the device for a
+    /// plain file that has none, and recovers the pair after a crash.
     ///
     /// # Errors
     /// [`Error`](super::Error) tells whether the device is missing, foreign, stale or damaged; nothing was written
@@ -80,9 +80,9 @@ impl TieredFile {
         self.state.write().drain()
     }
 
-    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. What was
-    /// written last is found by whoever opens the pair next, as it is in a plain file. It fails in silence: nothing
-    /// was promised.
+    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. The next
+    /// process that opens the pair finds the last writes, as in a plain file. It fails in silence: nothing was
+    /// promised.
     pub fn close(&self) {
         let mut state = self.state.write();
         if std::mem::replace(&mut state.closed, true) {
@@ -106,12 +106,12 @@ impl TieredFile {
         &self.tier_path
     }
 
-    /// What has happened since the file was opened, without the writes of every slot.
+    /// The figures since the file was opened, without the writes of every slot.
     pub fn activity(&self) -> Statistics {
         self.told(false)
     }
 
-    /// What has happened since the file was opened.
+    /// The figures since the file was opened.
     pub fn statistics(&self) -> Statistics {
         self.told(true)
     }

@@ -24,8 +24,8 @@
 //! An entry counts if its generation is at least that of the header: what older pairings have left is void. Of two
 //! entries that say they hold one chunk, the higher generation is right.
 //!
-//! The mark replaces the first 16 bytes, in which a SQLite database has its own magic (file format, section 1.3.1):
-//! stock SQLite then answers "file is not a database".
+//! The mark replaces the first 16 bytes, in which a SQLite database has its own magic (file format, section 1.3.1).
+//! Stock SQLite then answers "file is not a database".
 
 use litefoot_storage::file::SECTOR_BYTES;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -99,7 +99,7 @@ pub struct Entry {
     pub writes: u64,
 }
 
-/// What some bytes turned out to be.
+/// The kind of some bytes, as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<T> {
     /// Nothing of ours.
@@ -154,7 +154,7 @@ impl Header {
         })
     }
 
-    /// Whether this is the flash file that the header names.
+    /// True if this is the flash file that the header names.
     pub fn names(&self, flash: &Path) -> bool {
         is_named(&self.flash_path, flash)
     }
@@ -273,7 +273,7 @@ fn seal(bytes: &mut [u8; HEADER_BYTES]) {
     put(bytes, CRC_AT, &crc.to_le_bytes());
 }
 
-/// Whether `kept`, the path in a header, is this flash file's: of a long path, its beginning.
+/// True if `kept`, the path in a header, is this flash file's; of a long path the header has the beginning.
 pub fn is_named(kept: &Path, flash: &Path) -> bool {
     kept_part(HEADER_PATH_AT, flash) == kept.as_os_str().as_bytes()
 }

@@ -38,21 +38,23 @@
 //! ```
 //!
 //! # What it promises
-//! 1. The contract of [`File`](litefoot_storage::file::File): after [`sync`](litefoot_storage::file::File::sync) every byte written survives a power cut, whichever
-//!    device holds it; without it, any subset of the sectors written since may.
+//! 1. The contract of [`File`](litefoot_storage::file::File): after [`sync`](litefoot_storage::file::File::sync) every
+//!    byte written survives a power cut, on whichever device. Without it, any subset of the sectors written since may
+//!    survive.
 //! 2. At every moment, crash included, the flash file either has all chunks, or begins with the mark, which stock
 //!    SQLite refuses. [`TieredFile::drain`] brings everything home; the file is plain again, and the device free.
 //! 3. A device that is missing, foreign, damaged or of another state than the file is refused, with nothing written.
 //! 4. A chunk on the tier has its space on flash, so that coming home cannot fail for want of it.
-//! 5. Once the tier has failed, reading chunks that live only there fails with an error that names it, and all other
-//!    reads go on, that of chunk 0 from memory; the file is read-only until it is opened again. Nothing that was not durable is reported so.
+//! 5. Once the tier has failed, reads of chunks that live only there fail with an error that names it. All other reads
+//!    go on, that of chunk 0 from memory. The file is read-only until it is opened again. Nothing that was not durable
+//!    is reported so.
 //! 6. A full tier sends its coldest chunk home for a hotter one; it is never an error.
 //!
 //! # What it does not promise
-//! Redo logs and rollback journals beside a marked file are the caller's business: SQLite reads a `-wal` and plays
-//! back a hot `-journal` before it looks at the database's first bytes. Whoever lets chunks leave keeps both under
-//! names that stock SQLite does not look for, or on the tier: [`TieredFile::stay`] keeps everything home until they
-//! are, and [`TieredFile::leave`] marks the file.
+//! Redo logs and rollback journals beside a marked file are the caller's business. SQLite reads a `-wal` and plays back
+//! a hot `-journal` before it reads the database's first bytes. A caller that lets chunks leave keeps both on the tier,
+//! or under names that stock SQLite does not look for. Until then [`TieredFile::stay`] keeps all chunks in the file;
+//! [`TieredFile::leave`] marks the file.
 //!
 //! # The order of everything
 //! ```text

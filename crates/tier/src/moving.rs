@@ -67,8 +67,8 @@ impl TierState {
         Ok(())
     }
 
-    /// Lets a chunk that is written often change to a slot that was written less, and one that is not out of a slot
-    /// that was written least.
+    /// Wear levelling: a chunk that is written often changes to a slot that was written less. A chunk that is not
+    /// written leaves a slot that was written least.
     pub fn level_wear(&mut self, chunk: u32) -> Result<()> {
         let Some(slot) = self.map.get(&chunk).copied() else { return Ok(()) };
         let writes = self.slots.writes(slot);
@@ -163,7 +163,7 @@ impl TierState {
         };
         self.flash_dirty = true;
         let written = self.devices.flash.write_at(&mark.encode(), 0);
-        // Whether it is there or not is unknown now.
+        // Its state on the medium is unknown now.
         self.devices.latch.watch(written)
     }
 

@@ -40,7 +40,7 @@ pub struct Config {
     pub kind: Kind,
     /// How often hot chunks are chosen.
     pub period: Period,
-    /// What reading and writing a chunk costs.
+    /// The costs of reading and writing a chunk.
     pub latencies: Latencies,
     /// Writes by which one slot may be ahead of another before chunks change slots.
     pub wear_gap: u64,
@@ -161,7 +161,7 @@ fn take(devices: Devices, header: Option<&Header>, slots: u32, config: &Config) 
                 generation = generation.max(entry.generation);
             }
         } else {
-            // What is there now may be parts of chunks.
+            // The bytes there now may be parts of chunks.
             let zeros = vec![0; (slot_at(slots, 0) - ENTRIES_AT) as usize];
             devices.tier.write_at(&zeros, ENTRIES_AT)?;
         }
@@ -247,7 +247,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         generation,
         first_generation: generation,
         wear_gap: config.wear_gap.max(1),
-        // Whoever had it before may have written and not synced.
+        // The last process may have written and not synced.
         flash_dirty: true,
         tier_dirty: true,
         wrote: false,

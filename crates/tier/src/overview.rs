@@ -1,4 +1,4 @@
-//! What a device tells of itself, read and not changed.
+//! An overview of a device, read without changing it.
 //!
 //! Nothing is locked: while somebody uses the device, the figures are those of the last time it wrote its entries.
 
@@ -35,7 +35,7 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Whether it was used with this file last; of long paths the part counts that it keeps.
+    /// True if it was used with this file last; of long paths the stored part counts.
     pub fn names(&self, flash: &Path) -> bool {
         is_named(&self.flash_path, flash)
     }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 struct TierSlot {
     /// The chunk in it.
     holds: Option<u32>,
-    /// Whether its entry on the device names a chunk.
+    /// True if its entry on the device names a chunk.
     entered: bool,
     /// How often it was written.
     writes: u64,

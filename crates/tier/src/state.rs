@@ -15,9 +15,9 @@ pub(super) struct TierState {
     pub devices: Devices,
     /// `None` while everything is home.
     pub away: Option<Away>,
-    /// Whether no chunk leaves of itself.
+    /// True while no chunk leaves by itself.
     pub stays: bool,
-    /// Whether the device was given back.
+    /// True once the device was given back.
     pub closed: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
@@ -36,12 +36,12 @@ pub(super) struct TierState {
     /// Entries of a lower generation are void.
     pub first_generation: u64,
     pub wear_gap: u64,
-    /// Whether something was written since the last sync.
+    /// True if something was written since the last sync.
     pub flash_dirty: bool,
     pub tier_dirty: bool,
-    /// Whether the current transaction has written.
+    /// True if the current transaction has written.
     pub wrote: bool,
-    /// What has happened since the file was opened; what is as it is now is told when somebody asks.
+    /// The figures since the file was opened; those of the present state are filled in on request.
     pub counters: Statistics,
 }
 

@@ -1,6 +1,6 @@
-//! What a tiered file has done, and how worn its device is.
+//! Figures of a tiered file, and the wear of its device.
 
-/// What a tiered file has done since it was opened, and how worn its device is.
+/// Figures of a tiered file since it was opened, and the wear of its device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Slots of the device.

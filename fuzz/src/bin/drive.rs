@@ -33,8 +33,8 @@ const MOST_INPUT: usize = 1 << 16;
 /// Most inputs that are kept because something else came of them.
 const MOST_KEPT: usize = 4096;
 
-/// Counts what is in use. What is asked for beyond the limit is refused, which ends the process as it would end the
-/// program that litefoot is in.
+/// Counts what is in use. A request beyond the limit is refused. That ends this process, as it would end the program
+/// that litefoot is in.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
@@ -147,7 +147,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What litefoot itself writes, and what was once found.
+/// The seeds: bytes that litefoot itself writes, and inputs that once found a fault.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let mut inputs = (target.seeds)();
     let mut paths: Vec<PathBuf> = std::fs::read_dir(root().join("corpus").join(target.name))

@@ -35,7 +35,7 @@ fn tier(bytes: &[u8]) -> u64 {
         Ok(tiered) => {
             let mut page = [0; 4096];
             let read = tiered.read_at(&mut page, 0).is_ok();
-            // What can be opened can be brought home, whatever is in it.
+            // A device that can be opened can be emptied, whatever is in it.
             let _ = tiered.drain();
             format!("{read}")
         }

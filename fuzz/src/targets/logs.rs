@@ -35,7 +35,7 @@ fn redo(bytes: &[u8]) -> u64 {
     let all = log.read_all().expect("it can be read");
     assert!(all.len() <= bytes.len(), "more of it counts than there is");
     let outcome = outcome_of(&(log.frames(), numbers.len(), log.page_bytes(), log.database_pages() > 0));
-    // Whoever finds such a log goes on with it.
+    // An opened log goes on where it ends.
     let page_bytes = if log.is_empty() { 512 } else { log.page_bytes() };
     let transaction = Transaction { slots: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
     let mut copy = |_: usize, page: &mut [u8]| {

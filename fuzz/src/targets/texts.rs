@@ -1,4 +1,4 @@
-//! What people and programs write: options, and graphs as text.
+//! Texts from people and programs: options, and graphs.
 
 use crate::{Target, outcome_of};
 use litefoot_pagestore::ops::graph::Text;
@@ -26,7 +26,7 @@ fn options(bytes: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(bytes);
     let mut options = Options::default();
     let whole = options.set_list(&text).is_ok();
-    // What was taken is answered in a form that can be taken again, and then means the same.
+    // An accepted option is answered in a form that is accepted again, and then means the same.
     let names = Options::names();
     let mut again = Options::default();
     for name in names.split(", ") {

@@ -1,8 +1,8 @@
 //! Operators on pages: scan, group by, hash join, graph load and traversal.
 //!
 //! # Why
-//! They are the work that a page engine is for, and the measure of it (SMILE, sections 4.2 and 5.1): a scan
-//! asks the pool for pages as fast as it can, a traversal asks for them in no order.
+//! They are the measure of a page engine (SMILE, sections 4.2 and 5.1). A scan asks the pool for pages as fast as it
+//! can, a traversal in no order.
 //!
 //! # What they promise
 //! 1. Each runs on all workers, and its result does not depend on how many there are.

@@ -3,8 +3,7 @@
 use super::{Extents, Pages, Result};
 use crate::task::Workers;
 
-/// Parts per worker: enough that a slow one does not keep the others waiting for long, and few enough that each is
-/// a long sequential run.
+/// Parts per worker: so many that a slow part delays the others little, and so few that each is a long sequential run.
 const PARTS_PER_WORKER: u64 = 8;
 
 /// Folds all pages, each part of the sequence into a value of its own, and merges the values in the order of

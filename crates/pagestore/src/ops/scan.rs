@@ -27,7 +27,7 @@ pub fn above(page: &[u8], threshold: u32) -> u64 {
         .sum()
 }
 
-/// What a filter found.
+/// The figures of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filtered {
     /// Integers in the range.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the file's name ends with until it is whole.
+/// The suffix of the file's name until it is whole.
 const UNFINISHED: &str = "-unfinished";
 
 /// A page file in the making. One thread builds; page 1 is the first that [`PagesMut::allocate`] gives.

@@ -44,7 +44,7 @@ impl PageFile {
         Extents::from(1..self.header.pages)
     }
 
-    /// What has been done so far.
+    /// The figures so far.
     pub fn statistics(&self) -> Statistics {
         self.pool.statistics()
     }

@@ -8,7 +8,7 @@ const VERSION: u32 = 1;
 const CHECKED_BYTES: usize = 24;
 const HEADER_BYTES: usize = 28;
 
-/// What page 0 says.
+/// The content of page 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub page_bytes: usize,

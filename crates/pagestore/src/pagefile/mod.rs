@@ -1,8 +1,8 @@
 //! Page files that are written once and read often: graphs, and whatever else operators work on.
 //!
 //! # Why
-//! A graph is made in one piece and never changed. It needs no log and no free list; it needs to be whole or not
-//! there, and to be read by many fibers at once with little memory.
+//! A graph is made in one piece and never changed. It needs no log and no free list. It must be whole or absent, and
+//! many fibers must read it at once with little memory.
 //!
 //! # Layout
 //! Page 0 says what the file is; the pages behind it belong to whoever made the file. Little-endian.
@@ -47,7 +47,7 @@ pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 pub struct Options {
     /// Bytes of pages kept in memory.
     pub cache_bytes: usize,
-    /// Whether pages are read ahead.
+    /// True if pages are read ahead.
     pub prefetch: bool,
     /// Partitions of the cache.
     pub partitions: usize,
@@ -74,7 +74,7 @@ pub enum Error {
     NotAPageFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A page that is not there.
@@ -101,7 +101,7 @@ pub enum Error {
     Memory {
         /// Bytes asked for.
         bytes: usize,
-        /// What the system answered.
+        /// The system's answer.
         why: std::io::Error,
     },
     /// Every page in memory is held.
@@ -123,7 +123,7 @@ pub enum Error {
         path: PathBuf,
         /// The page.
         page: u64,
-        /// What the medium answered.
+        /// The medium's answer.
         why: String,
     },
 }

@@ -68,7 +68,7 @@ impl Allocation {
         pages_per_group(self.page_size as usize)
     }
 
-    /// Whether a page belongs to the table itself.
+    /// True if a page belongs to the table itself.
     pub fn is_protected(&self, page: PageId) -> bool {
         page.is_multiple_of(self.pages_per_group())
     }
@@ -93,7 +93,7 @@ impl Allocation {
         self.pages.div_ceil(self.pages_per_group()) as u32
     }
 
-    /// Whether a page is in use.
+    /// True if a page is in use.
     pub fn is_in_use(&self, page: PageId) -> bool {
         bit(&self.now, page)
     }

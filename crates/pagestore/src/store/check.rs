@@ -1,4 +1,4 @@
-//! What can be wrong between memory, table and file, by name. Names of the thesis' codes in brackets.
+//! The inconsistencies between memory, table and file, by name. Names of the thesis' codes in brackets.
 
 use super::PageId;
 use super::allocation::Allocation;
@@ -32,7 +32,7 @@ pub enum Inconsistency {
     Descriptor {
         /// The page.
         page: PageId,
-        /// What is wrong with its frame.
+        /// The fault of its frame.
         what: String,
     },
     /// (`E_BUFPOOL_FREE_PAGE_MAPPED_TO_BUFFER`)
@@ -51,7 +51,7 @@ pub enum Inconsistency {
     },
 }
 
-/// What is wrong in the table by itself.
+/// The faults of the table by itself.
 pub(super) fn of_table(table: &Allocation) -> Vec<Inconsistency> {
     let free: BTreeSet<PageId> = table.free().collect();
     let of_page = |page: PageId| match (free.contains(&page), table.is_in_use(page), table.is_protected(page))

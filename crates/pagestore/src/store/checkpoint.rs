@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a checkpoint takes.
+/// The pages and the table that a checkpoint writes.
 struct TakenPages<'a> {
     pages: Vec<Cleaning<'a>>,
     groups: BTreeSet<u32>,

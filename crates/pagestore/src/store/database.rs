@@ -1,4 +1,4 @@
-//! A database of pages, as those see it who use it.
+//! A database of pages: opening, pins and units.
 
 use super::allocation::{Allocation, pages_per_group};
 use super::check::Inconsistency;
@@ -29,11 +29,11 @@ pub struct Options {
     pub pool_bytes: usize,
     /// Partitions of the pool.
     pub partitions: usize,
-    /// Whether pages are read ahead.
+    /// True if pages are read ahead.
     pub prefetch: bool,
     /// The share of the pool, above 0 and at most 1, that may be dirty before it is cleaned.
     pub max_dirty_ratio: f64,
-    /// Who cleans then.
+    /// The thread that cleans then.
     pub page_cleaner: PageCleaner,
 }
 
@@ -49,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// What a database has done, and what it is.
+/// Figures of a database: its work so far, and its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Its pool.
@@ -74,9 +74,9 @@ pub struct Database {
 
 /// Changes that no checkpoint takes apart: they are on the medium together or not at all.
 ///
-/// A checkpoint waits until it ends, and a new unit waits for a checkpoint that waits: a thread must not begin a
-/// second one while it has one. A unit can change the share of the pool that may not be dirty for long,
-/// 1 − [`Options::max_dirty_ratio`], and more where less is dirty when it begins.
+/// A checkpoint waits for open units, and a new unit waits for a waiting checkpoint. So a thread must not begin a
+/// second unit while it has one. A unit can change at least the share 1 − [`Options::max_dirty_ratio`] of the pool, and
+/// more where less is dirty when it begins.
 pub struct Unit<'a> {
     inner: &'a Inner,
 }
@@ -99,7 +99,7 @@ impl Database {
         files::create(medium, path, page_bytes)
     }
 
-    /// Whether there is a database.
+    /// True if there is a database.
     ///
     /// # Errors
     /// Those of the medium.
@@ -107,7 +107,7 @@ impl Database {
         files::exist(medium, path)
     }
 
-    /// Removes a database that nobody has open, as far as its files are there.
+    /// Removes a database that is not open, as far as its files exist.
     ///
     /// # Errors
     /// The first of the medium's; the other files are gone then.
@@ -276,7 +276,7 @@ impl Database {
         runs
     }
 
-    /// What it has done so far.
+    /// The figures so far.
     pub fn statistics(&self) -> Statistics {
         let (pages, in_use) = {
             let table = self.inner.allocation.lock();
@@ -317,7 +317,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that wants the error calls `close`.
         let _ = self.end();
     }
 }
@@ -334,7 +334,7 @@ impl Unit<'_> {
         }
     }
 
-    /// Pins a page for writing; waits until nobody else has it.
+    /// Pins a page for writing; waits until it has no other pin.
     ///
     /// # Errors
     /// As [`Unit::pin`].
@@ -342,7 +342,7 @@ impl Unit<'_> {
         self.inner.require(page)?;
         let held = self.inner.pool.pin_mut(page).map_err(in_unit)?;
         if let Err(error) = self.inner.require(page) {
-            // It was released just now. Whoever gets it next must not find what we have.
+            // It was released just now. The next owner must not find the old bytes.
             self.inner.pool.discard(held);
             return Err(error);
         }
@@ -411,7 +411,7 @@ impl Inner {
             held = self.pool.pin(page);
         }
         let held = held.map_err(if may_clean { of_pool } else { in_unit })?;
-        // Whoever released it meanwhile found nobody to hold it; from here on nobody can.
+        // The page was unpinned when it was released; from here on no thread can pin it.
         if let Err(error) = self.require(page) {
             drop(held);
             self.pool.forget_clean(page);
@@ -432,8 +432,8 @@ impl Inner {
         if table.is_in_use(page) { Ok(()) } else { Err(Error::NotAllocated { page }) }
     }
 
-    /// Takes pages from the table as soon as there is room for all that it has then: where there is none, it has
-    /// not changed, and can be written.
+    /// Takes pages from the table once the file has room for them. Without room the table has not changed, and can be
+    /// written.
     fn take(
         &self,
         count: u64,
@@ -505,7 +505,7 @@ impl PagesMut for Database {
         let most = pages_per_group(self.page_bytes()) - 1;
         let allocate = || -> Result<Extents> {
             let unit = self.unit()?;
-            // What cannot be numbered fails here, and not when the disk is full.
+            // Pages that cannot be numbered fail here, and not when the disk is full.
             if count > MOST_PAGES - self.inner.allocation.lock().pages() {
                 return Err(Error::TooLarge { path: self.inner.path.clone(), pages: count });
             }

@@ -25,7 +25,7 @@ pub(super) struct Files {
     pub latch: Arc<SyncLatch>,
 }
 
-/// Whether there is a database: its metadata file comes last.
+/// True if there is a database: its metadata file comes last.
 pub(super) fn exist(medium: &dyn Medium, path: &Path) -> Result<bool> {
     Ok(medium.info(&beside(path, META))?.is_some())
 }
@@ -49,7 +49,7 @@ pub(super) fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -
         }
     }
     let data = medium.open(path, FileKind::Database, OpenMode::CreateNew);
-    // Whoever has made the data file makes the others: nobody else is at it.
+    // The process that has made the data file makes the others: no other process does.
     let data = data.map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::InvalidPath { path: path.to_owned() },
         ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
@@ -57,7 +57,7 @@ pub(super) fn create(medium: &Arc<dyn Medium>, path: &Path, page_bytes: usize) -
     })?;
     let result = write_new(medium, path, &*data, page_bytes);
     if result.is_err() {
-        // What cannot be removed either keeps its name, and the next attempt names it.
+        // A file that cannot be removed either keeps its name, and the next attempt names it.
         let _ = remove(&**medium, path);
     }
     result
@@ -122,7 +122,7 @@ impl Files {
                 what: format!("it holds pages of {} bytes, not {page_bytes}", self.redo.page_bytes()),
             });
         }
-        // What is copied must be there for good, or a second power cut leaves a mixture.
+        // The copied pages must be durable, or a second power cut leaves a mixture.
         self.redo.sync()?;
         let mut page = vec![0; page_bytes];
         for number in self.redo.page_numbers().collect::<Vec<_>>() {
@@ -133,7 +133,7 @@ impl Files {
         self.data.set_len(pages * page_bytes as u64)?;
         self.latch.watch(self.data.sync())?;
         self.note_groups(pages.div_ceil(pages_per_group(page_bytes)) as u32)?;
-        // Whoever wrote what it says may have ended before that was for good.
+        // The writer of the metadata may have died before it was durable.
         self.latch.watch(self.meta.sync())?;
         Ok(self.redo.delete()?)
     }
@@ -149,8 +149,8 @@ impl Files {
         Ok(())
     }
 
-    /// Cuts off what lies behind the last page, for good: pages that come there later may be in the redo log as
-    /// being zeros, without being written.
+    /// Cuts off all bytes behind the last page, durably. Pages that come there later may count as zeros without being
+    /// written.
     pub fn cut(&self, len: u64) -> std::result::Result<(), DeviceError> {
         self.data.set_len(len)?;
         self.latch.watch(self.data.sync())

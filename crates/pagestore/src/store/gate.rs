@@ -1,7 +1,7 @@
 //! Units of work, and the moments between them.
 //!
-//! A checkpoint takes the pages as they are while no unit is open: it closes the gate, waits for those inside, looks,
-//! and opens the gate again. It does not write while the gate is closed.
+//! A checkpoint takes the pages as they are while no unit is open. It closes the gate, waits for those inside, takes
+//! the pages, and opens the gate. It does not write while the gate is closed.
 
 use litefoot_storage::io::{Backoff, Monitor};
 

@@ -1,4 +1,4 @@
-//! What all threads of a database of pages share.
+//! The part of a page database that all its threads share.
 
 use super::allocation::Allocation;
 use super::files::Files;
@@ -11,23 +11,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Who cleans when enough of the pool is dirty.
+/// The thread that cleans when enough of the pool is dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageCleaner {
     /// A thread of its own.
     Background,
-    /// Whoever begins the next unit.
+    /// The thread that begins the next unit.
     Foreground,
 }
 
-/// What all threads share.
+/// The part of a page database that all its threads share.
 pub(super) struct Inner {
     pub path: PathBuf,
     pub pool: Pool,
     pub allocation: Arc<Mutex<Allocation>>,
     pub files: Mutex<Files>,
     pub gate: Gate,
-    /// Whether a checkpoint is at work.
+    /// True while a checkpoint is at work.
     pub busy: Monitor<bool>,
     pub counters: Counters,
     /// The page cleaner, with [`PageCleaner::Background`].
@@ -39,7 +39,7 @@ pub(super) struct Inner {
     pub page_cleaner: PageCleaner,
 }
 
-/// What checkpoints have done.
+/// Figures of checkpoints.
 #[derive(Default)]
 pub(super) struct Counters {
     pub checkpoints: AtomicU64,

@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 /// Bytes of the file.
 pub(crate) const BYTES: usize = 24;
 
-/// What the file says.
+/// The content of the metadata file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metadata {
     /// Bytes of a page.

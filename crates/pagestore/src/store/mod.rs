@@ -1,8 +1,8 @@
 //! The engine's own database: a store of pages with an allocation table, a buffer pool over it, and a redo log.
 //!
 //! # Why
-//! Whoever builds indexes, graphs or queues on pages needs pages that can be allocated, changed and released, kept
-//! in bounded memory, and found again after a power cut (SMILE, chapter 3; durability is its future work).
+//! Indexes, graphs and queues on pages need pages that can be allocated, changed and released. The pages stay in
+//! bounded memory, and are found again after a power cut (SMILE, chapter 3; durability is its future work).
 //!
 //! | file | holds |
 //! |---|---|
@@ -40,9 +40,9 @@
 //! ```
 //!
 //! # Layout
-//! `PATH` is the data file: pages one behind the other. Page 0, and every page whose number is a multiple of
-//! `8 · page size`, is *protected*: it holds one bit for each page of its group, itself among them, lowest bit
-//! first; 1 means in use. `PATH-meta` says what the data file is (`metadata`), and `PATH-redo` is the redo log: a
+//! `PATH` is the data file: pages one behind the other. Page 0, and every page whose number is a multiple of `8 · page
+//! size`, is *protected*. It has one bit for each page of its group, itself among them, lowest bit first; 1 means in
+//! use. `PATH-meta` describes the data file (`metadata`). `PATH-redo` is the redo log: a
 //! [`RedoLog`](litefoot_storage::wal_file::RedoLog), in which page *n* has the number *n* + 1.
 //!
 //! ```text
@@ -51,12 +51,12 @@
 //! ```
 //!
 //! # What it promises
-//! 1. After a power cut the database is as some checkpoint left it, all pages and the allocation table together:
-//!    the last one that returned, or one after it. What was changed after that checkpoint is gone.
+//! 1. After a power cut the database is as one checkpoint left it, all pages and the allocation table together. It is
+//!    the last one that returned, or a later one. Later changes are gone.
 //! 2. A checkpoint is made by [`Database::checkpoint`] and [`Database::close`], and by the cleaner whenever enough of
 //!    the pool is dirty ([`Options::max_dirty_ratio`]). A [`Unit`] is never torn by one.
-//! 3. A page that is pinned is not evicted, and its bytes do not change; a page that is pinned for writing is
-//!    pinned by nobody else. A pin that hits takes no lock.
+//! 3. A pinned page is not evicted, and its bytes do not change. A page that is pinned for writing has no other pin. A
+//!    pin that hits takes no lock.
 //! 4. New pages are zeros. A page has one owner: releasing a page that is pinned, free or protected is an error.
 //! 5. An operation that fails has changed nothing: no page is leaked, none is handed out twice.
 //!
@@ -72,10 +72,10 @@
 //! # Invariants
 //! 1. The metadata file gets its name last: where it is, creation was complete.
 //! 2. No page of the data file is written before it is in the redo log, durably.
-//! 3. The pages of the file are those up to the last one that the table has a bit for and that was ever used;
-//!    what lies behind them in the file is cut off when it is opened, so that pages that come new are zeros.
-//! 4. The metadata file's count of groups is raised only after the pages of the new group are durable, so that a
-//!    file with fewer has been cut short.
+//! 3. The pages of the file are those up to the last one that was ever used, by the table. Bytes behind them are cut
+//!    off when the file is opened, so that new pages are zeros.
+//! 4. The metadata file's count of groups is raised only after the pages of the new group are durable. So a file with
+//!    fewer groups has been cut short.
 
 mod allocation;
 mod check;

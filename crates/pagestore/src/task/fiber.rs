@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. A [`Fiber`] is created, resumed and dropped by one worker thread.
-//! 2. While it runs, the thread's `CURRENT` points to its context, which lives in a box of the fiber and
-//!    whose yielder was set by the fiber's first instructions.
+//! 2. While it runs, the thread's `CURRENT` points to its context, in a box of the fiber. The fiber's first
+//!    instructions set the yielder of the context.
 //! 3. A fiber is not suspended while it unwinds: the runtime counts panics per thread, and the next fiber
 //!    would be taken for a panicking one. A wait in a destructor blocks the thread then.
 
@@ -37,7 +37,7 @@ impl Wake for FiberName {
     }
 }
 
-/// What the waits of the storage ask of the fiber that runs.
+/// The functions of the running fiber for the waits of the storage crate.
 static FIBERS: Scheduler = Scheduler {
     in_task: in_fiber,
     waker: || context().map(|context| context.waker.clone()),
@@ -72,12 +72,12 @@ fn context() -> Option<&'static Context> {
     if std::thread::panicking() {
         return None;
     }
-    // SAFETY: not null only while the fiber that owns the context runs on this thread (invariant 2); the
-    // callers below let go of the reference before it ends.
+    // SAFETY: not null only while the fiber that owns the context runs on this thread (invariant 2). The callers below
+    // drop the reference before it ends.
     unsafe { CURRENT.get().as_ref() }
 }
 
-/// Whether the caller is a fiber, whose waits leave its thread to others.
+/// True if the caller is a fiber, whose waits leave its thread to others.
 pub fn in_fiber() -> bool {
     context().is_some()
 }

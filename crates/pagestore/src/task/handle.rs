@@ -18,7 +18,7 @@ impl<T> Handle<T> {
         (Handle { slot: slot.clone() }, slot)
     }
 
-    /// Whether the task has ended.
+    /// True once the task has ended.
     pub fn is_finished(&self) -> bool {
         self.slot.look(|result| result.is_some())
     }

@@ -13,14 +13,13 @@
 //! 3. A wait ([`Counter::wait`], [`Handle::join`], I/O) parks the fiber, or the thread where the caller is
 //!    no fiber. No wake-up is lost; all waits look at their condition again.
 //! 4. [`Workers::stop`], and dropping [`Workers`], finish everything submitted before and what that submits.
-//! 5. Limits: [`Config::queue_tasks`] tasks wait per thread. Where they are used up, a thread that submits
-//!    waits for room, and a fiber that submits runs the task itself (a task for a named thread is refused).
-//!    More than [`Config::fibers`] fibers per thread exist only while all of them wait: a waiting parent must
-//!    not keep its children from starting.
+//! 5. Limits: [`Config::queue_tasks`] tasks wait per thread. Where they are used up, a thread that submits waits for
+//!    room. A fiber that submits runs the task itself (a task for a named thread is refused). More than
+//!    [`Config::fibers`] fibers per thread exist only while all of them wait: a waiting parent must not keep its
+//!    children from starting.
 //!
-//! Tasks submitted from outside start in their order; those that a fiber submits start newest first on its
-//! own thread, which keeps a recursion as deep as its depth and not as its breadth. Thieves take from the
-//! other end.
+//! Tasks submitted from outside start in their order. Those that a fiber submits start newest first on its own thread:
+//! a recursion takes memory by its depth and not by its breadth. Thieves take from the other end.
 //!
 //! # What it does not do
 //! Preempt. A fiber that computes for long yields ([`yield_now`]) if others are to run. A lock guard must

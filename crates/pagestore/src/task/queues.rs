@@ -1,8 +1,8 @@
 //! The pool of tasks to start of one worker, and its alarm clock.
 //!
 //! # Invariants
-//! 1. A worker that goes to sleep first says so, then looks at all queues once more; whoever submits puts the
-//!    task into a queue first, then looks who sleeps. Both sequentially consistent: one of them sees the other.
+//! 1. A worker that goes to sleep first says so, then looks at all queues once more. A submitter puts the task into a
+//!    queue first, then looks for sleepers. Both sequentially consistent: one of them sees the other.
 //! 2. Woken fibers are taken up only by the worker's own thread, after the fiber that runs has suspended
 //!    itself. A wake-up that comes between the decision to park and the parking is therefore not lost.
 
@@ -11,10 +11,10 @@ use litefoot_storage::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// What a worker starts: to be run (`Ok`), or told that it cannot be (`Err`). Catches its own panics.
+/// A task that a worker takes: to be run (`Ok`), or told that it cannot be (`Err`). Catches its own panics.
 pub(super) type Task = Box<dyn FnOnce(Result<(), TaskError>) + Send>;
 
-/// Who submits a task.
+/// The submitter of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
     /// A thread that is no worker: its tasks start in their order.

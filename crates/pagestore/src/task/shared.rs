@@ -1,4 +1,4 @@
-//! What all workers share: their queues, and which of them gets a task.
+//! The part of a pool of workers that all share: the queues, and the choice of the worker for a task.
 
 use super::TaskError;
 use super::fiber;
@@ -47,7 +47,7 @@ pub enum Place {
     On(usize),
 }
 
-/// What the workers have done.
+/// Figures of the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Fibers started.
@@ -58,7 +58,7 @@ pub struct Statistics {
     pub inlined: u64,
 }
 
-/// What all workers share.
+/// The part of a pool of workers that all share.
 pub(super) struct Shared {
     pub config: Config,
     pub workers: Box<[Arc<Worker>]>,
@@ -72,7 +72,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether nothing will ever be submitted again.
+    /// True once no task will be submitted any more.
     pub fn is_over(&self) -> bool {
         self.stopping.load(Ordering::SeqCst) && self.unfinished.load(Ordering::SeqCst) == 0
     }

@@ -1,4 +1,4 @@
-//! What a worker thread does: resume a fiber, start a task, steal one, sleep.
+//! A worker thread: it resumes a fiber, starts a task, steals one, or sleeps.
 
 use super::TaskError;
 use super::fiber::{Fiber, Suspension, enter_worker};
@@ -54,7 +54,7 @@ impl Running {
             return true;
         }
         self.worker.drowse();
-        // What arrived before we said that we sleep.
+        // A task may have arrived before the sleeper was noted.
         if self.start_next() {
             self.worker.rouse();
             return true;

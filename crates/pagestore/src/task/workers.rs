@@ -66,7 +66,7 @@ impl Workers {
         self.shared.workers.len()
     }
 
-    /// What they have done so far.
+    /// The figures so far.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             fibers: self.shared.fibers.load(Ordering::Relaxed),
@@ -155,7 +155,7 @@ impl Workers {
         work: impl FnOnce() -> T + Send + 'static,
         done: impl FnOnce(Result<T, TaskError>) + Send + 'static,
     ) -> Result<(), TaskError> {
-        // What runs may still submit: it is waited for.
+        // A running task may still submit others: it is waited for.
         if self.shared.stopping.load(Ordering::SeqCst) && !fiber::in_fiber() {
             return Err(TaskError::Stopped);
         }
@@ -188,7 +188,7 @@ impl Drop for Workers {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn panicked(panic: &(dyn Any + Send)) -> TaskError {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     TaskError::Panicked(

@@ -1,4 +1,4 @@
-//! What the operating system's page cache holds of one file, as far as it decides what reaches the device.
+//! The operating system's page cache of one file, as far as it decides what reaches the device.
 //!
 //! A write marks cache lines of pages; what reaches the device, and when, is decided by the next sync. A
 //! page that was written or read once is not read from the device again.
@@ -21,18 +21,18 @@ pub(super) struct CachedFile {
     mapped: HashSet<u64>,
     /// Dirty pages, and in each a bit for every dirty line.
     dirty: BTreeMap<u64, u64>,
-    /// Whether the length or the place of a page has changed since the last sync.
+    /// True if the length or the place of a page has changed since the last sync.
     metadata: bool,
 }
 
-/// What a sync writes: byte ranges, ascending and apart from each other.
+/// The bytes that a sync writes: ranges, ascending and apart from each other.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Writeback {
     /// In whole pages, for devices that know nothing smaller.
     pub pages: Vec<Range<u64>>,
     /// In cache lines.
     pub lines: Vec<Range<u64>>,
-    /// Whether the file system's own records must be written too.
+    /// True if the file system's own records must be written too.
     pub metadata: bool,
 }
 

@@ -1,28 +1,26 @@
 //! A medium that says how long its operations would take on other devices.
 //!
 //! # Why
-//! What a storage layer is worth depends on the flash beneath it, and few desks have an SD card, eMMC, UFS and
-//! three kinds of NVMe. One stream of operations, on any medium, is turned into virtual time on all devices of
-//! [`DEVICES`] at once. The result depends on the operations alone: it is the same on every machine and in
-//! every run.
+//! The value of a storage layer depends on the flash beneath it, and few desks have an SD card, eMMC, UFS and NVMe. One
+//! stream of operations, on any medium, is turned into virtual time on all devices of [`DEVICES`] at once. The result
+//! depends on the operations alone: it is the same on every machine and in every run.
 //!
 //! # The model
 //! Between the operations and the device stands the operating system's page cache and a journaling file
 //! system, as they do for every SQLite application:
 //!
-//! - a write costs nothing until a sync, which writes each dirty page of the file once, in the order of the
-//!   file, and flushes the device; what is never synced costs nothing until [`ModelledMedium::write_back`];
+//! - a write costs nothing until a sync. The sync writes each dirty page of the file once, in the order of the file,
+//!   and flushes the device. Bytes without a sync cost nothing until [`ModelledMedium::write_back`];
 //! - a page is read from the device at most once; the cache is large enough for everything;
-//! - a sync of a file whose length changed, or that wrote space which was only reserved, also writes the file
-//!   system's journal: [`METADATA_BYTES`], and a flush more. So does the first sync of a directory after a
-//!   name in it changed. That is ext4 with its defaults: 16 KiB and two flushes for an append, 4 KiB and one for
-//!   a write in place;
-//! - a request that begins where the last one ended is charged by bandwidth, any other begins with a random
-//!   access; there is a pause where a device has them ([`DeviceModel`]).
+//! - a sync after a change of length, or after a write into reserved space, also writes the file system's journal:
+//!   [`METADATA_BYTES`], and a flush more. So does the first sync of a directory after a name in it changed. That is
+//!   ext4 with its defaults: 16 KiB and two flushes for an append, 4 KiB and one for a write in place;
+//! - a request that begins where the last one ended is charged by bandwidth. Any other begins with a random access.
+//!   Some devices pause now and then ([`DeviceModel`]).
 //!
 //! # What it does not do
-//! Model the processor, requests that overlap, garbage collection beyond the pauses, reading a page before a
-//! part of it is written, or the blocks of the file system's maps. It does not slow anything down.
+//! Model the processor, requests that overlap, or garbage collection beyond the pauses. Nor does it model the read of a
+//! page before a part of it is written, or the blocks of the file system's maps. It does not slow anything down.
 
 mod cache;
 mod clock;
@@ -42,9 +40,9 @@ use std::path::Path;
 use std::sync::Arc;
 use table::PAGE_BYTES;
 
-/// What a file system's journal writes to commit a change of names, lengths or places: a descriptor, one
-/// changed block and the commit record, as ext4 does with its defaults. (With ext4's `fast_commit` it is one
-/// block and no second flush.)
+/// Bytes that a file system's journal writes for a change of names, lengths or places. They are a descriptor, one
+/// changed block and the commit record, as in ext4 with its defaults. (With ext4's `fast_commit` it is one block and no
+/// second flush.)
 pub const METADATA_BYTES: u64 = 3 * PAGE_BYTES;
 
 /// The number under which clocks know the file system's journal; files are numbered from 1.
@@ -75,7 +73,7 @@ struct Model {
     /// Files that have a name.
     files: HashMap<FileId, Arc<ModelledState>>,
     next_number: u64,
-    /// Whether a name was made, changed or removed since the file system's journal was last written.
+    /// True if a name was made, changed or removed since the file system's journal was last written.
     names_changed: bool,
     journal_end: u64,
 }

@@ -40,7 +40,7 @@ pub struct Parameter {
     pub source: Source,
 }
 
-/// What a device needs for an operation.
+/// The costs of a device's operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
     /// Which device.

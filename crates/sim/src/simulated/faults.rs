@@ -13,14 +13,14 @@ pub enum SyncSite {
     Directory,
 }
 
-/// What goes wrong, and when.
+/// The faults to inject, and their moments.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Bytes that fit on the medium; writes beyond fail for want of space.
     pub capacity_bytes: Option<u64>,
     /// The operation that fails with an input/output error, and how many of its kind succeed first.
     pub fail: Option<(Operation, FileKind, u64)>,
-    /// Whether the failing operation goes on failing.
+    /// True if the failing operation goes on failing.
     pub fail_again: bool,
     /// Syncs that report success and do nothing: the place, and which of them (`None`: all).
     pub ignored_sync: Option<(SyncSite, Option<u64>)>,
@@ -75,7 +75,7 @@ impl Faults {
         None
     }
 
-    /// Whether this sync, which is counted, does nothing.
+    /// True if this sync, which is counted, does nothing.
     pub(super) fn ignores(&mut self, site: SyncSite) -> bool {
         let count = self.syncs.entry(site).or_default();
         let number = *count;

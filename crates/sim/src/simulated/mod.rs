@@ -1,26 +1,25 @@
 //! A medium in memory that can lose power.
 //!
 //! # Why
-//! A promise about power cuts is worth what the cuts that test it are worth. This medium records every
-//! operation in order; [`SimMedium::replay`] then makes, for any point of the recorded run, the files as a
-//! power cut at that point could leave them, again and again with other luck.
+//! A promise about power cuts is worth what the cuts that test it are worth. This medium records every operation in
+//! order; [`SimMedium::replay`] makes the files as a power cut could leave them, at any point of the recorded run, each
+//! time with other luck.
 //!
 //! # The model of the cut
 //! It is the contract of [`super`] read as hostile as it allows:
-//! 1. What a sync covered survives. A durable write makes the sectors it touches durable, and no others.
-//! 2. Each 512-byte sector written since the last sync is left as any one of its versions since then, the
-//!    synced one included, independently of all other sectors: lost, torn, reordered.
-//! 3. The length of a file is any of its lengths since the last sync, independently of the data written
-//!    below it. Length changes of one file happen in order: a file that was cut and grew again without a
-//!    sync either was never cut, and shows nothing that was written behind the cut, or has lost the old
-//!    bytes for good.
+//! 1. Bytes that a sync covered survive. A durable write makes the sectors it touches durable, and no others.
+//! 2. Each 512-byte sector written since the last sync is left as any one of its versions since then, the synced one
+//!    included. Sectors are independent of each other: lost, torn, reordered.
+//! 3. The length of a file is any of its lengths since the last sync, independently of the data written below it.
+//!    Length changes of one file happen in order. Take a file that was cut and grew again without a sync. Either it was
+//!    never cut, and shows no byte written behind the cut, or it has lost the old bytes for good.
 //! 4. A creation, deletion or renaming whose directory was not synced since happened or not, each for
 //!    itself. The sync of a file does not make its name durable.
 //!
 //! 5. A durable write that was on its way is torn like any other.
 //!
-//! One cut in three is of a simpler kind (everything lost, everything kept, an exact prefix of the
-//! operations), because simple cuts find some bugs faster.
+//! One cut in three is of a simpler kind: everything lost, everything kept, or an exact prefix of the operations.
+//! Simple cuts find some bugs faster.
 //!
 //! # What it does not model
 //! Sectors that change without being written, and devices that lie about a sync ([`Faults`] plants that).
@@ -103,7 +102,7 @@ struct SimState {
 
 struct Content {
     kind: FileKind,
-    /// What tells it from all files of this process's simulated media; a power cut does not change it.
+    /// A number that tells it from all files of this process's simulated media; a power cut does not change it.
     birth: u64,
     bytes: Vec<u8>,
     locks: Vec<Lock>,

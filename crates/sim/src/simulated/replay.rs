@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// What happens to the operations that no sync has covered.
+/// The fate of the operations that no sync has covered.
 #[derive(Clone, Copy, Debug)]
 enum Luck {
     AllLost,
@@ -109,7 +109,7 @@ impl Replay {
         self.events.len()
     }
 
-    /// Whether nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -264,8 +264,8 @@ impl Shadow {
     /// Chooses a version for every sector touched, all versions alike, in one pass: the k-th version
     /// replaces the choice so far with probability 1/k.
     ///
-    /// Lengths of one file change in order: where the file keeps a length from before it was cut, the cut
-    /// and all that was written behind it did not happen.
+    /// Lengths of one file change in order. Where the file keeps a length from before a cut, the cut and all writes
+    /// behind it did not happen.
     fn cut_each(&self, random: &mut Random) -> Vec<u8> {
         let (len, last_length_change) = self.choose_length(random);
         let mut now = self.durable.clone();

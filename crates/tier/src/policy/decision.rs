@@ -7,11 +7,11 @@
 //! ```
 //!
 //! C(i) are the expected writes, in descending order. The paper prints α as "2/N + 1" and calls N the period in
-//! transactions; with a period of five transactions and N = 2 periods the rows of its figure 4 come out.
+//! transactions. Periods of five transactions, and N = 2 periods, give the rows of its figure 4.
 
 use super::small_float::SmallFloat;
 
-/// What one chunk costs to read or write, in microseconds; configured or measured.
+/// The costs of reading and writing one chunk, in microseconds; configured or measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
     /// Writing a chunk to flash.
@@ -46,7 +46,7 @@ pub struct Candidate {
     pub chunk: u32,
     /// Expected writes of the next period.
     pub expected: SmallFloat,
-    /// Whether it is on the tier already.
+    /// True if it is on the tier already.
     pub on_tier: bool,
 }
 

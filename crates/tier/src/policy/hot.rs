@@ -1,9 +1,9 @@
-//! The paper's policy: the chunks that gain most are marked at the end of a period, and move when they are next
-//! written (P-SQLITE, sections IV.B and IV.C).
+//! The paper's policy (P-SQLITE, sections IV.B and IV.C): the chunks that gain most are marked at the end of a period.
+//! They move when they are next written.
 //!
 //! # Cost
-//! The end of a period looks at the chunks whose count or EWMA is not 0. A chunk that is not written any more
-//! fades to 0 within 21 periods, so every write is paid for at most so often; the table as a whole is never walked.
+//! The end of a period looks at the chunks whose count or EWMA is not 0. A chunk that is not written any more fades to
+//! 0 within 21 periods, so each write costs at most as many steps. The table as a whole is never walked.
 //!
 //! # Invariants
 //! 1. `active` are exactly the chunks whose section has a count or an EWMA that is not 0, each once.
@@ -26,7 +26,7 @@ pub struct Period {
 }
 
 impl Default for Period {
-    /// What the paper found best: 5 transactions, 2 periods.
+    /// The paper's best values: 5 transactions, 2 periods.
     fn default() -> Period {
         Period { transactions: 5, history: 2 }
     }
@@ -43,7 +43,7 @@ pub struct HotChunks {
     marked: HashSet<u32>,
     /// Coldest first.
     residents: BTreeSet<(u8, SmallFloat, u32)>,
-    /// Whether chunk 0 is on the tier.
+    /// True if chunk 0 is on the tier.
     first_is_resident: bool,
     /// Chunks that the current transaction has written.
     written: HashSet<u32>,

@@ -10,15 +10,15 @@
 //! | `lru` | a plain write cache |
 //!
 //! # When which
-//! The paper's policy keeps a chunk out until it was hot for a period, so that chunks written once (new rows, new
-//! index entries all over the file) do not push out those written always: better where the tier is smaller than what
-//! is written within some periods. A write cache takes every chunk at its second write, a period earlier: better, by
-//! little, where all of that fits (`litefoot bench psqlite`: 64 chunks against 256).
+//! The paper's policy keeps a chunk out until it was hot for a period. So chunks written once (new rows, new index
+//! entries all over the file) do not evict those written always. That is better where the tier is smaller than the
+//! chunks written within some periods. A write cache takes every chunk at its second write, a period earlier. That is a
+//! little better where all of them fit (`litefoot bench psqlite`: 64 chunks against 256).
 //!
 //! # What callers do
-//! [`Policy::write`] for every chunk written; if the answer is [`Advice::Move`] and there is no room, move the
-//! [`Policy::victim`] home and say [`Policy::left`]; then move the chunk and say [`Policy::arrived`]. At the end of
-//! a transaction, [`Policy::end_transaction`]. Chunk 0 is never a victim: it is away while any other is.
+//! [`Policy::write`] for every chunk written. If the answer is [`Advice::Move`] and there is no room, move the
+//! [`Policy::victim`] home and say [`Policy::left`]. Then move the chunk and say [`Policy::arrived`]. At the end of a
+//! transaction, [`Policy::end_transaction`]. Chunk 0 is never a victim: it is away while any other is.
 
 mod decision;
 mod hot;
@@ -42,7 +42,7 @@ pub enum Kind {
     Lru,
 }
 
-/// What to do with a chunk that is written.
+/// The advice for a chunk that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Leave it where it is.

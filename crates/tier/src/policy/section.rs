@@ -27,7 +27,7 @@ pub enum Place {
     Tier,
 }
 
-/// What the table knows of a chunk.
+/// The table's entry of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
     /// State and device.

@@ -8,8 +8,8 @@
 //!
 //! # What it promises
 //! 1. The order of the bits is the order of the numbers.
-//! 2. A number of at least 2^-27 is kept within 1/64 of itself. What fades by the same factor each period so keeps
-//!    its order for about 20 periods; fixed point of as many bits loses it after four.
+//! 2. A number of at least 2^-27 is kept within 1/64 of itself. Values that fade by the same factor each period keep
+//!    their order for about 20 periods. Fixed point of as many bits loses it after four.
 //! 3. Conversion is monotone: of two numbers the larger never becomes the smaller.
 
 /// The number; see the module.
@@ -19,7 +19,7 @@ pub struct SmallFloat(u16);
 const MANTISSA_BITS: u32 = 5;
 const MANTISSAS: u16 = 1 << MANTISSA_BITS;
 const MOST_BITS: u16 = (1 << SmallFloat::BITS) - 1;
-/// What a mantissa counts where the exponent is 0 or 1: 2^-32.
+/// The unit of a mantissa where the exponent is 0 or 1: 2^-32.
 const UNIT: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl SmallFloat {

@@ -1,8 +1,8 @@
 //! Breadth-first search, level by level (SMILE, section 5.1.5).
 //!
-//! A level's nodes are visited in the order in which they are stored, by all workers, each a run of them: both
-//! vectors are then read in ascending order, and a page is held once for all nodes of a run that lie on it.
-//! In memory there are a bit for each node and the nodes of two levels.
+//! The workers visit a level's nodes in the order in which they are stored, each a run of them. Both vectors are then
+//! read in ascending order, and a page is pinned once for all nodes of a run that lie on it. In memory there are a bit
+//! for each node and the nodes of two levels.
 
 use super::{Graph, Reader};
 use crate::ops::{Error, Pages, Result};
@@ -28,7 +28,7 @@ impl Seen {
         Ok(Seen(words))
     }
 
-    /// Whether this is the first time.
+    /// True if this is the first time.
     fn insert(&self, node: u64) -> bool {
         let (word, bit) = (&self.0[(node / 64) as usize], 1 << (node % 64));
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0

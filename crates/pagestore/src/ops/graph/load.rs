@@ -17,7 +17,7 @@ pub enum Order {
     Locality,
 }
 
-/// What was loaded.
+/// The figures of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// The page that names all others.
@@ -38,7 +38,7 @@ const REPORT_EVERY: u64 = 4096;
 /// end it with an error.
 ///
 /// # Errors
-/// Those of the text, of the pages, and of `progress`. What was written then is no graph: the metadata page is
+/// Those of the text, of the pages, and of `progress`. The pages written until then are no graph: the metadata page is
 /// written last.
 pub fn load<P: PagesMut, R: BufRead>(
     pages: &P,

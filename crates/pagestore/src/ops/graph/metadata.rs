@@ -11,7 +11,7 @@ const COUNTS_AT: usize = 40;
 const RANGES_AT: usize = 56;
 const RANGE_BYTES: usize = 16;
 
-/// What the metadata page says.
+/// The content of the metadata page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub id_bytes: usize,
@@ -107,7 +107,7 @@ impl Metadata {
         if metadata.is_sound(page_bytes) { Ok(metadata) } else { Err(no("its metadata contradicts itself")) }
     }
 
-    /// Whether every vector has the pages that its entries need.
+    /// True if every vector has the pages that its entries need.
     fn is_sound(&self, page_bytes: usize) -> bool {
         if ![4, 8].contains(&self.id_bytes) || self.nodes == u64::MAX {
             return false;

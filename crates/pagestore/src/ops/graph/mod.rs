@@ -23,8 +23,8 @@
 //!  56 16*r their ranges: first page (8), number of pages (8)
 //! ```
 //!
-//! In the thesis, a node without neighbours has the index 0, and a node's end is found by a search for the next
-//! one that has any; its traversal lost the last edge. With one entry more, both are plain reads.
+//! In the thesis, a node without neighbours has the index 0, and a node ends where the next node with neighbours
+//! begins. Its traversal lost the last edge. With one entry more, both are plain reads.
 //!
 //! # What it promises
 //! 1. A graph that was loaded whole equals its text; nothing is stored of one that is malformed but an error
@@ -68,14 +68,14 @@ impl<'p, P: Pages> Graph<'p, P> {
     /// [`Error::NotAGraph`]; those of the pages.
     pub fn open(pages: &'p P, metadata_page: u64) -> Result<Graph<'p, P>> {
         let metadata = Metadata::read(&pages.page(metadata_page)?, pages.page_bytes())?;
-        // What is made as large as the graph must be justified by the file.
+        // A structure as large as the graph must be justified by the file.
         for range in metadata.vectors().into_iter().flat_map(Extents::ranges) {
             drop(pages.page(range.end - 1)?);
         }
         Ok(Graph { pages, metadata })
     }
 
-    /// Whether a page is the metadata page of a graph, sound or not.
+    /// True if a page is the metadata page of a graph, sound or not.
     pub fn is_at(page: &[u8]) -> bool {
         Metadata::is_at(page)
     }
@@ -120,7 +120,7 @@ impl<'p, P: Pages> Graph<'p, P> {
         self.metadata.id_bytes
     }
 
-    /// Whether the nodes lie in another order than that of the text.
+    /// True if the nodes lie in another order than that of the text.
     pub fn is_reordered(&self) -> bool {
         !self.metadata.new_number.is_empty()
     }

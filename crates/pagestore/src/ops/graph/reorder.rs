@@ -1,9 +1,9 @@
-//! An order of nodes in which those that are visited together lie together, after Gorder (Wei, Yu, Lu, Lin:
-//! Speedup Graph Processing by Graph Ordering, SIGMOD 2016).
+//! An order in which nodes that are visited together lie together (Gorder: Wei, Yu, Lu, Lin: Speedup Graph Processing
+//! by Graph Ordering, SIGMOD 2016).
 //!
-//! Nodes are placed one by one, each time the one that has most in common with the last [`WINDOW`]: edges
-//! between them, and common in-neighbours. A node's score changes by one at a time, so a list of nodes for each
-//! score serves as the priority queue, and every step costs the same.
+//! Nodes are placed one by one, each time the one that has most in common with the last [`WINDOW`]: edges between them,
+//! and common in-neighbours. A node's score changes by one at a time. So a list of nodes for each score serves as the
+//! priority queue, and every step costs the same.
 //!
 //! In-neighbours with very many edges have all nodes in common with each other: they cost most and say least, and
 //! are passed over.
@@ -144,7 +144,7 @@ impl Queue {
             return;
         }
         self.unlink(node);
-        // What is taken away was given before.
+        // Only a score that was given before is taken away.
         self.score[node] = if up { self.score[node] + 1 } else { self.score[node].saturating_sub(1) };
         self.link(node);
     }
