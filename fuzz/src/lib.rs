@@ -2,7 +2,7 @@
 //!
 //! # What a target promises
 //! 1. [`run`] returns, for all bytes: it does not panic, and takes no more memory than its bytes justify.
-//! 2. It answers the same number whenever it gets the same bytes. Inputs of different numbers are worth keeping.
+//! 2. It answers the same number whenever it gets the same bytes. Inputs of different numbers are kept.
 //! 3. Most formats carry checksums, at which changed bytes would end. So a target reads its bytes twice: as they are,
 //!    and with checksums that fit.
 //!

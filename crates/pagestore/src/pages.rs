@@ -56,13 +56,13 @@ pub enum Error {
         /// Pieces there may be.
         most: usize,
     },
-    /// Somebody asked the operator to stop.
+    /// The operator was asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
 impl Error {
-    /// An error of whatever holds the pages.
+    /// An error of the store of pages.
     pub fn pages(error: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error::Pages(Box::new(error))
     }
@@ -70,7 +70,7 @@ impl Error {
 
 /// Pages that many threads read.
 pub trait Pages: Sync {
-    /// A page held in memory. Its bytes do not change while it is held.
+    /// A pinned page. Its bytes do not change while it is pinned.
     type Guard<'a>: Deref<Target = [u8]>
     where
         Self: 'a;

@@ -1,8 +1,8 @@
 //! Media that simulate, count and model.
 //!
 //! # Why
-//! A promise about power cuts, writes or times is worth what its tests are worth. Every file operation of litefoot
-//! passes [`Medium`](litefoot_storage::file::Medium) and [`File`](litefoot_storage::file::File), so a medium of this crate
+//! A promise about power cuts, writes or times is as good as its tests. Every file operation of litefoot passes
+//! [`Medium`](litefoot_storage::file::Medium) and [`File`](litefoot_storage::file::File), so a medium of this crate
 //! sees all of them.
 //!
 //! | module | holds |

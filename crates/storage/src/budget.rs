@@ -25,7 +25,7 @@ use std::sync::{Arc, Weak};
 pub(crate) trait Member: Send + Sync {
     /// Bytes of the budget that it has.
     fn bytes(&self) -> usize;
-    /// Gives up to `bytes` back, and answers how many; waits for nobody.
+    /// Gives up to `bytes` back, without waiting; answers how many.
     fn give_up(&self, bytes: usize) -> usize;
 }
 

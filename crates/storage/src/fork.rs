@@ -96,7 +96,7 @@ impl Descriptors {
             // SAFETY: it was just made, and stays for the life of the process.
             Ok(_) => unsafe { &*new },
             Err(other) => {
-                // SAFETY: nobody else has seen the new one; the other one stays for the life of the process.
+                // SAFETY: no other thread has seen the new one; the other one stays for the life of the process.
                 unsafe {
                     drop(Box::from_raw(new));
                     &*other
@@ -151,7 +151,7 @@ impl LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // In a child it is somebody else's by now.
+        // In a child it has another owner by now.
         let _ = self.slot.compare_exchange(self.descriptor, NONE, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
-//! Memory kept for when there is no more.
+//! A reserve of memory for the time when the system has none.
 //!
 //! # Why
-//! A failed allocation of a Rust program ends the process. Storage in somebody else's program must not do that: SQLite
+//! A failed allocation of a Rust program ends the process. Storage inside another program must not do that: SQLite
 //! answers `SQLITE_NOMEM`, and the program goes on. So memory that the system refuses comes from a reserve, with which
 //! the call under way comes to its end. While the reserve is in use, and the system has nothing to give, no call begins
 //! work that needs more ([`is_short`]).
@@ -126,7 +126,7 @@ unsafe impl GlobalAlloc for Allocator {
 /// Memory of which parts are taken and given back.
 ///
 /// # Invariants
-/// 1. A granule belongs to whoever set its bit, until that one clears it.
+/// 1. A granule belongs to the thread that set its bit, until that thread clears it.
 /// 2. A block of up to [`BLOCK_BYTES`] lies inside one word's granules; a larger one takes whole words.
 #[repr(C, align(16384))]
 struct Arena<const COUNT: usize> {

@@ -1,9 +1,9 @@
-//! Threads of ours in somebody else's program.
+//! Threads of litefoot inside another program.
 //!
 //! # Why
-//! A signal that is meant for the process goes to any thread that lets it in. On one of ours it would run the
-//! application's handler where the application expects none, on a small stack, perhaps under a lock of ours. And the
-//! standard library takes memory for a thread by a way of its own, which ends the process where there is none.
+//! A signal that is meant for the process goes to any thread that lets it in. On a thread of litefoot it would run the
+//! application's handler where the application expects none, on a small stack, perhaps under a lock. And the standard
+//! library takes memory for a thread by a way of its own, which ends the process where there is none.
 //!
 //! # What it promises
 //! 1. A thread that is started here lets no signal in, from its first instruction on. Signals of its own faults are let

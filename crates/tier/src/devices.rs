@@ -36,7 +36,7 @@ pub(super) enum Barrier {
     Returning,
     /// The first sector, before the device forgets it.
     Restored,
-    /// HOME, before the device is somebody else's.
+    /// HOME, before the device gets another owner.
     Drained,
 }
 

@@ -80,9 +80,8 @@ impl TieredFile {
         self.state.write().drain()
     }
 
-    /// Gives the device back, although somebody may still hold the file: from now on it is not for use. The next
-    /// process that opens the pair finds the last writes, as in a plain file. It fails in silence: nothing was
-    /// promised.
+    /// Gives the device back, although the file may still be shared: from now on it must not be used. The next process
+    /// that opens the pair finds the last writes, as in a plain file. It fails in silence: nothing was promised.
     pub fn close(&self) {
         let mut state = self.state.write();
         if std::mem::replace(&mut state.closed, true) {

@@ -91,7 +91,7 @@ pub struct Mark {
 /// A slot entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The chunk that the slot holds.
+    /// The chunk in the slot.
     pub chunk: Option<u32>,
     /// Counts up over all entries.
     pub generation: u64,
@@ -102,7 +102,7 @@ pub struct Entry {
 /// The kind of some bytes, as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<T> {
-    /// Nothing of ours.
+    /// Foreign bytes.
     Other,
     /// Ours, but of a version that this program does not know.
     Version(u32),

@@ -76,7 +76,7 @@
 //!
 //! # Invariants
 //! 1. A chunk is in one place: `map` says in which slot, else it is on flash. While any is away, chunk 0 is.
-//! 2. A slot is written only while no durable entry says that it holds another chunk.
+//! 2. A slot is written only while no durable entry names another chunk for it.
 //! 3. The bytes behind the end of the file in the slot of its last chunk are zeros.
 //! 4. A chunk whose end is not yet in the file is written to flash first (promise 4).
 //!

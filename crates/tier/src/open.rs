@@ -271,7 +271,7 @@ fn read_mark(flash: &dyn File) -> Result<Option<Mark>> {
     }
 }
 
-/// The header of a device; `None` for one that holds nothing at all.
+/// The header of a device; `None` for an empty one.
 pub(super) fn read_header(tier: &dyn File) -> Result<Option<Header>> {
     let mut bytes = [0; HEADER_BYTES];
     let count = tier.read_at(&mut bytes, 0)?;

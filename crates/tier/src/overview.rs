@@ -1,6 +1,6 @@
 //! An overview of a device, read without changing it.
 //!
-//! Nothing is locked: while somebody uses the device, the figures are those of the last time it wrote its entries.
+//! Nothing is locked: while the device is in use, the figures are those of its last written entries.
 
 use super::error::Result;
 use super::format::{ENTRY_BYTES, Entry, HeaderState, entry_at, is_named};

@@ -1,4 +1,4 @@
-//! The slots of a tier, in memory: what each holds, what its entry says, how often it was written.
+//! The slots of a tier, in memory: the chunk of each, its entry on the device, and the number of its writes.
 //!
 //! ```text
 //! free ──take──▶ taken ──publish──▶ published ──vacate──▶ vacated ──publish──▶ free
@@ -91,7 +91,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// A slot whose entry says already that it holds the chunk: when the device is opened.
+    /// A slot whose entry already names the chunk: when the device is opened.
     pub fn found(&mut self, slot: u32, chunk: u32) {
         let state = &mut self.slots[slot as usize];
         self.free.remove(&(state.writes, slot));

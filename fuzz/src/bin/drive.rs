@@ -79,7 +79,7 @@ fn count(bytes: usize) -> bool {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The input that is being parsed, and since when, for whoever finds the process ending or hanging.
+/// The input that is being parsed, and since when, for the thread that finds the process ending or hanging.
 static CURRENT: Mutex<Option<(&'static str, Vec<u8>, Instant)>> = Mutex::new(None);
 static DONE: AtomicU64 = AtomicU64::new(0);
 

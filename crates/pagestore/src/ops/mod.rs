@@ -6,7 +6,7 @@
 //!
 //! # What they promise
 //! 1. Each runs on all workers, and its result does not depend on how many there are.
-//! 2. A worker holds at most two pages at a time, so an operator works with a pool of a few pages.
+//! 2. A worker pins at most two pages at a time, so an operator works with a pool of a few pages.
 //! 3. Counts have 64 bits, sums wrap nowhere a database of less than 2^56 bytes can reach.
 //! 4. They see pages through [`Pages`] only.
 //!

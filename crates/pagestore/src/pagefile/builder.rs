@@ -36,7 +36,7 @@ impl Builder {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let unfinished = beside(path, UNFINISHED);
-        // One that a power cut has left is nobody's.
+        // A file that a power cut has left has no owner.
         let file = medium.open(&unfinished, FileKind::Database, OpenMode::Create)?;
         file.set_len(0)?;
         let (path, pages) = (path.to_owned(), AtomicU64::new(1));

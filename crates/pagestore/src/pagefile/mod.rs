@@ -5,7 +5,7 @@
 //! many fibers must read it at once with little memory.
 //!
 //! # Layout
-//! Page 0 says what the file is; the pages behind it belong to whoever made the file. Little-endian.
+//! Page 0 describes the file; the pages behind it belong to its maker. Little-endian.
 //!
 //! ```text
 //!   0   8  magic "lf-pages"
@@ -23,7 +23,7 @@
 //!    [`Pool`](litefoot_storage::buffer_pool::Pool). On top come 8 to 16 bytes for each page of the file.
 //!
 //! # What it does not do
-//! Write pages of a file that has its name, or notice when somebody else does.
+//! Write pages of a file that has its name, or notice when another program does.
 
 mod builder;
 mod file;
@@ -104,7 +104,7 @@ pub enum Error {
         /// The system's answer.
         why: std::io::Error,
     },
-    /// Every page in memory is held.
+    /// Every page in memory is pinned.
     #[error("{}: every page in memory is held; let go of some, or open the file with more memory", path.display())]
     AllPinned {
         /// The file.
@@ -116,7 +116,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The read of a page failed for somebody who asked for it at the same time.
+    /// The read of a page failed for another thread that asked at the same time.
     #[error("{}: page {page} cannot be read: {why}", path.display())]
     Read {
         /// The file.

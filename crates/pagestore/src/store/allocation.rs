@@ -167,7 +167,7 @@ impl Allocation {
         self.note(page);
     }
 
-    /// Makes a page that is in use nobody's for the moment: in hand; `false` where it is not in use.
+    /// Takes a page in use in hand: it has no owner for the moment; `false` where it is not in use.
     pub fn take_back(&mut self, page: PageId) -> bool {
         let was = self.is_in_use(page);
         if was {
@@ -187,7 +187,7 @@ impl Allocation {
         self.changed.insert((page / self.pages_per_group()) as u32);
     }
 
-    /// The page of the table that holds a group's bits.
+    /// The page of the table with a group's bits.
     pub fn page_of(&self, group: u32) -> PageId {
         u64::from(group) * self.pages_per_group()
     }

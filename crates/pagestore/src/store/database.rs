@@ -91,7 +91,7 @@ impl Drop for Unit<'_> {
 }
 
 impl Database {
-    /// Makes an empty database: page 0, which holds the allocation table. Nothing is overwritten.
+    /// Makes an empty database: page 0, with the allocation table. Nothing is overwritten.
     ///
     /// # Errors
     /// [`Error::PageSize`], [`Error::AlreadyExists`], [`Error::InvalidPath`]; those of the medium.
@@ -386,7 +386,7 @@ impl Unit<'_> {
     pub fn release(&self, page: PageId) -> Result<()> {
         let inner = self.inner;
         inner.require(page)?;
-        // Under the lock of the table: nobody finds the page in memory and free, or in use and gone.
+        // Under the lock of the table: no thread finds the page in memory and free, or in use and gone.
         let forgotten = inner.pool.forget_under(page, || inner.allocation.lock());
         let mut table = forgotten.map_err(in_unit)?;
         if !table.take_back(page) {

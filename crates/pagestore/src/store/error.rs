@@ -17,8 +17,8 @@ pub enum Error {
     /// written stay in memory, and the next checkpoint writes them.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A page cannot be had: all frames are held (`E_BUFPOOL_OUT_OF_MEMORY`), somebody does not let go, or its
-    /// read failed.
+    /// A page cannot be had: all frames are pinned (`E_BUFPOOL_OUT_OF_MEMORY`), a pin stays too long, or its read
+    /// failed.
     #[error(transparent)]
     Pool(buffer_pool::Error),
     /// The directory does not exist (`E_STORAGE_INVALID_PATH`).
@@ -112,7 +112,7 @@ pub enum Error {
         /// The page.
         page: PageId,
     },
-    /// A page that somebody holds cannot be released.
+    /// A pinned page cannot be released.
     #[error("page {page} is pinned; drop every guard before releasing it")]
     Pinned {
         /// The page.

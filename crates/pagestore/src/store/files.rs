@@ -69,7 +69,7 @@ fn write_new(medium: &Arc<dyn Medium>, path: &Path, data: &dyn File, page_bytes:
     data.write_at(&page, 0)?;
     data.sync()?;
     let unfinished = beside(path, UNFINISHED);
-    // One that a power cut has left is nobody's.
+    // A file that a power cut has left has no owner.
     let meta = medium.open(&unfinished, FileKind::Metadata, OpenMode::Create)?;
     meta.set_len(0)?;
     meta.write_at(&Metadata { page_size: page_bytes as u32, groups: 1 }.encode(), 0)?;
@@ -179,7 +179,7 @@ impl Files {
         if len > expected {
             self.data.set_len(expected)?;
         }
-        // Always: whoever cut it before may have ended before that was for good.
+        // Always: a process that cut the file may have ended before that was durable.
         self.latch.watch(self.data.sync())?;
         Ok(allocation)
     }

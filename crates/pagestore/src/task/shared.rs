@@ -109,7 +109,7 @@ impl Shared {
                 Err(refused) => task = refused,
             }
             match place {
-                // Blocks this thread, which is none of ours.
+                // Blocks this thread, which is no worker.
                 _ if !in_fiber => worker.wait_for_room(),
                 Place::Any => {
                     self.inlined.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Shared {
             }
         }
         if place == Place::Any && !worker.poke_if_asleep() {
-            // Its owner is busy; somebody who is not may steal it.
+            // Its owner is busy; a free worker may steal it.
             let _ = self.workers.iter().any(|worker| worker.poke_if_asleep());
         }
         Ok(())

@@ -101,8 +101,8 @@ impl Workers {
         self.execute(place, work)?.join()
     }
 
-    /// Runs `work(0)` to `work(parts - 1)` on all workers and waits for the results, in order. The parts may
-    /// borrow from the caller. The next part goes to whoever is free.
+    /// Runs `work(0)` to `work(parts - 1)` on all workers and waits for the results, in order. The parts may borrow
+    /// from the caller. The next part goes to the next free worker.
     ///
     /// # Errors
     /// The first panic among the parts; [`TaskError::Stopped`]. All parts that began have ended then.

@@ -1,4 +1,4 @@
-//! Planted faults: errors of the medium, and bugs of ours to prove that the tests can see them.
+//! Planted faults: errors of the medium, and bugs of litefoot, to prove that the tests can see them.
 
 use litefoot_storage::file::{FileKind, Operation};
 use std::collections::BTreeMap;

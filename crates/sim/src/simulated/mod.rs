@@ -1,9 +1,9 @@
 //! A medium in memory that can lose power.
 //!
 //! # Why
-//! A promise about power cuts is worth what the cuts that test it are worth. This medium records every operation in
-//! order; [`SimMedium::replay`] makes the files as a power cut could leave them, at any point of the recorded run, each
-//! time with other luck.
+//! A promise about power cuts is as good as the cuts that test it. This medium records every operation in order;
+//! [`SimMedium::replay`] makes the files as a power cut could leave them, at any point of the recorded run, each time
+//! with other luck.
 //!
 //! # The model of the cut
 //! It is the contract of [`super`] read as hostile as it allows:
@@ -149,7 +149,7 @@ impl SimMedium {
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// An empty medium that keeps no record: files in memory, for long runs that nobody cuts.
+    /// An empty medium that keeps no record: files in memory, for long runs without power cuts.
     pub fn unrecorded() -> SimMedium {
         let state = SimState { unrecorded: true, ..SimState::default() };
         SimMedium { state: Arc::new(Mutex::new(state)) }
@@ -210,7 +210,7 @@ impl SimState {
         }
     }
 
-    /// Without a record, nobody needs the bytes of a file that has neither name nor handle.
+    /// Without a record, the bytes of a file with neither name nor handle are not needed.
     fn free_if_gone(&mut self, inode: Inode) {
         let gone = self.files[inode].handles == 0 && !self.names.values().any(|named| *named == inode);
         if self.unrecorded && gone {

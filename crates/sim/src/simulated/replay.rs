@@ -339,7 +339,7 @@ impl Pending {
             Pending::Durable { start, sectors } => {
                 let whole = (start + sectors.len()).next_multiple_of(SECTOR_BYTES);
                 overlay(bytes, *start, sectors);
-                // The last sector is written whole: behind the end of the file it holds zeros.
+                // The last sector is written whole: behind the end of the file it has zeros.
                 let rest = start + sectors.len()..whole.min(bytes.len());
                 bytes[rest].fill(0);
             }

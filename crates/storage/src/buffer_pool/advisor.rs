@@ -25,7 +25,7 @@ impl Resident<'_> {
 
     /// Shows the bytes of a page in memory without counting as a use of it. `look` must not come back to the pool.
     pub fn peek(&self, page: u64, look: &mut dyn FnMut(&[u8])) -> bool {
-        // Under the lock nobody latches it: its bytes stay as they are.
+        // Under the lock the page is not latched: its bytes stay as they are.
         let _partition = self.0.shared.partition(page).lock();
         let Some(state) = self.0.shared.table.of(page) else { return false };
         let Some(frame) = state.pin_quietly() else { return false };

@@ -34,8 +34,8 @@ impl Pool {
         wrong
     }
 
-    /// The pages in memory that are not what `read` says, and what else is wrong. Nobody may change pages meanwhile;
-    /// where a page cannot be read, it is passed over.
+    /// The pages in memory that differ from `read`, and all other faults. No thread may change pages meanwhile; where a
+    /// page cannot be read, it is passed over.
     #[doc(hidden)]
     pub fn differences(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<(u64, String)> {
         let mut wrong = self.inconsistencies();
@@ -67,7 +67,7 @@ impl Pool {
         self.shared.partitions.iter().any(|partition| !partition.lock().reading.is_empty())
     }
 
-    /// For tests of those who check a database of pages: gives a page a frame that is another's.
+    /// For tests of the check of a page database: gives a page the frame of another one.
     #[doc(hidden)]
     pub fn corrupt(&self, page: u64, frame: u32) {
         if let Some(state) = self.shared.table.of(page) {

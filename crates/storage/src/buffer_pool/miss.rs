@@ -87,7 +87,7 @@ impl Pool {
         Err(self.full(self.shared.has_dirty()))
     }
 
-    /// A frame for a page that is not in memory, for one who writes all of it; `None`: look again.
+    /// A frame for a page that is not in memory, for a writer of all its bytes; `None`: look again.
     pub(crate) fn begin_new(&self, page: u64, state: &PageState) -> Result<Option<u32>> {
         let mut partition = self.shared.partition(page).lock();
         if state.look() != Found::Empty {
@@ -259,7 +259,7 @@ impl Shared {
                 return Frame::Found(frame);
             }
         }
-        // All but the one whose lock is held.
+        // All but the partition whose lock is taken.
         if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
     }
 

@@ -176,7 +176,7 @@ pub struct Statistics {
     pub evicted: u64,
     /// Frames.
     pub frames: u64,
-    /// Frames that nobody has.
+    /// Free frames.
     pub free: u64,
     /// Pages that are newer than on the medium.
     pub dirty: u64,
@@ -429,7 +429,8 @@ impl Pool {
         self.shared.give_back(frame);
     }
 
-    /// All dirty pages, in order: of the cleaner, and clean unless the cleaning fails. Nobody may write pages meanwhile.
+    /// All dirty pages, in order: of the cleaner, and clean unless the cleaning fails. No thread may write pages
+    /// meanwhile.
     pub fn clean(&self) -> Vec<Cleaning<'_>> {
         let mut all = Vec::new();
         for page in self.shared.in_frames() {

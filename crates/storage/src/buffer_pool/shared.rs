@@ -45,12 +45,12 @@ impl Shared {
         &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
     }
 
-    /// Frames from which on large pages of memory are worth while.
+    /// From so many frames on, large pages of memory pay.
     pub fn large(&self) -> usize {
         LARGE_BYTES / self.page_bytes
     }
 
-    /// Gets memory for more frames of a partition whose lock is held.
+    /// Gets memory for more frames of a partition. Under its lock.
     pub fn grow(&self, partition: &mut Partition) -> bool {
         let Some(budget) = &self.budget else { return false };
         let count = self.portion.min(partition.vacant());
@@ -138,7 +138,7 @@ impl Drop for Shared {
     }
 }
 
-/// Bytes from which on large pages of memory are worth while.
+/// From so many bytes on, large pages of memory pay.
 const LARGE_BYTES: usize = 32 << 20;
 /// Most frames that get memory together.
 const MOST_PORTION: usize = 128;

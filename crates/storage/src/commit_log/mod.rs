@@ -1,7 +1,7 @@
 //! The commit log: what transactions said, instead of the pages they changed.
 //!
 //! # Why
-//! A transaction of a few rows says in a hundred bytes what takes kilobytes as pages. The log holds such
+//! The statements of a small transaction take a hundred bytes, its pages take kilobytes. The log holds such
 //! transactions until their pages are folded into the redo log, all at once and each page once.
 //!
 //! # What it promises
@@ -46,7 +46,7 @@ const MOST_RECORD_BYTES: usize = 64 << 20;
 /// A record: what kind, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Chosen by whoever appends.
+    /// Chosen by the caller of append.
     pub kind: u32,
     /// Its payload.
     pub payload: Vec<u8>,
@@ -77,7 +77,7 @@ pub struct CommitLog {
 }
 
 impl CommitLog {
-    /// Takes over what is at `path`, if anything is.
+    /// Takes over the file at `path`, if there is one.
     ///
     /// # Errors
     /// Those of reading, and that another database has it in use. Damage is none: records count up to the

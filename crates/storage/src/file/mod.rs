@@ -46,7 +46,7 @@ pub enum FileKind {
     Journal,
     /// A super-journal of a multi-file transaction.
     SuperJournal,
-    /// Scratch that nobody needs after a crash.
+    /// Scratch that is not needed after a crash.
     Temporary,
     /// Metadata of a page store.
     Metadata,
@@ -107,11 +107,11 @@ pub struct FileId {
 /// How strongly a byte range is locked against *other processes*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeLock {
-    /// Others may hold shared locks on the range too.
+    /// Others may have shared locks on the range, too.
     Shared,
-    /// Nobody else may hold any lock on the range.
+    /// No other process may lock the range.
     Exclusive,
-    /// Nothing is held.
+    /// No lock.
     None,
 }
 
@@ -171,7 +171,7 @@ pub trait File: Send + Sync {
     /// hint: it promises nothing, and waits at most until the device takes the request.
     fn read_ahead(&self, _offset: u64, _len: u64) {}
 
-    /// How many bytes the system reads ahead by itself of one who reads in order; 0 where that is not known.
+    /// Bytes that the system reads ahead by itself of a sequential reader; 0 where that is not known.
     fn own_read_ahead(&self) -> u64 {
         0
     }
@@ -215,14 +215,13 @@ pub trait File: Send + Sync {
     /// Returns `false` when another process (or another handle) stands in the way.
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool>;
 
-    /// The process that holds a lock against us on the range, where the system can tell.
+    /// The process with a lock in the way of ours on the range, where the system can tell.
     fn lock_holder(&self, _offset: u64, _len: u64) -> Option<u32> {
         None
     }
 
-    /// The system's descriptor, for those who hand requests to the kernel in another way and keep the promises
-    /// above. Only plain files of the operating system answer: what counts, models or simulates must see every
-    /// operation.
+    /// The system's descriptor, for requests to the kernel in another way that keep the promises above. Only plain
+    /// files of the operating system answer: what counts, models or simulates must see every operation.
     fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
     }
@@ -282,7 +281,7 @@ pub struct Resolved {
     pub through_link: bool,
 }
 
-/// A place that holds files: a file system, real or simulated.
+/// A medium: a file system, real or simulated.
 pub trait Medium: Send + Sync {
     /// Opens a file. The name of a created file is durable only after [`Medium::sync_directory`]. A symbolic link at
     /// `path` is not followed: see [`Medium::absolute`].

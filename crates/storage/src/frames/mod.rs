@@ -61,7 +61,7 @@ impl Frames {
         let bytes = count.checked_mul(page_bytes).and_then(|bytes| bytes.checked_add(TAIL_BYTES));
         let failed = |why: io::Error| NoMemory { bytes: bytes.unwrap_or(usize::MAX), why };
         let bytes = bytes.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        // SAFETY: a new private mapping; nothing of ours is replaced.
+        // SAFETY: a new private mapping, which replaces nothing.
         let memory = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -87,7 +87,7 @@ impl Frames {
     #[cfg(target_os = "linux")]
     fn show_read_only(&mut self) -> io::Result<()> {
         use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-        // SAFETY: the name is a string that ends; the descriptor is new, and nobody else's.
+        // SAFETY: the name is a string that ends; the descriptor is new, and has no other owner.
         let file = unsafe {
             let file = libc::memfd_create(c"frames".as_ptr(), libc::MFD_CLOEXEC);
             if file < 0 {
@@ -97,7 +97,7 @@ impl Frames {
         };
         let bytes = libc::off_t::try_from(self.bytes).map_err(io::Error::other)?;
         let (shared, both) = (libc::MAP_SHARED, libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: the first mapping replaces exactly our range, which nobody uses yet; the second is new.
+        // SAFETY: the first mapping replaces exactly our range, which is not used yet; the second is new.
         let shown = unsafe {
             if libc::ftruncate(file.as_raw_fd(), bytes) != 0 {
                 return Err(io::Error::last_os_error());
@@ -139,7 +139,7 @@ impl Frames {
         };
     }
 
-    /// Gives the memory of frames back to the system. Nobody may look at them, or be about to.
+    /// Gives the memory of frames back to the system. No thread may look at them, or be about to.
     pub fn give_up(&self, mut frames: Vec<u32>) {
         frames.sort_unstable();
         for run in frames.chunk_by(|a, b| a + 1 == *b) {

@@ -1,4 +1,4 @@
-//! Which memory is near: the nodes of this machine.
+//! The memory nodes of this machine.
 
 use std::ffi::c_void;
 use std::io;
@@ -25,7 +25,7 @@ fn parse(list: &str) -> Option<Vec<u32>> {
     Some(nodes)
 }
 
-/// Asks for memory of a node for a range that nobody has touched yet.
+/// Asks for memory of a node for a range that was not touched yet.
 ///
 /// # Safety
 /// The range is mapped, and the caller's.

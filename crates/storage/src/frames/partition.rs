@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How a read ended; waited on by those who want the page.
+/// The end of a read; awaited by the threads that want the page.
 pub(crate) type PendingRead = Monitor<Option<std::result::Result<(), String>>>;
 
 /// No page.

@@ -28,7 +28,7 @@ impl Backoff {
         }
         self.looks += 1;
         yield_now();
-        // In a task, those that could let go may be on this very thread: it sleeps less.
+        // In a task, the lock may belong to another task of this very thread: it sleeps less.
         if self.looks > LOOKS && (!in_task() || self.looks.is_multiple_of(LOOKS)) {
             std::thread::sleep(NAP);
         }

@@ -1,9 +1,9 @@
-//! Where requests wait for a thread of the queue.
+//! The waiting requests of the queue, for one thread or several.
 //!
 //! # Invariants
 //! 1. The requests that wait, and the batches made of them, are only ever changed under the lock.
-//! 2. A thread that says it will sleep elsewhere (in the ring) does so under the lock; whoever pushes after
-//!    that rings its alarm.
+//! 2. A thread that says it will sleep elsewhere (in the ring) does so under the lock; a thread that pushes after that
+//!    rings its alarm.
 
 use super::IoConfig;
 use super::batch::{Batch, plan};

@@ -1,4 +1,4 @@
-//! One queue for all reads and writes that nobody should wait for on a thread.
+//! The I/O queue: one for all reads and writes that should not block a thread.
 //!
 //! # Why
 //! Requests that wait together can be sorted and merged: adjacent pages become one vectored operation (the disk access
@@ -15,7 +15,7 @@
 //! 3. Merged requests are of one handle and one direction, adjacent, at most [`IoConfig::merge_bytes`].
 //! 4. Where a merged read fails, its parts are read again one by one, so that an error reaches only those
 //!    whose bytes are bad. Where a merged write fails, all its parts have failed.
-//! 5. At most [`IoConfig::queue_requests`] requests wait; whoever submits more waits for room.
+//! 5. At most [`IoConfig::queue_requests`] requests wait; a thread that submits more waits for room.
 //! 6. A ring is set up, used and taken down by a thread of the queue and by no other. The end of a ring interrupts the
 //!    system calls of every thread that ever used it: those of an application would come back too early.
 //!

@@ -70,7 +70,7 @@ impl<T> Monitor<T> {
         result
     }
 
-    /// Looks at the value, or changes it in a way nobody waits for.
+    /// Looks at the value, or changes it in a way that no thread waits for.
     pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.inner.lock().value)
     }

@@ -53,7 +53,7 @@ impl Alarm {
         if eventfd < 0 {
             return None;
         }
-        // SAFETY: the descriptor was made just now and belongs to nobody else.
+        // SAFETY: the descriptor was made just now, and has no other owner.
         Some(Alarm { eventfd: Arc::new(unsafe { OwnedFd::from_raw_fd(eventfd) }) })
     }
 
@@ -122,7 +122,7 @@ impl Ring {
     fn push(&mut self, mut batch: Batch) {
         let vectors = batch.vectors();
         let flight = Box::into_raw(Box::new(InFlight { batch, vectors }));
-        // SAFETY: the box was leaked just now; nobody else has it until the kernel does.
+        // SAFETY: the box was leaked just now; no other owner has it until the kernel does.
         let InFlight { batch, vectors } = unsafe { &*flight };
         let descriptor: RawFd = batch.file().raw_descriptor().unwrap_or(-1);
         let (count, file) = (vectors.len() as u32, types::Fd(descriptor));

@@ -1,7 +1,7 @@
 //! The lock of a log that is in use.
 //!
 //! A log is found by its name. While a database is open, its file may be renamed or removed, and another database may
-//! take the name. The lock says that the log beside the new one is somebody's.
+//! take the name. The lock shows that the log beside the new one has an owner.
 //!
 //! The lock belongs to the open file description, which a forked child inherits. So it is given back when the log is
 //! closed, and not only with the last descriptor; and never by the child.
@@ -24,7 +24,7 @@ impl InUse {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`Operation::Lock`] where somebody else has the log in use.
+    /// [`Operation::Lock`] where another process has the log in use.
     pub fn take(file: &Arc<dyn File>) -> Result<InUse> {
         if file.lock_range(0, LOCKED_BYTES, RangeLock::Exclusive)? {
             return Ok(InUse { file: file.clone(), generation: fork::generation() });

@@ -63,7 +63,7 @@ impl PagePlace {
     }
 }
 
-/// A pool that answers addresses, and whose pages may be changed beneath those who have them.
+/// A pool that answers addresses, and whose pages may be changed while they are pinned.
 ///
 /// It has no guards, which promise bytes that do not change:
 ///
@@ -139,7 +139,7 @@ impl MappedPool {
         self.0.is_reading()
     }
 
-    /// The pages in memory that are not what `read` says, and what else is wrong. Nobody may change pages meanwhile.
+    /// The pages in memory that differ from `read`, and all other faults. No thread may change pages meanwhile.
     #[doc(hidden)]
     pub fn differences(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<(u64, String)> {
         self.0.differences(read)

@@ -16,7 +16,7 @@ const WORD: usize = size_of::<usize>();
 /// Words that are copied without a look at the count.
 const AT_ONCE: usize = 8;
 
-/// The word that holds a byte, and how far in it the byte lies. Every access is one to a whole word: accesses of several
+/// The word around a byte, and the place of the byte in it. Every access is one to a whole word: accesses of several
 /// sizes to the same bytes may not meet.
 ///
 /// # Safety
@@ -182,7 +182,7 @@ mod tests {
                 });
             }
             for round in 0..rounds {
-                // SAFETY: nobody else writes.
+                // SAFETY: no other thread writes.
                 unsafe { store(&[(round % 100) as u8; 512], start()) };
             }
         });

@@ -177,7 +177,7 @@ mod flush {
             let first = start.map_addr(|address| address & !(LINE_BYTES - 1));
             let lines = (start.addr() + len - first.addr()).div_ceil(LINE_BYTES);
             for line in (0..lines).map(|index| first.wrapping_add(index * LINE_BYTES)) {
-                // SAFETY: the line holds a byte of the range, so it is mapped; the instruction is there.
+                // SAFETY: the line has a byte of the range, so it is mapped; the processor has the instruction.
                 unsafe {
                     match self {
                         WriteBack::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack)),

@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// Rights of a file that nobody else should read.
+/// Rights of a file that only its owner may read.
 const PRIVATE: u32 = 0o600;
 /// Rights of a new database, less the umask.
 const PUBLIC: u32 = 0o644;

@@ -21,12 +21,12 @@ unsafe impl Send for Page {}
 
 impl Page {
     fn look(&self) -> u64 {
-        // SAFETY: the checker fails the test where somebody writes meanwhile.
+        // SAFETY: the checker fails the test where a thread writes meanwhile.
         self.frame.with(|value| unsafe { *value })
     }
 
     fn put(&self, value: u64) {
-        // SAFETY: the checker fails the test where anybody looks or writes meanwhile.
+        // SAFETY: the checker fails the test where a thread looks or writes meanwhile.
         self.frame.with_mut(|place| unsafe { *place = value });
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! bits  0..32  frame, counted from 1; 0 where the page is not in memory
-//! bits 32..48  holds
-//! bit  48      READING   its read is under way: nobody may look at the frame yet
+//! bits 32..48  pins
+//! bit  48      READING   its read is under way: no thread may look at the frame yet
 //! bits 49..51  USAGE     how often the clock's hand spares it: at most three times
-//! bit  51      AHEAD     read ahead and wanted by nobody yet
+//! bit  51      AHEAD     read ahead, and not pinned yet
 //! bit  52      DIRTY     its bytes are newer than those on the medium
-//! bit  53      WRITING   one writer has it, and nobody else may look
+//! bit  53      WRITING   one writer has it, and no other thread may look
 //! bit  54      CLEANING  the cleaner has it: its bytes are on their way to the medium
-//! bit  55      LATCHED   somebody writes the page on the medium, in memory or not: no new holds, no reads
-//! bit  56      SPOILED   held when it should have gone: its bytes are not what the medium has, until it goes
+//! bit  55      LATCHED   the page is being written on the medium, in memory or not: no new pins, no reads
+//! bit  56      SPOILED   pinned when it should have been dropped: differs from the medium until it is
 //!
-//!   EMPTY --begin--> READING --ready--> READY <--hold / let go--> READY, held
+//!   EMPTY --begin--> READING --ready--> READY <---pin / unpin---> READY, pinned
 //!     ^ |               |              ^  |  ^ \--write / written--> READY, dirty
 //!     | +--begin_new----|--------------|--+   \--clean / cleaned--> READY, of the cleaner
-//!     +-----failed------+---- evict, forget: without holds
+//!     +-----failed------+---- evict, forget: without pins
 //!
 //!   EMPTY or READY --latch--> the same, LATCHED --unlatch--> the same
 //! ```
@@ -24,7 +24,7 @@
 //! 1. Without the lock of its partition, a word is changed by compare-and-swap only: from ready to ready. `evict` and
 //!    `forget` alone change it from ready, not pinned and not being written or cleaned, to empty.
 //! 2. A frame belongs to the one page whose word names it.
-//! 3. A writer is alone: WRITING implies one hold. A dirty page is never evicted; only `forget` drops it.
+//! 3. A writer is alone: WRITING implies one pin. A dirty page is never evicted; only `forget` drops it.
 //! 4. `ready` and `written` release what they have written, `pin`, `write` and `clean` acquire it; `unpin` and
 //!    `cleaned` release what they have read, `evict`, `forget` and `write` acquire that. So a frame is neither
 //!    read too early nor overwritten too early.
@@ -47,7 +47,7 @@ const WRITING: u64 = 1 << 53;
 const CLEANING: u64 = 1 << 54;
 const LATCHED: u64 = 1 << 55;
 const SPOILED: u64 = 1 << 56;
-/// The bits from here on are those of pages that must not be looked at again by those who hold them.
+/// From this bit on: marks of pages whose older pins must not be used any more.
 const NOT_STEADY: u32 = 55;
 
 /// Most times that the clock's hand spares a page that is not used again.
@@ -117,7 +117,7 @@ pub(crate) enum Forgotten {
     Empty,
     /// The page was in that frame, which is free of it now; true if it was dirty.
     Frame(u32, bool),
-    /// Somebody holds it.
+    /// It is pinned.
     Pinned,
     /// It is being read or cleaned: that ends by itself.
     Busy,
@@ -181,7 +181,7 @@ impl<W: Word> PageState<W> {
         }
     }
 
-    /// Lets go of a page that is held.
+    /// Unpins a page.
     #[inline]
     pub fn unpin(&self) {
         self.0.fetch_sub(PIN, Ordering::Release);
@@ -312,7 +312,7 @@ impl<W: Word> PageState<W> {
         false
     }
 
-    /// The frame holds the page. Under the lock.
+    /// The frame has the page's bytes. Under the lock.
     pub fn ready(&self) {
         self.0.fetch_and(!READING, Ordering::Release);
     }

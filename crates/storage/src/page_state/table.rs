@@ -25,7 +25,7 @@ const ROOM: u64 = (BLOCK << CHUNKS) - BLOCK;
 const FIRST: usize = BLOCK.ilog2() as usize;
 
 pub(crate) struct Table {
-    /// The words of chunk *k*, which are `1 << k`; null where nobody has asked for them yet, and where there is none.
+    /// The words of chunk *k*, which are `1 << k`; null before they are needed, and where there is no memory.
     chunks: [AtomicPtr<PageState>; u64::BITS as usize],
     growing: Mutex<()>,
     most_pages: u64,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// The state of a page; there are some behind the last page that nobody uses.
+    /// The state of a page; there are unused ones behind the last page.
     #[inline]
     pub fn of(&self, page: u64) -> Option<&PageState> {
         let (chunk, inside) = place(page)?;
@@ -101,7 +101,7 @@ impl Drop for Table {
             if !states.is_null() {
                 // The same that it was made with.
                 let Some(layout) = layout(number) else { continue };
-                // SAFETY: `grow` made it with this layout, and nobody looks at it any more. States own nothing.
+                // SAFETY: `grow` made it with this layout, and no thread looks at it any more. States own nothing.
                 unsafe { dealloc(states.cast(), layout) };
             }
         }

@@ -1,7 +1,7 @@
-//! Which pages will be wanted next: a pure decision, no I/O.
+//! The prefetch detector: it predicts the pages that will be wanted next, as a pure decision, without I/O.
 //!
 //! # Why
-//! A page that is read before it is asked for costs nobody a wait, and pages that are read together cost the medium one
+//! A page that is read before it is asked for costs no wait, and pages that are read together cost the medium one
 //! request. A page that is read and never asked for costs time and wear. In SMILE's evaluation (sections 4.3.1.2 and
 //! 4.3.2.2), prefetching the next page for each pin lost 1.8 % and 8.7 %. It fetched too little, too late, one page at
 //! a time.

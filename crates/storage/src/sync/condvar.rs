@@ -27,12 +27,12 @@ impl TimedOut {
 }
 
 impl Condvar {
-    /// One that nobody waits on.
+    /// A condition without waiting threads.
     pub const fn new() -> Condvar {
         Condvar { wakes: AtomicU32::new(0), waiters: AtomicU32::new(0) }
     }
 
-    /// Wakes one of those who wait.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.notify(1);
     }

@@ -22,7 +22,7 @@ pub(super) fn wait(word: &AtomicU32, value: u32, at_most: Option<Duration>) {
     unsafe { preserving_errno(|| libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout)) };
 }
 
-/// Wakes so many of those who sleep on the word.
+/// Wakes so many threads that sleep on the word.
 #[cfg(target_os = "linux")]
 pub(super) fn wake(word: &AtomicU32, most: i32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

@@ -6,7 +6,8 @@
 //! thread had the lock ([`AcrossFork::inherit`]); else the value is leaked, and begins anew.
 //!
 //! # Invariants
-//! 1. The word is the number of the process, counted in forks, times four, and the state: free, held, held and awaited.
+//! 1. The word is the number of the process, counted in forks, times four, and the state: free, locked, locked and
+//!    awaited.
 //! 2. The thread that changes the word to its own process, and to locked, has the value.
 
 use super::futex;
@@ -22,8 +23,8 @@ const STATES: u32 = 4;
 
 /// The fate of a value of the whole process in a forked child.
 pub trait AcrossFork: Default {
-    /// The child's, made of the parent's, which nobody was changing. A value that is dropped here must touch neither
-    /// locks nor threads of the parent's.
+    /// The child's value, made of the parent's, which no thread was changing. A value that is dropped here must touch
+    /// neither locks nor threads of the parent's.
     #[must_use]
     fn inherit(parents: Self) -> Self;
 }
@@ -42,7 +43,7 @@ unsafe impl<T: Send> Sync for Global<T> {}
 pub struct GlobalGuard<'a, T>(&'a Global<T>);
 
 impl<T> Global<T> {
-    /// A value that nobody has changed yet.
+    /// A value that was not changed yet.
     pub const fn new(value: T) -> Global<T> {
         Global { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
@@ -71,7 +72,7 @@ impl<T: AcrossFork> Global<T> {
                 self.word.compare_exchange(word, process | wanted, Ordering::Acquire, Ordering::Relaxed);
             match (changed.is_ok(), word - state == process) {
                 (false, _) => {}
-                // Somebody may sleep who was woken for this: the next one is woken as well.
+                // A thread that was woken for this may sleep again: the next one is woken as well.
                 (true, true) if state == FREE => {
                     return self.word.store(process | AWAITED, Ordering::Relaxed);
                 }
@@ -99,7 +100,7 @@ impl<T> Deref for GlobalGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: whoever has the guard has the lock.
+        // SAFETY: the owner of the guard has the lock.
         unsafe { &*self.0.value.get() }
     }
 }

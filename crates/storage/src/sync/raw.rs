@@ -1,16 +1,16 @@
 //! The words behind the locks.
 //!
 //! # Invariants
-//! 1. A mutex is 0 while it is free, 1 while it is held, 2 while it is held and somebody may sleep on it.
+//! 1. A mutex is 0 while it is free, 1 while it is locked, 2 while it is locked and a thread may sleep on it.
 //! 2. A thread that sleeps on a lock of readers and writers is counted before its last look at the lock. A thread that
 //!    gives the lock up looks at that count afterwards, and changes the word that the others sleep on.
-//! 3. While a writer waits nobody new reads.
+//! 3. While a writer waits, no new reader gets in.
 
 use super::futex;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often a held lock is looked at before its thread sleeps.
+/// Looks at a locked lock before the thread sleeps.
 const SPINS: usize = 100;
 
 const FREE: u32 = 0;
@@ -43,7 +43,7 @@ impl RawMutex {
     }
 }
 
-// SAFETY: whoever has changed the word from FREE holds the lock, and only its holder makes it FREE again.
+// SAFETY: the thread that has changed the word from FREE has the lock, and only that thread makes it FREE again.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: RawMutex = RawMutex(AtomicU32::new(FREE));
@@ -82,7 +82,7 @@ const QUEUED: u32 = 1 << 30;
 pub struct RawRwLock {
     /// The number of readers, and the two flags.
     state: AtomicU32,
-    /// Turned for those who sleep.
+    /// Changed to wake the sleepers.
     turn: AtomicU32,
     sleepers: AtomicU32,
 }
@@ -100,7 +100,7 @@ impl RawRwLock {
         false
     }
 
-    /// A writer that finds the lock free takes it, whoever else waits.
+    /// A writer that finds the lock free takes it, before all that wait.
     #[inline]
     fn try_write(&self) -> bool {
         let mut state = self.state.load(Ordering::SeqCst);

@@ -7,8 +7,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `format` | the bytes |
-//! | `origin` | whose log it is |
-//! | `scan` | what an existing file is worth |
+//! | `origin` | the database of a log |
+//! | `scan` | the valid prefix of an existing file |
 //! | `append` | transactions and slots on their way into the file |
 //! | `mod` | the open log: reading, generations, space |
 //!
@@ -91,13 +91,13 @@ struct Found {
 pub enum Whereabouts {
     /// Where it was opened, or there is none yet.
     AtItsName,
-    /// Somebody has renamed, removed or replaced it.
+    /// It was renamed, removed or replaced.
     Elsewhere,
-    /// It has its name, and somebody has cut frames off.
+    /// It has its name, and frames were cut off.
     Cut,
 }
 
-/// A redo log, and which pages it holds.
+/// A redo log, and the index of its pages.
 pub struct RedoLog {
     medium: Arc<dyn Medium>,
     path: PathBuf,
@@ -134,7 +134,7 @@ pub struct RedoLog {
 }
 
 impl RedoLog {
-    /// Takes over what is at `path`, if anything is.
+    /// Takes over the file at `path`, if there is one.
     ///
     /// # Errors
     /// Those of reading, and [`Operation::Lock`] where another database has it in use. Damage is none: frames count up to
@@ -156,7 +156,7 @@ impl RedoLog {
         RedoLog::new(medium, path, latch, Some(data)).take_over(OpenMode::ReadWrite)
     }
 
-    /// Looks at what is at `path`, whoever may have it in use; nothing may be written to it.
+    /// Looks at the file at `path`, even one in use; nothing may be written to it.
     ///
     /// # Errors
     /// Those of reading.
@@ -425,7 +425,7 @@ impl RedoLog {
         self.built_upon = self.header.is_some();
     }
 
-    /// Closes the file, which stays as it is: somebody else will go on with it.
+    /// Closes the file, which stays as it is: another process will go on with it.
     pub fn close(&mut self) {
         self.file = None;
         self.in_use = None;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Frames read at a time.
 const FRAMES_PER_READ: usize = 64;
 
-/// Fills in what the file holds. A file without a valid header holds nothing.
+/// Fills in the content of the file. A file without a valid header has no content.
 pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
     log.allocated = file.len()?;
     let mut bytes = [0; HEADER_BYTES];
@@ -41,7 +41,7 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
 pub struct Frame {
     /// Frames count from 0.
     pub number: u32,
-    /// The page that it holds.
+    /// The number of its page.
     pub page_number: u32,
     /// The size of the database after its transaction; 0 except in the last frame of a transaction.
     pub database_pages: u32,

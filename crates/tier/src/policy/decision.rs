@@ -55,7 +55,7 @@ pub struct Candidate {
 pub struct Room {
     /// Chunks it can hold.
     pub capacity: usize,
-    /// Chunks it holds.
+    /// Chunks it has room for.
     pub used: usize,
 }
 
@@ -109,7 +109,7 @@ mod tests {
     fn decisions_by_hand() {
         const HOME: bool = false;
         const TIER: bool = true;
-        // A write gained is worth 600, a chunk that makes room costs 840: 1.4 writes.
+        // A write gained saves 600, a chunk that makes room costs 840: 1.4 writes.
         let latencies = Latencies { flash_write_us: 800.0, tier_write_us: 200.0, tier_read_us: 40.0 };
         type Case = (&'static str, &'static [(f64, bool)], Room, usize);
         let cases: [Case; 9] = [

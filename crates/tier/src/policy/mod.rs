@@ -61,7 +61,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// A policy for a tier that holds `capacity` chunks.
+    /// A policy for a tier of `capacity` chunks.
     pub fn new(kind: Kind, capacity: usize, period: Period, latencies: Latencies) -> Policy {
         match kind {
             Kind::Ewma => Policy::Ewma(HotChunks::new(capacity, period, latencies)),

@@ -9,7 +9,7 @@ use crate::ops::{Error, Pages, Result};
 use crate::task::Workers;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Levels with fewer nodes are not worth handing out.
+/// Levels with fewer nodes are not handed out to workers.
 const FEWEST_FOR_ALL: usize = 256;
 /// Parts per worker.
 const PARTS_PER_WORKER: usize = 8;
@@ -114,7 +114,7 @@ fn next_level<P: Pages>(
     Ok(next)
 }
 
-/// The neighbours that nobody has seen before.
+/// The neighbours that were not visited before.
 fn neighbors_of<P: Pages>(graph: &Graph<'_, P>, seen: &Seen, nodes: &[u64]) -> Result<Vec<u64>> {
     let mut reader = Reader::new(graph);
     let mut next = Vec::new();

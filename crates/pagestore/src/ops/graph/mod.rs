@@ -174,7 +174,7 @@ impl<'p, P: Pages> Graph<'p, P> {
     }
 }
 
-/// Reads neighbours; holds the last page of each vector, for the next node is often on the same one.
+/// Reads neighbours; keeps the last page of each vector pinned, for the next node is often on the same one.
 struct Reader<'p, P: Pages> {
     first: Cursor<'p, P>,
     neighbors: Cursor<'p, P>,

@@ -13,7 +13,7 @@ pub(super) fn pages_for(entries: u64, id_bytes: usize, page_bytes: usize) -> u64
     entries.div_ceil((page_bytes / id_bytes) as u64)
 }
 
-/// Reads a vector; holds the page it read last.
+/// Reads a vector; keeps its last page pinned.
 pub(super) struct Cursor<'p, P: Pages> {
     pages: &'p P,
     extents: &'p Extents,
@@ -31,7 +31,7 @@ impl<'p, P: Pages> Cursor<'p, P> {
     /// The bytes of the page at that place of the sequence.
     fn page(&mut self, place: u64) -> Result<&[u8]> {
         if self.held.as_ref().is_none_or(|(held, _)| *held != place) {
-            // First let go of the old one: one page of each vector is all that is held.
+            // Unpins the old page first: only one page of each vector is pinned.
             self.held = None;
             let page = self.extents.get(place).ok_or_else(|| {
                 Error::NotAGraph(format!("page {place} of a vector of {} is wanted", self.extents.len()))
