@@ -4,6 +4,7 @@
 
 use litefoot_storage::file::FileKind;
 use litefoot_vfs::Options;
+use litefoot_vfs::open::recovery::{CASES, Step};
 use litefoot_vfs::stats::{FigureKind, described, described_causes};
 
 fn main() {
@@ -28,5 +29,13 @@ fn main() {
     println!("== causes\n| CAUSE | meaning |\n|---|---|");
     for (name, meaning) in described_causes() {
         println!("| `{name}` | {meaning} |");
+    }
+    for step in Step::ALL {
+        let columns = step.columns();
+        println!("== {}\n| {} | meaning | what opening does |", step.name(), columns.join(" | "));
+        println!("|{}", "---|".repeat(columns.len() + 2));
+        for case in CASES.iter().filter(|case| case.step() == step) {
+            println!("| {} | {} | {} |", case.found.join(" | "), case.meaning, case.action);
+        }
     }
 }

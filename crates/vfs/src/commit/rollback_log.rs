@@ -19,9 +19,7 @@
 //! meanwhile, and voids the log.
 
 use crate::cache::PageSource;
-use crate::db::Companion;
 use crate::db::Db;
-use crate::db::companions::has_real_journal;
 use crate::db::{MAGIC, atomic_write_bytes, tier, write_atomic};
 use crate::error::{Error, Result};
 use crate::stats::Stats;
@@ -70,26 +68,6 @@ pub(crate) struct RedoLogState {
 }
 
 impl RollbackRedoLog {
-    /// Finishes what a crash left: copies the log's pages to the database file. A log of a database in WAL
-    /// mode is left to SQLite.
-    pub fn recover(&self, db: &Db) -> Result<()> {
-        let path = db.companion_path(Companion::Wal);
-        if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
-            return Ok(());
-        }
-        let Some(mut redo) = self.find(db)? else { return Ok(()) };
-        if is_wal_mode(db, &redo)? || has_real_journal(db)? {
-            return Ok(());
-        }
-        if !redo.is_empty() {
-            let numbers: Vec<u32> = redo.page_numbers().collect();
-            copy_in_place(db, &redo, None, &numbers)?;
-        }
-        // Also where the log was void: whoever voided it may have left the database file unsynced.
-        db.sync()?;
-        Ok(redo.delete()?)
-    }
-
     /// Whether there is a log on the medium, which SQLite must not take for a write-ahead log.
     pub fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)

@@ -14,23 +14,6 @@
 //! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
 //!    brings everything home first.
 //!
-//! # Opening
-//!
-//! | option | file | beside the database | beside the device | what opening does |
-//! |---|---|---|---|---|
-//! | no | plain | any | not looked at | as ever |
-//! | no | marked | any | not looked at | refuses, names the device |
-//! | yes | plain | nothing | nothing | takes the device; the first commit marks the file |
-//! | yes | plain | logs of a rollback-journal database | nothing | recovers from them, removes them, goes on as above |
-//! | yes | plain | logs of a WAL database | nothing | recovers from them, uses them where they are until SQLite restarts its log, and then marks the file |
-//! | yes | plain | hot journal | nothing | lets SQLite roll back; then as above |
-//! | yes | plain | any | a log | refuses: it is of another time |
-//! | yes | marked | nothing | any | finds the chunks, recovers from the logs there |
-//! | yes | marked | a log or a hot journal | any | refuses: it is of another time |
-//!
-//! The device itself may be refused, too: see the table of [`litefoot_tier`]. Nothing is changed where
-//! opening is refused.
-//!
 //! # Closing
 //! The last connection that closes removes the logs and brings everything home. Where a log stays (a checkpoint
 //! failed, or SQLite was told to make none), the file stays marked, and the next one who opens it goes on.
@@ -46,7 +29,7 @@ use crate::stats::Stats;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Operation, beside, parent_directory};
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_tier::{self as tier, CHUNK_BYTES, Config, TieredFile, Whereabouts};
+use litefoot_tier::{self as tier, CHUNK_BYTES, TieredFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,91 +77,10 @@ pub(crate) fn take(db: &mut Db) -> Option<Tier> {
     db.tier.take()
 }
 
-/// Takes over the tier, or finds that there must be one. The caller owns the file.
-pub(crate) fn open(db: &Db) -> Result<()> {
-    if db.tier().is_some() {
-        return Ok(());
-    }
-    let marked = tier::tier_of(db.file()).map_err(refused)?;
-    let path = match (&db.options().tier, &marked) {
-        (None, None) => return Ok(()),
-        (Some(path), _) => path,
-        (None, Some(recorded)) => return Err(needs_tier(db, recorded)),
-    };
-    check_surroundings(db, path, marked.is_some())?;
-    let options = db.options();
-    let config = Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
-    let flash = db.metered(db.file.clone(), FileKind::Database);
-    let tiered = TieredFile::open_guarded(flash, db.medium(), path, &config, db.latch().clone());
-    let tiered = tiered.map_err(refused)?;
-    if marked.is_none() {
-        tiered.stay();
-    }
-    let tier = Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked.is_some()) };
-    let _ = db.tier.set(tier);
+/// The database uses this tier from now on.
+pub(crate) fn set(db: &Db, tiered: Arc<TieredFile>, marked: bool) {
+    let _ = db.tier.set(Tier { file: tiered.clone(), tiered, marked: AtomicBool::new(marked) });
     note_figures(db);
-    Ok(())
-}
-
-/// A file that cannot be written has no tier.
-pub(crate) fn refuse_marked(db: &Db) -> Result<()> {
-    match tier::tier_of(db.file()).map_err(refused)? {
-        Some(_) if db.build.is_some() => Err(Error::Refused(format!(
-            "{}: parts of it live on a tier device; it cannot be read without write permission",
-            db.path().display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn needs_tier(db: &Db, recorded: &Path) -> Error {
-    let (name, recorded) = (db.path().display(), recorded.display());
-    Error::Refused(format!(
-        "{name}: parts of it live on the tier device {recorded}: open it with tier={recorded}, or bring them \
-         home with `litefoot tier drain {name}`; nothing was changed"
-    ))
-}
-
-/// Refuses what can only be of another time than the file.
-fn check_surroundings(db: &Db, device: &Path, marked: bool) -> Result<()> {
-    let medium = db.medium();
-    if medium.info(device)?.is_some_and(|info| !info.is_file) {
-        return Err(Error::Refused(format!(
-            "{}: the tier must be a file; name one on a file system of the fast device",
-            device.display()
-        )));
-    }
-    let in_the_way = if marked {
-        let mut ours = vec![Companion::Wal.of(db.path())];
-        if db.options().commit_log_path.is_none() {
-            ours.push(Companion::CommitLog.of(db.path()));
-        }
-        if has_real_journal(db)? {
-            ours.push(Companion::Journal.of(db.path()));
-        }
-        ours
-    } else {
-        logs_beside(device).to_vec()
-    };
-    let others = || {
-        let device = tier::look(medium, device).ok().flatten();
-        device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(db.path()))
-    };
-    // The logs of another database: its device says so better.
-    if !marked && others() {
-        return Ok(());
-    }
-    for path in in_the_way {
-        if medium.info(&path)?.is_some_and(|info| info.len > 0) {
-            return Err(Error::Refused(format!(
-                "{}: the log {} is of another time than the file: one of them was copied or restored without \
-                 the other; nothing was changed. Restore what belongs together, or move the log away",
-                db.path().display(),
-                path.display()
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Whether the logs should move to the tier as soon as they can.
@@ -320,7 +222,7 @@ pub(crate) fn note_figures(db: &Db) {
     }
 }
 
-fn refused(error: tier::Error) -> Error {
+pub(crate) fn refused(error: tier::Error) -> Error {
     match error {
         tier::Error::Device(error) => Error::Device(error),
         other => Error::Refused(other.to_string()),

@@ -67,7 +67,7 @@ impl MainFile {
         unlocked: bool,
     ) -> MainFile {
         let internal = crate::ffi::connection::is_internal();
-        let id = database.new_handle(internal);
+        let id = database.handles().open(internal);
         let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
         MainFile {
             connection_cache: ConnectionCache::new(database.cache(), session.reader_slot.clone()),
@@ -134,7 +134,7 @@ impl MainFile {
     /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
     /// up.
     fn may_begin(&self) -> Result<()> {
-        self.database.check_replayed()?;
+        self.database.recovery().check_replayed()?;
         self.database.db().latch().check(self.database.db().path()).map_err(Error::Closed)
     }
 
@@ -257,7 +257,7 @@ impl MainFile {
             (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
                 // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
                 // be what is in its way.
-                self.database.await_background();
+                self.database.await_checkpointer();
                 if self.database.writer_queue().may_write(self.id) {
                     return Ok(());
                 }
@@ -265,7 +265,7 @@ impl MainFile {
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
-                self.database.await_background();
+                self.database.await_checkpointer();
                 Ok(())
             }
             (READ_SLOTS.., false) => self.await_durable(),
@@ -383,7 +383,7 @@ impl Handle for MainFile {
         self.database.writer_queue().leave(self.id);
         self.database.wal_index().unregister(&mut self.slots);
         self.connection_cache.close(&*self.database);
-        self.database.give_up_reader_slot(&self.session.reader_slot);
+        self.database.locks().leave(&self.session.reader_slot);
         self.database.leave(self.session.internal)
     }
 
@@ -397,7 +397,7 @@ impl Handle for MainFile {
         }
         if to > Level::Shared {
             self.check_writable()?;
-            self.database.check_replayed()?;
+            self.database.recovery().check_replayed()?;
         }
         if to == Level::Reserved {
             self.may_begin()?;
@@ -422,7 +422,7 @@ impl Handle for MainFile {
     }
 
     fn is_reserved(&mut self) -> Result<bool> {
-        Ok(self.database.is_reserved())
+        Ok(self.database.locks().is_reserved())
     }
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
@@ -499,7 +499,11 @@ impl Handle for MainFile {
             self.may_begin()?;
         }
         // What a log builds upon stays as it is. To make the index takes more slots than this one.
-        if first == CHECKPOINT_SLOT && exclusive && count == 1 && self.database.check_replayed().is_err() {
+        if first == CHECKPOINT_SLOT
+            && exclusive
+            && count == 1
+            && self.database.recovery().check_replayed().is_err()
+        {
             return Err(Error::Busy);
         }
         self.admit(first, exclusive)?;
@@ -507,7 +511,7 @@ impl Handle for MainFile {
         let mut is_locked = self.take_slots(first, count, exclusive)?;
         if !is_locked && first == WRITE_SLOT && exclusive && !self.session.internal {
             // Our own checkpoint may have been faster: since the writer was admitted.
-            self.database.await_background();
+            self.database.await_checkpointer();
             is_locked = self.take_slots(first, count, exclusive)?;
         }
         if !is_locked {
@@ -536,7 +540,7 @@ impl Handle for MainFile {
             }
             self.database.wal_index().unlock(&mut self.slots, first, count);
             self.database.writer_queue().leave(self.id);
-            self.database.may_hand_over();
+            self.database.handover().note_transaction_end();
             return Ok(());
         }
         if first == CHECKPOINT_SLOT {
@@ -545,7 +549,7 @@ impl Handle for MainFile {
         self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.wal_index().unlock(&mut self.slots, first, count);
-        self.database.may_hand_over();
+        self.database.handover().note_transaction_end();
         Ok(())
     }
 

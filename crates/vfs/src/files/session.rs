@@ -54,7 +54,7 @@ impl Session {
     /// A new connection.
     pub fn new(database: Arc<OpenDatabase>, id: HandleId, internal: bool, unlocked: bool) -> Session {
         Session {
-            reader_slot: database.new_reader_slot(),
+            reader_slot: database.locks().new_reader_slot(),
             database,
             id,
             internal,

@@ -283,7 +283,7 @@ impl Vfs {
             Box::new(move || files.open())
         };
         let made = spill();
-        database.set_spill_source(Box::new(spill));
+        database.handover().set_spill_source(Box::new(spill));
         made
     }
 

@@ -59,7 +59,7 @@ impl Host for CaptureHost {
     }
 
     fn is_reserved(&self) -> bool {
-        self.database.is_reserved()
+        self.database.locks().is_reserved()
     }
 
     fn join_writer_queue(&self) {

@@ -20,7 +20,7 @@ const READERS_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Starts the thread, unless one is at work. Where the system has no thread to give, SQLite's own checkpoints have to do.
 pub fn checkpoint(database: &Arc<OpenDatabase>) {
-    let Some(claim) = database.background().claim() else { return };
+    let Some(claim) = database.checkpointer().claim() else { return };
     let there = database.clone();
     let _ = claim.start("litefoot-checkpoint", database.db().latch(), move |_| run(&there));
 }

@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::handles::Handles;
+use crate::open::handover::Handover;
 use crate::open::ownership::Ownership;
-use crate::open::recovery::Recovery;
+use crate::open::take_over::Recovery;
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::sync::lock_table::LockTable;
@@ -55,8 +56,8 @@ pub struct OpenDatabase {
     pub(super) host: Option<Host>,
     /// Whether SQLite's own protocol is used after all, until the database is closed.
     native: AtomicBool,
-    /// Itself, as it is shared.
-    pub(super) me: OnceLock<Weak<OpenDatabase>>,
+    /// A pointer to this value where it is shared, for threads that keep the database open.
+    pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
 }
 
 /// How SQLite is reached from below.
@@ -125,7 +126,7 @@ impl OpenDatabase {
             shared_capture: SharedCapture::default(),
             host: setup.host,
             native: AtomicBool::new(false),
-            me: OnceLock::new(),
+            weak_self: OnceLock::new(),
         }
     }
 
@@ -161,22 +162,43 @@ impl OpenDatabase {
         &self.writer_queue
     }
 
+    /// The locks between its connections.
+    pub(crate) fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    /// The handles that connections have on it.
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.handles
+    }
+
+    /// Giving it to related processes.
+    #[inline]
+    pub(crate) fn handover(&self) -> &Handover {
+        &self.ownership.handover
+    }
+
+    /// What a crash has left, and what became of that.
+    pub(crate) fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
     /// The thread that checkpoints.
-    pub fn background(&self) -> &Arc<Worker> {
+    pub fn checkpointer(&self) -> &Arc<Worker> {
         &self.checkpointer
     }
 
-    /// Waits until that has ended, and counts it where it was at work.
-    pub fn await_background(&self) {
+    /// Waits until the checkpointer has ended, and counts that where it was at work.
+    pub fn await_checkpointer(&self) {
         // A panic has latched the database, and is met there.
         if self.checkpointer.wait() == Ok(true) {
             Stats::add(&self.db.counters().checkpoint_waits, 1);
         }
     }
 
-    /// It is shared.
+    /// Notes that the database is shared from now on.
     pub(crate) fn set_shared(self: &Arc<OpenDatabase>) {
-        let _ = self.me.set(Arc::downgrade(self));
+        let _ = self.weak_self.set(Arc::downgrade(self));
     }
 
     /// Reads exactly `buf` of the database as it was committed last.
@@ -285,12 +307,6 @@ impl OpenDatabase {
     #[inline]
     pub fn wal_generation(&self) -> u64 {
         self.db.companions().wal_generation()
-    }
-
-    /// Whether a connection has used the log.
-    #[inline]
-    pub fn has_wal(&self) -> bool {
-        self.db.companions().has_wal()
     }
 
     /// The number of the schema in the log, if a connection has used the log.

@@ -3,8 +3,7 @@
 use crate::db::tier;
 use crate::error::Result;
 use crate::open::OpenDatabase;
-use crate::sync::lock_table::{HandleId, ReaderSlot};
-use std::sync::Arc;
+use crate::sync::lock_table::HandleId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many handles there are.
@@ -21,28 +20,29 @@ impl Default for Handles {
     }
 }
 
+impl Handles {
+    /// Counts a new handle, and numbers it.
+    pub(crate) fn open(&self, internal: bool) -> HandleId {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.of_application.fetch_add(u64::from(!internal), Ordering::Relaxed);
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The first half of a close; answers whether the last handle of the application goes. It still counts as open.
+    fn begin_close(&self, internal: bool) -> bool {
+        !internal && self.of_application.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The second half; answers whether the last handle of all goes.
+    fn end_close(&self) -> bool {
+        self.open.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
 impl OpenDatabase {
-    /// A number for a new handle.
-    pub fn new_handle(&self, internal: bool) -> HandleId {
-        self.handles.open.fetch_add(1, Ordering::Relaxed);
-        self.handles.of_application.fetch_add(u64::from(!internal), Ordering::Relaxed);
-        self.handles.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A reader slot among the locks for a new handle, which gives it back to [`OpenDatabase::give_up_reader_slot`].
-    pub fn new_reader_slot(&self) -> Arc<ReaderSlot> {
-        self.locks.new_reader_slot()
-    }
-
-    /// The handle is closed.
-    pub fn give_up_reader_slot(&self, reader_slot: &Arc<ReaderSlot>) {
-        self.locks.leave(reader_slot);
-    }
-
-    /// A handle is closed; the last one leaves the database file alone and complete.
+    /// Closes a handle; the last one leaves the database file alone and complete.
     pub fn leave(&self, internal: bool) -> Result<()> {
-        let last_of_application =
-            !internal && self.handles.of_application.fetch_sub(1, Ordering::AcqRel) == 1;
+        let last_of_application = self.handles.begin_close(internal);
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.db.is_of_this_process() {
             let _ = self.checkpointer.wait();
@@ -51,7 +51,7 @@ impl OpenDatabase {
                 wal.finish();
             }
         }
-        let last = self.handles.open.fetch_sub(1, Ordering::AcqRel) == 1;
+        let last = self.handles.end_close();
         if !last || !self.db.is_of_this_process() {
             return Ok(());
         }
@@ -66,5 +66,31 @@ impl OpenDatabase {
         }
         // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
         self.locks.while_free(|| tier::close(&self.db)).unwrap_or(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_the_application_and_the_last_of_all_are_told_apart() {
+        let handles = Handles::default();
+        assert_eq!([handles.open(false), handles.open(true), handles.open(false)], [1, 2, 3]);
+        // The reference connection, which is internal, outlives the last of the application's by a moment.
+        for (internal, last_of_application, last) in
+            [(false, false, false), (false, true, false), (true, false, true)]
+        {
+            assert_eq!((handles.begin_close(internal), handles.end_close()), (last_of_application, last));
+        }
+        assert_eq!(handles.open(false), 4, "numbers are not used again");
+        assert!(handles.begin_close(false) && handles.end_close());
+    }
+
+    #[test]
+    fn an_internal_handle_alone_is_the_last_of_all() {
+        let handles = Handles::default();
+        handles.open(true);
+        assert!(!handles.begin_close(true) && handles.end_close());
     }
 }

@@ -8,7 +8,7 @@ impl OpenDatabase {
     /// A new connection of our own. Not while one of the application's has the database to itself: its index of
     /// the log is then its own, too.
     pub(crate) fn internal_connection(&self) -> Result<InternalConnection> {
-        if self.is_reserved() {
+        if self.locks.is_reserved() {
             return Err(Error::Busy);
         }
         let host = self.host.as_ref().ok_or_else(|| Error::Refused("no way into SQLite".to_owned()))?;

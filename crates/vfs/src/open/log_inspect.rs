@@ -6,7 +6,9 @@ use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::ffi::statement::Value;
 use crate::open::export_sql;
-use crate::open::recovery::{RecoveryDecision, recovery_decision, version_text};
+use crate::open::recovery::{KeepReason, RecoveryDecision};
+use crate::open::take_over::recovery_decision;
+use crate::open::unreplayed::version_text;
 use crate::sync::owner_lock;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::Record;
@@ -67,17 +69,27 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     let latch = Arc::new(SyncLatch::new());
     let redo = RedoLog::look(medium.clone(), &redo, None)?;
     let statements = CommitLog::open(medium.clone(), &path, latch)?;
-    let (recovery_outcome, records) = match recovery_decision(&redo, &statements, None)? {
-        RecoveryDecision::Nothing => (RecoveryOutcome::Removed, Vec::new()),
-        RecoveryDecision::Replay | RecoveryDecision::OtherBuild => {
-            (RecoveryOutcome::Replayed, statements.records()?)
-        }
-        RecoveryDecision::Foreign => (RecoveryOutcome::Refused, statements.records()?),
-        RecoveryDecision::Unknown => (RecoveryOutcome::Unknown, Vec::new()),
+    let recovery_outcome = outcome(recovery_decision(&redo, &statements, None)?);
+    let records = match recovery_outcome {
+        RecoveryOutcome::Replayed | RecoveryOutcome::Refused => statements.records()?,
+        RecoveryOutcome::Removed | RecoveryOutcome::Unknown => Vec::new(),
     };
     let transactions = transactions(&records, &path)?;
     let written_by = version_text(statements.base().map_or(0, |base| base.writer.version));
     Ok(Some(Waiting { path, recovery_outcome, written_by, transactions }))
+}
+
+/// What a decision means for the transactions that wait. Opening as the build and the user that wrote the log is taken
+/// for granted.
+fn outcome(decision: RecoveryDecision) -> RecoveryOutcome {
+    match decision {
+        RecoveryDecision::Replay | RecoveryDecision::Keep(KeepReason::OtherBuild | KeepReason::Strangers) => {
+            RecoveryOutcome::Replayed
+        }
+        RecoveryDecision::Keep(KeepReason::Foreign) => RecoveryOutcome::Refused,
+        RecoveryDecision::Keep(KeepReason::Unknown) => RecoveryOutcome::Unknown,
+        _ => RecoveryOutcome::Removed,
+    }
 }
 
 /// Renames a commit log to a name that is free, and returns that, while nobody has the database open.

@@ -5,8 +5,11 @@
 //! | `database` | [`OpenDatabase`]: the rooms, tied together |
 //! | `registry` | the open databases of one VFS, by file identity |
 //! | `ownership` | taking the file for this process with the first lock |
-//! | `turns` | giving the database to a related process, and having it again |
-//! | `recovery`, `replay` | what a crash has left, and replaying statements |
+//! | `handover` | giving the database to a related process, and having it again |
+//! | `recovery` | what opening does with what it finds: the case table, and the pure decision |
+//! | `take_over`, `open_tier` | gathering the facts, and doing what was decided |
+//! | `replay` | running the statements of a commit log again |
+//! | `unreplayed` | why a commit log was kept, in words |
 //! | `handles` | the connections' handles; the last close |
 //! | `internal_connection` | connections of litefoot's own to the database |
 //! | `capture_host` | the database, for the capture of a connection |
@@ -18,14 +21,17 @@ pub(crate) mod checkpointer;
 pub mod database;
 mod export_sql;
 mod handles;
+pub(crate) mod handover;
 mod internal_connection;
 pub mod log_inspect;
 #[cfg(test)]
 mod of_test;
+mod open_tier;
 mod ownership;
-pub(crate) mod recovery;
+pub mod recovery;
 pub mod registry;
 pub mod replay;
-pub(crate) mod turns;
+mod take_over;
+mod unreplayed;
 
 pub use database::OpenDatabase;

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
-use crate::open::turns::Handover;
+use crate::open::handover::{self, Handover};
+use crate::open::take_over;
 use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
 use crate::sync::owner_lock;
@@ -30,11 +31,11 @@ impl OpenDatabase {
     pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<()> {
         self.db.check_process()?;
         if wanted == Level::Exclusive {
-            self.await_background();
+            self.await_checkpointer();
         }
         self.own()?;
         if self.recovery.replay_waits.load(Ordering::Acquire) {
-            self.replay_once()?;
+            take_over::replay_once(self)?;
         }
         let before = reader_slot.level();
         let locked = self.locks.lock(reader_slot, wanted);
@@ -43,16 +44,6 @@ impl OpenDatabase {
         }
         if wanted == Level::Exclusive {
             self.cache.pin_caches().unpin();
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn replay_once(&self) -> Result<()> {
-        let _one = self.recovery.replaying.lock();
-        if self.recovery.replay_waits.load(Ordering::Acquire) {
-            self.recover_commit_log()?;
-            self.recovery.replay_waits.store(false, Ordering::Release);
         }
         Ok(())
     }
@@ -87,8 +78,8 @@ impl OpenDatabase {
     fn become_owner(&self) -> Result<()> {
         let _one = self.ownership.becoming.lock();
         if !self.db.shared().was_owned() {
-            self.acquire()?;
-            if let Err(error) = self.take_over().and_then(|()| self.begin_ownership()) {
+            handover::acquire(self)?;
+            if let Err(error) = take_over::take_over(self).and_then(|()| handover::begin_ownership(self)) {
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
                 if self.db.tier().is_none() {
                     owner_lock::release(self.db.file())?;
@@ -97,7 +88,7 @@ impl OpenDatabase {
             }
             self.db.shared().set_owned(true);
             self.db.stats_page().set_state(DatabaseState::Owned);
-            self.note_ownership();
+            handover::note_ownership(self);
         }
         Ok(())
     }
@@ -106,12 +97,7 @@ impl OpenDatabase {
     #[inline]
     pub fn unlock(&self, reader_slot: &ReaderSlot, to: Level) {
         self.locks.unlock(reader_slot, to);
-        self.may_hand_over();
-    }
-
-    /// Whether any handle is at RESERVED or above.
-    pub fn is_reserved(&self) -> bool {
-        self.locks.is_reserved()
+        self.handover().note_transaction_end();
     }
 }
 
@@ -131,7 +117,7 @@ mod tests {
         let setup = DatabaseSetup::of_test(medium, path);
         let id = setup.file.id();
         let database = OpenDatabase::new(setup);
-        database.lock(&database.new_reader_slot(), Level::Shared).unwrap();
+        database.lock(&database.locks().new_reader_slot(), Level::Shared).unwrap();
         Published::find(id)
     }
 

@@ -1,244 +1,461 @@
-//! The commit log of a database that is being opened: what it is worth, and replaying it.
+//! Recovery: what opening does with what a crash, or another program, has left.
 //!
-//! | commit log | redo log | meaning | what opening does |
-//! |---|---|---|---|
-//! | none, or retired | any | nothing waits | removes it; SQLite recovers the redo log |
-//! | in use | exactly what it builds upon | crashed before a materialization, or during one | replays it, materializes it |
-//! | in use, by another build of SQLite | exactly what it builds upon | the same, under another program | keeps it; the database can only be read |
-//! | in use, and a user who may not write the database owns it or may write it | exactly what it builds upon | perhaps made for this program to run | keeps it; the database can only be read |
-//! | in use, with a materialization announced | begins with the announced frames | crashed after the materialization | removes it |
-//! | in use | anything else | another program changed the database | keeps it; the database can only be read |
-//! | not understood | any | of a later version, damaged, or no commit log at all | keeps it; the database can only be read |
+//! # Why
+//! The cases are one table, [`CASES`]. The unit test decides each row, and `docs/durability.md` shows the same rows.
+//! [`take_over`](super::take_over) gathers the facts and carries the decisions out, in the order of the steps.
 //!
-//! Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
-//! looks at blobs), so only the one that wrote a log replays it.
+//! # What it promises
+//! 1. Deciding reads and writes nothing.
+//! 2. No decision removes a commit log that may hold transactions which are not in the database.
+//! 3. Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
+//!    looks at blobs), so only the build that wrote a log replays it.
 //!
+//! # Invariants
 //! Replaying writes nothing to the medium before its end; then one materialization takes over everything. A crash
 //! meanwhile leaves things as they were.
 
-use crate::capture::encoding;
-use crate::capture::reference::ReferenceConnection;
-use crate::db::Companion;
-use crate::db::tier;
-use crate::error::{Error, Result};
-use crate::open::OpenDatabase;
-use crate::open::replay::{execute, replay_records, transactions};
-use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Record, Writer};
-use litefoot_storage::sync::Mutex;
-use litefoot_storage::wal_file::RedoLog;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What a commit log is worth.
+/// A step of opening, in order; each has a table of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecoveryDecision {
-    /// Nothing waits in it, or everything is in the redo log.
-    Nothing,
-    /// It must be replayed.
+pub enum Step {
+    /// Finding the chunks of the file, with the first lock.
+    Tier,
+    /// Finishing the redo log of a rollback-journal database, or leaving a log to SQLite.
+    RedoLog,
+    /// Finding a commit log.
+    Beginning,
+    /// Replaying the commit log, before the first read.
+    CommitLog,
+}
+
+/// What a step of opening has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Facts {
+    /// Of the tier.
+    Tier(TierFacts),
+    /// Of the redo log.
+    RedoLog(RedoLogFacts),
+    /// Of the commit log, before it is opened.
+    Beginning(BeginningFacts),
+    /// Of the commit log and the redo log beside it.
+    CommitLog(CommitLogFacts),
+}
+
+/// The option `tier`, the mark of the file, and what lies where it cannot belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierFacts {
+    /// Whether the option names a device.
+    pub option: bool,
+    /// Whether the file is marked: chunks of it are away.
+    pub marked: bool,
+    /// Whether the device has chunks of another database.
+    pub anothers_device: bool,
+    /// Whether a log or a hot journal lies beside the database while the file is marked, or beside the device while it
+    /// is not.
+    pub misplaced_log: bool,
+}
+
+/// The redo log beside a database, and its rollback journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedoLogFacts {
+    /// Whether a log was found, and is not another database's.
+    pub ours: bool,
+    /// Whether the newest page 1 says that the database is in WAL mode.
+    pub wal_mode: bool,
+    /// Whether a rollback journal is on the medium that may be hot.
+    pub hot_journal: bool,
+}
+
+/// Whether there is a commit log, and a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeginningFacts {
+    /// Whether a commit log is there.
+    pub commit_log: bool,
+    /// Whether the database file is empty.
+    pub empty_database: bool,
+}
+
+/// The commit log of a database, and what it builds upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitLogFacts {
+    /// Whether this version understands the log.
+    pub understood: bool,
+    /// Whether transactions wait in it.
+    pub in_use: bool,
+    /// The redo log beside it.
+    pub redo_log: FoundRedoLog,
+    /// Whether another build of SQLite wrote it.
+    pub other_build: bool,
+    /// Whether another user owns it, or may write it without a right to write the database.
+    pub strangers: bool,
+}
+
+/// A redo log, as a commit log sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundRedoLog {
+    /// Exactly what the commit log builds upon.
+    AsBuiltUpon,
+    /// It begins with the frames of the materialization that the commit log announces.
+    Materialized,
+    /// Anything else.
+    Changed,
+}
+
+/// What opening does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryDecision {
+    /// It goes on: there is nothing to be done.
+    GoOn,
+    /// It refuses: the option `tier` must name the recorded device.
+    NameTheTier,
+    /// It refuses: a log is of another time than the file.
+    RefuseOtherTime,
+    /// It takes the tier device, or finds the chunks there.
+    OpenTier,
+    /// It leaves the redo log, and a hot journal, to SQLite.
+    LeaveToSqlite,
+    /// It copies the pages of the redo log to the database, durably, and removes the log.
+    CopyHome,
+    /// It gives the commit log another name.
+    SetAside,
+    /// It looks into the commit log before the first read.
+    LookInto,
+    /// It removes the commit log.
+    Remove,
+    /// It replays the commit log, and materializes it.
     Replay,
+    /// It keeps the commit log, for this reason; the database can only be read.
+    Keep(KeepReason),
+}
+
+/// Why a commit log is neither replayed nor removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepReason {
     /// It does not belong to the database as it is.
     Foreign,
-    /// It must be replayed, by the SQLite that wrote it.
+    /// Another build of SQLite wrote it.
     OtherBuild,
-    /// It is none that this version understands.
+    /// Another user may have made it for this program to run.
+    Strangers,
+    /// This version does not understand it.
     Unknown,
 }
 
-/// What `statements` is worth beside `redo`, for the one who would replay it; `None`: for the one who wrote it.
-pub(crate) fn recovery_decision(
-    redo: &RedoLog,
-    statements: &CommitLog,
-    writer: Option<Writer>,
-) -> Result<RecoveryDecision> {
-    if !statements.is_understood() {
-        return Ok(RecoveryDecision::Unknown);
+/// What opening does with what it has found.
+pub fn decide(facts: &Facts) -> RecoveryDecision {
+    match facts {
+        Facts::Tier(facts) => tier(facts),
+        Facts::RedoLog(facts) => redo_log(facts),
+        Facts::Beginning(BeginningFacts { commit_log: false, .. }) => RecoveryDecision::GoOn,
+        Facts::Beginning(BeginningFacts { empty_database: true, .. }) => RecoveryDecision::SetAside,
+        Facts::Beginning(_) => RecoveryDecision::LookInto,
+        Facts::CommitLog(facts) => commit_log(facts),
     }
-    let (Some(base), false) = (statements.base(), statements.is_empty()) else {
-        return Ok(RecoveryDecision::Nothing);
-    };
-    if redo.salts() != Some(base.salts) {
-        return Ok(RecoveryDecision::Foreign);
-    }
-    if redo.frames() == base.frames {
-        let is_ours = writer.is_none_or(|writer| writer == base.writer);
-        return Ok(if is_ours { RecoveryDecision::Replay } else { RecoveryDecision::OtherBuild });
-    }
-    let records = statements.records()?;
-    let announced = records.iter().rev().find(|record| record.kind == encoding::MATERIALIZATION);
-    let Some((frames, checksum)) = announced.and_then(|fold| encoding::decode_materialization(&fold.payload))
-    else {
-        return Ok(RecoveryDecision::Foreign);
-    };
-    let materialized = redo.checksum_after(frames)? == Some(checksum);
-    Ok(if materialized { RecoveryDecision::Nothing } else { RecoveryDecision::Foreign })
 }
 
-/// What is left to do, and was left undone, of what a crash has left.
-#[derive(Default)]
-pub(crate) struct Recovery {
-    /// Whether a commit log may have to be replayed.
-    pub(super) replay_waits: AtomicBool,
-    pub(super) replaying: Mutex<()>,
-    /// Why it must not be replayed: then nothing may be written.
-    unreplayed: OnceLock<String>,
+fn tier(facts: &TierFacts) -> RecoveryDecision {
+    match (facts.option, facts.marked) {
+        (false, false) => RecoveryDecision::GoOn,
+        (false, true) => RecoveryDecision::NameTheTier,
+        // The logs of another database: its device says so better, when it is opened.
+        (true, false) if facts.anothers_device => RecoveryDecision::OpenTier,
+        (true, _) if facts.misplaced_log => RecoveryDecision::RefuseOtherTime,
+        (true, _) => RecoveryDecision::OpenTier,
+    }
 }
 
-impl OpenDatabase {
-    /// The process has become the owner.
-    pub(super) fn take_over(&self) -> Result<()> {
-        if !self.db.holds_back() {
-            return tier::refuse_marked(&self.db);
-        }
-        tier::open(&self.db)?;
-        self.rollback_log.recover(&self.db)?;
-        self.db.file_end().set_committed_len(self.db.data().len()?);
-        for companion in [Companion::Wal, Companion::Journal] {
-            let there = self.db.medium().identity(&self.db.companion_path(companion))?;
-            self.db.companions().set_alone(companion, there.is_none());
-        }
-        let mut waits = self.db.medium().identity(&self.db.commit_log_path())?.is_some();
-        if waits && self.db.data().is_empty()? {
-            self.db.set_commit_log_aside()?;
-            waits = self.db.medium().identity(&self.db.commit_log_path())?.is_some();
-        }
-        self.recovery.replay_waits.store(waits, Ordering::Release);
-        Ok(())
+fn redo_log(facts: &RedoLogFacts) -> RecoveryDecision {
+    if !facts.ours {
+        RecoveryDecision::GoOn
+    } else if facts.wal_mode || facts.hot_journal {
+        RecoveryDecision::LeaveToSqlite
+    } else {
+        RecoveryDecision::CopyHome
     }
+}
 
-    /// A commit log waits that must not be replayed, for this reason.
-    pub(crate) fn set_unreplayed(&self, reason: String) {
-        let _ = self.recovery.unreplayed.set(reason);
+fn commit_log(facts: &CommitLogFacts) -> RecoveryDecision {
+    match facts {
+        CommitLogFacts { understood: false, .. } => RecoveryDecision::Keep(KeepReason::Unknown),
+        CommitLogFacts { in_use: false, .. } => RecoveryDecision::Remove,
+        CommitLogFacts { redo_log: FoundRedoLog::Materialized, .. } => RecoveryDecision::Remove,
+        CommitLogFacts { redo_log: FoundRedoLog::Changed, .. } => RecoveryDecision::Keep(KeepReason::Foreign),
+        CommitLogFacts { other_build: true, .. } => RecoveryDecision::Keep(KeepReason::OtherBuild),
+        CommitLogFacts { strangers: true, .. } => RecoveryDecision::Keep(KeepReason::Strangers),
+        CommitLogFacts { redo_log: FoundRedoLog::AsBuiltUpon, .. } => RecoveryDecision::Replay,
     }
+}
 
-    /// Refuses to write while a commit log waits that was not replayed.
-    pub(crate) fn check_replayed(&self) -> Result<()> {
-        self.recovery.unreplayed.get().map_or(Ok(()), |reason| Err(Error::Unreplayed(reason.clone())))
-    }
+/// A row of the case table.
+pub struct Case {
+    /// The facts, in words: a cell for each column of the step's table.
+    pub found: &'static [&'static str],
+    /// What must have happened.
+    pub meaning: &'static str,
+    /// What opening does, in words.
+    pub action: &'static str,
+    /// The facts.
+    pub facts: Facts,
+    /// What opening does.
+    pub decision: RecoveryDecision,
+}
 
-    /// Replays the commit log that a crash has left. No connection of the application's has seen anything of
-    /// the database yet.
-    pub(crate) fn recover_commit_log(&self) -> Result<()> {
-        let path = self.db.companion_path(Companion::Wal);
-        let (medium, data) = (self.db.medium().clone(), self.db.data_file());
-        let mut redo = RedoLog::open_of(medium, &path, self.db.latch().clone(), data)?;
-        let mut statements =
-            CommitLog::open(self.db.medium().clone(), &self.db.commit_log_path(), self.db.latch().clone())?;
-        match recovery_decision(&redo, &statements, Some(self.db.writer()))? {
-            RecoveryDecision::Nothing => {
-                // What has replaced it may be with the operating system only.
-                redo.sync()?;
-                self.db.sync()?;
-                Ok(statements.delete()?)
-            }
-            RecoveryDecision::Foreign => self.keep_from_writing(self.foreign(&statements)),
-            RecoveryDecision::OtherBuild => self.keep_from_writing(self.other_build(&statements)),
-            RecoveryDecision::Unknown => self.keep_from_writing(self.unknown(&statements)),
-            RecoveryDecision::Replay if statements.is_strangers(self.db.path())? => {
-                self.keep_from_writing(self.strangers(&statements))
-            }
-            RecoveryDecision::Replay => {
-                let records = statements.records()?;
-                drop((redo, statements));
-                self.replay(&records)
-            }
+impl Case {
+    /// The step that the case is of.
+    pub fn step(&self) -> Step {
+        match self.facts {
+            Facts::Tier(_) => Step::Tier,
+            Facts::RedoLog(_) => Step::RedoLog,
+            Facts::Beginning(_) => Step::Beginning,
+            Facts::CommitLog(_) => Step::CommitLog,
         }
     }
+}
 
-    /// The log stays, and so does what it builds upon: that can be read.
-    fn keep_from_writing(&self, reason: String) -> Result<()> {
-        crate::notice::tell_once(self.db.path(), "commit log", &reason);
-        self.set_unreplayed(reason);
-        Ok(())
+impl Step {
+    /// All steps, in order.
+    pub const ALL: [Step; 4] = [Step::Tier, Step::RedoLog, Step::Beginning, Step::CommitLog];
+
+    /// The name of its table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Tier => "recovery-tier",
+            Step::RedoLog => "recovery-redo-log",
+            Step::Beginning => "recovery-beginning",
+            Step::CommitLog => "recovery-commit-log",
+        }
     }
 
-    fn replay(&self, records: &[Record]) -> Result<()> {
-        let mut reference = ReferenceConnection::new(self.internal_connection()?);
-        let result = reference
-            .as_mut()
-            .ok_or_else(|| {
-                "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned()
+    /// The heads of the columns with the facts.
+    pub fn columns(self) -> &'static [&'static str] {
+        match self {
+            Step::Tier => &["option `tier`", "file", "logs"],
+            Step::RedoLog => &["redo log", "journal mode, hot journal"],
+            Step::Beginning => &["commit log", "database file"],
+            Step::CommitLog => &["commit log", "redo log"],
+        }
+    }
+}
+
+const TIER: TierFacts =
+    TierFacts { option: true, marked: false, anothers_device: false, misplaced_log: false };
+const REDO_LOG: RedoLogFacts = RedoLogFacts { ours: true, wal_mode: false, hot_journal: false };
+const COMMIT_LOG: CommitLogFacts = CommitLogFacts {
+    understood: true,
+    in_use: true,
+    redo_log: FoundRedoLog::AsBuiltUpon,
+    other_build: false,
+    strangers: false,
+};
+const KEEPS: &str = "keeps it; the database can only be read";
+
+/// THE table of cases: all that opening may find, and what it does.
+pub const CASES: &[Case] = &[
+    Case {
+        found: &["no", "plain", "any beside the database"],
+        meaning: "no tier",
+        action: "nothing",
+        facts: Facts::Tier(TierFacts { option: false, ..TIER }),
+        decision: RecoveryDecision::GoOn,
+    },
+    Case {
+        found: &["no", "marked", "any"],
+        meaning: "chunks of the file are away",
+        action: "refuses, names the device",
+        facts: Facts::Tier(TierFacts { option: false, marked: true, ..TIER }),
+        decision: RecoveryDecision::NameTheTier,
+    },
+    Case {
+        found: &["yes", "plain", "none beside the device; any beside the database"],
+        meaning: "the first open with a tier, or one after everything came home",
+        action: "takes the device; once the logs beside the database are done with, a commit marks the file",
+        facts: Facts::Tier(TIER),
+        decision: RecoveryDecision::OpenTier,
+    },
+    Case {
+        found: &["yes", "plain", "a log beside the device, which holds chunks of another database"],
+        meaning: "the option names another database's device",
+        action: "leaves the refusal to the device, which names that database",
+        facts: Facts::Tier(TierFacts { anothers_device: true, misplaced_log: true, ..TIER }),
+        decision: RecoveryDecision::OpenTier,
+    },
+    Case {
+        found: &["yes", "plain", "a log beside the device"],
+        meaning: "the file was copied or restored without its log",
+        action: "refuses: one is of another time",
+        facts: Facts::Tier(TierFacts { misplaced_log: true, ..TIER }),
+        decision: RecoveryDecision::RefuseOtherTime,
+    },
+    Case {
+        found: &["yes", "marked", "any beside the device; none beside the database"],
+        meaning: "chunks of the file are away",
+        action: "finds the chunks; the logs beside the device are recovered",
+        facts: Facts::Tier(TierFacts { marked: true, ..TIER }),
+        decision: RecoveryDecision::OpenTier,
+    },
+    Case {
+        found: &["yes", "marked", "a log or a hot journal beside the database"],
+        meaning: "the log was copied or restored without its file",
+        action: "refuses: one is of another time",
+        facts: Facts::Tier(TierFacts { marked: true, misplaced_log: true, ..TIER }),
+        decision: RecoveryDecision::RefuseOtherTime,
+    },
+    Case {
+        found: &["none, or another database's, or in use by another program", "any"],
+        meaning: "nothing of it is in question",
+        action: "nothing; another database's log was set aside, or left alone, before",
+        facts: Facts::RedoLog(RedoLogFacts { ours: false, ..REDO_LOG }),
+        decision: RecoveryDecision::GoOn,
+    },
+    Case {
+        found: &["this database's", "WAL mode"],
+        meaning: "closed or crashed in WAL mode",
+        action: "leaves it to SQLite, after the commit log",
+        facts: Facts::RedoLog(RedoLogFacts { wal_mode: true, ..REDO_LOG }),
+        decision: RecoveryDecision::LeaveToSqlite,
+    },
+    Case {
+        found: &["this database's", "rollback mode, a hot journal"],
+        meaning: "crashed in a transaction by SQLite's own protocol, before which the log was emptied",
+        action: "leaves it; SQLite rolls the journal back",
+        facts: Facts::RedoLog(RedoLogFacts { hot_journal: true, ..REDO_LOG }),
+        decision: RecoveryDecision::LeaveToSqlite,
+    },
+    Case {
+        found: &["this database's", "rollback mode, none"],
+        meaning: "crashed; the newest pages may be in the log only",
+        action: "copies its pages to the database, syncs that, and removes the log",
+        facts: Facts::RedoLog(REDO_LOG),
+        decision: RecoveryDecision::CopyHome,
+    },
+    Case {
+        found: &["none", "any"],
+        meaning: "no transaction waits",
+        action: "nothing",
+        facts: Facts::Beginning(BeginningFacts { commit_log: false, empty_database: false }),
+        decision: RecoveryDecision::GoOn,
+    },
+    Case {
+        found: &["there", "empty or new"],
+        meaning: "the log is of an earlier database of that name",
+        action: "sets it aside, where something waits in it and no option names its place",
+        facts: Facts::Beginning(BeginningFacts { commit_log: true, empty_database: true }),
+        decision: RecoveryDecision::SetAside,
+    },
+    Case {
+        found: &["there", "not empty"],
+        meaning: "transactions may wait",
+        action: "goes by the next table, before the first read",
+        facts: Facts::Beginning(BeginningFacts { commit_log: true, empty_database: false }),
+        decision: RecoveryDecision::LookInto,
+    },
+    Case {
+        found: &["none, or retired", "any"],
+        meaning: "nothing waits",
+        action: "removes it; SQLite recovers the redo log",
+        facts: Facts::CommitLog(CommitLogFacts {
+            in_use: false,
+            redo_log: FoundRedoLog::Changed,
+            ..COMMIT_LOG
+        }),
+        decision: RecoveryDecision::Remove,
+    },
+    Case {
+        found: &["in use", "exactly what it builds upon"],
+        meaning: "crashed before a materialization, or during one",
+        action: "replays it, materializes it",
+        facts: Facts::CommitLog(COMMIT_LOG),
+        decision: RecoveryDecision::Replay,
+    },
+    Case {
+        found: &["in use, by another build of SQLite", "exactly what it builds upon"],
+        meaning: "the same, under another program",
+        action: KEEPS,
+        facts: Facts::CommitLog(CommitLogFacts { other_build: true, ..COMMIT_LOG }),
+        decision: RecoveryDecision::Keep(KeepReason::OtherBuild),
+    },
+    Case {
+        found: &[
+            "in use, and somebody else owns it, or may write it who may not write the database",
+            "exactly what it builds upon",
+        ],
+        meaning: "perhaps made for this program to run",
+        action: KEEPS,
+        facts: Facts::CommitLog(CommitLogFacts { strangers: true, ..COMMIT_LOG }),
+        decision: RecoveryDecision::Keep(KeepReason::Strangers),
+    },
+    Case {
+        found: &["in use, with a materialization announced", "begins with the announced frames"],
+        meaning: "crashed after the materialization",
+        action: "removes it",
+        facts: Facts::CommitLog(CommitLogFacts { redo_log: FoundRedoLog::Materialized, ..COMMIT_LOG }),
+        decision: RecoveryDecision::Remove,
+    },
+    Case {
+        found: &["in use", "anything else"],
+        meaning: "somebody else changed the database",
+        action: KEEPS,
+        facts: Facts::CommitLog(CommitLogFacts { redo_log: FoundRedoLog::Changed, ..COMMIT_LOG }),
+        decision: RecoveryDecision::Keep(KeepReason::Foreign),
+    },
+    Case {
+        found: &["not understood", "any"],
+        meaning: "of a later version, damaged, or no commit log",
+        action: KEEPS,
+        facts: Facts::CommitLog(CommitLogFacts { understood: false, ..COMMIT_LOG }),
+        decision: RecoveryDecision::Keep(KeepReason::Unknown),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_decided_as_the_table_says() {
+        for case in CASES {
+            assert_eq!(decide(&case.facts), case.decision, "{:?}", case.found);
+            assert_eq!(case.found.len(), case.step().columns().len(), "{:?}", case.found);
+        }
+    }
+
+    #[test]
+    fn no_two_cases_of_a_step_have_the_same_facts() {
+        for (number, case) in CASES.iter().enumerate() {
+            assert!(CASES[..number].iter().all(|other| other.facts != case.facts), "{:?}", case.found);
+        }
+        for step in Step::ALL {
+            assert!(CASES.iter().any(|case| case.step() == step), "{step:?}");
+        }
+    }
+
+    /// All commit logs that there can be.
+    fn commit_logs() -> impl Iterator<Item = CommitLogFacts> {
+        let found = [FoundRedoLog::AsBuiltUpon, FoundRedoLog::Materialized, FoundRedoLog::Changed];
+        found.into_iter().flat_map(|redo_log| {
+            (0..16).map(move |bits: u32| CommitLogFacts {
+                understood: bits & 1 > 0,
+                in_use: bits & 2 > 0,
+                redo_log,
+                other_build: bits & 4 > 0,
+                strangers: bits & 8 > 0,
             })
-            .and_then(|reference| self.replay_on(reference, records));
-        drop(reference);
-        let Err(what) = result else { return Ok(()) };
-        // What was replayed so far is in memory only.
-        self.reset_wal();
-        self.keep_from_writing(format!(
-            "{}: the transactions in {} cannot be replayed: {what}; nothing was changed, and the database can only be \
-             read, as it was before them. Where the disk is full, make room and open the database again; \
-             `litefoot recover` shows the transactions",
-            self.db.path().display(),
-            self.db.commit_log_path().display(),
-        ))
+        })
     }
 
-    fn replay_on(
-        &self,
-        reference: &mut ReferenceConnection,
-        records: &[Record],
-    ) -> std::result::Result<(), String> {
-        reference.own().freely(|db| execute(db, "PRAGMA synchronous=OFF"))?;
-        let wal = self.wal().ok_or("its -wal cannot be used")?;
-        wal.set_replaying(&self.db, true).map_err(|error| error.to_string())?;
-        reference.own().set_autocheckpoint(0);
-        replay_records(reference, records, self.db.path())?;
-        wal.set_replaying(&self.db, false).map_err(|error| error.to_string())
+    #[test]
+    fn a_log_is_removed_only_where_nothing_waits_in_it() {
+        for facts in commit_logs() {
+            let removed = decide(&Facts::CommitLog(facts)) == RecoveryDecision::Remove;
+            let nothing_waits = !facts.in_use || facts.redo_log == FoundRedoLog::Materialized;
+            assert_eq!(removed, facts.understood && nothing_waits, "{facts:?}");
+        }
     }
 
-    fn other_build(&self, statements: &CommitLog) -> String {
-        let count = statements.records().map_or(0, |records| transactions(&records));
-        let theirs = statements.base().map_or(0, |base| base.writer.version);
-        format!(
-            "{}: {count} committed transactions wait in {} since a crash; they were written under another build of \
-             SQLite ({}, this one is {}), which could make something else of them; nothing was changed, and the database can only be read, as it was before them. \
-             Open the database once with the program that wrote them; `litefoot recover {}` shows them and can \
-             export them as SQL",
-            self.db.path().display(),
-            statements.path().display(),
-            version_text(theirs),
-            version_text(self.db.writer().version),
-            self.db.path().display(),
-        )
+    #[test]
+    fn a_log_is_replayed_only_by_its_build_for_its_user_upon_what_it_builds_upon() {
+        for facts in commit_logs() {
+            let replayed = decide(&Facts::CommitLog(facts)) == RecoveryDecision::Replay;
+            assert_eq!(replayed, facts == COMMIT_LOG, "{facts:?}");
+        }
     }
-
-    fn strangers(&self, statements: &CommitLog) -> String {
-        let count = statements.records().map_or(0, |records| transactions(&records));
-        format!(
-            "{}: {} holds {count} transactions, and another user owns it or may write it: it may have been made for this \
-             program to run; nothing was changed, and the database can only be read. `litefoot recover {}` shows them. \
-             Where they are yours, give that file the owner and the mode of the database; else move it away",
-            self.db.path().display(),
-            statements.path().display(),
-            self.db.path().display(),
-        )
-    }
-
-    fn unknown(&self, statements: &CommitLog) -> String {
-        format!(
-            "{}: {} should be the commit log and is none that this version of litefoot understands; it was \
-             written by a later version, or is damaged, or is another file; nothing was changed, and the database can only be read. Open \
-             the database with the version that wrote it, or name another file, or, where it is of no use, move \
-             it away",
-            self.db.path().display(),
-            statements.path().display(),
-        )
-    }
-
-    fn foreign(&self, statements: &CommitLog) -> String {
-        let count = statements.records().map_or(0, |records| transactions(&records));
-        format!(
-            "{}: {} holds {count} committed transactions that are not in the database, but somebody else has \
-             changed the database, or its -wal, since; nothing was changed, and the database can only be read; `litefoot recover {}` \
-             shows them and can export them as SQL",
-            self.db.path().display(),
-            self.db.commit_log_path().display(),
-            self.db.path().display(),
-        )
-    }
-}
-
-/// A version as people write it.
-pub(crate) fn version_text(number: u32) -> String {
-    format!("{}.{}.{}", number / 1_000_000, number / 1000 % 1000, number % 1000)
 }

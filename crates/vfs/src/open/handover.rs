@@ -1,0 +1,224 @@
+//! Giving a database to a related process, and having it again: connections stay open meanwhile.
+//!
+//! # Invariants
+//! 1. The ownership is given up only while no connection of this process is in a transaction: no reader slot is above NONE, but for
+//!    those whose transactions take slots of the wal-index, and no slot is taken. Nor is a thread of ours at work.
+//! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good: what is left is
+//!    what a crash at this moment would leave. The next owner begins as after a crash.
+//! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
+//! 4. Who begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
+//! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
+//!    no index that is made is equal to an earlier one ([`WalIndex::renew`](crate::sync::wal_index::WalIndex)).
+//!
+//! A database with a tier, with a commit log, or whose calls are only passed on, is not given up.
+
+use crate::commit::rollback_log::is_wal_mode;
+use crate::db::Companion;
+use crate::error::{Error, Result};
+use crate::memory::spill_file::MakeSpill;
+use crate::open::OpenDatabase;
+use crate::stats::DatabaseState;
+use crate::sync::owner_lock;
+use crate::sync::relatives;
+use crate::sync::relatives::{Answer, Lendable};
+use litefoot_storage::file::FileId;
+use litefoot_storage::wal_file::RedoLog;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a process that has just given a database up waits at most before it takes it again: whoever asked for it is
+/// being woken. And how often it looks whether that has happened.
+const COURTESY: Duration = Duration::from_millis(2);
+const GLANCE: Duration = Duration::from_micros(100);
+
+/// How often relatives are asked before it is clear that the owner is none.
+const QUESTIONS: u32 = 2;
+
+/// Makes what makes the file for what does not fit into the memory of a log.
+pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
+
+/// What is known of relatives that want the database.
+#[derive(Default)]
+pub(crate) struct Handover {
+    /// How often it was asked for when that was seen to last.
+    seen: AtomicU32,
+    /// Whether somebody waits for the transactions of this process to end.
+    awaited: AtomicBool,
+    /// Whether it was given up, and not taken since.
+    given: AtomicBool,
+    /// How often it was asked for in a row and nobody has answered.
+    unanswered: AtomicU32,
+    spill: OnceLock<SpillSource>,
+}
+
+impl Handover {
+    /// Notes where a log that is opened again has its spill from.
+    pub(crate) fn set_spill_source(&self, source: SpillSource) {
+        let _ = self.spill.set(source);
+    }
+
+    /// Tells a relative that waits: a transaction has ended, or a connection was closed.
+    #[inline]
+    pub(crate) fn note_transaction_end(&self) {
+        if self.awaited.load(Ordering::Relaxed) {
+            relatives::look_again();
+        }
+    }
+}
+
+/// Whether it may be given to another process while it is open.
+fn may_be_given(database: &OpenDatabase) -> bool {
+    let options = database.db.options();
+    database.host.is_some()
+        && (database.db.holds_back() || !database.db.writable())
+        && options.tier.is_none()
+        && database.db.tier().is_none()
+        && options.commit_log_path.is_none()
+        && !options.logs_statements()
+        && database.db.file().raw_descriptor().is_some()
+        // Its logs lie where another process would not find them.
+        && database.db.has_its_name()
+}
+
+/// Takes the lock on the file, or asks a relative for it.
+pub(super) fn acquire(database: &OpenDatabase) -> Result<()> {
+    let place = relatives::place_of(database.db.file().id());
+    if database.ownership.handover.given.swap(false, Ordering::Relaxed) {
+        let end = Instant::now() + COURTESY;
+        while relatives::is_awaited(place) && Instant::now() < end {
+            std::thread::sleep(GLANCE);
+        }
+    }
+    if owner_lock::try_acquire(database.db.file(), database.db.writable())? {
+        return Ok(());
+    }
+    let unanswered = database.ownership.handover.unanswered.load(Ordering::Relaxed);
+    let again = || {
+        owner_lock::try_acquire(database.db.file(), database.db.writable())
+            .is_ok_and(|free| free)
+            .then_some(())
+    };
+    match relatives::ask(place, unanswered < QUESTIONS, again) {
+        Some(Answer::Given(())) => Ok(()),
+        Some(Answer::Busy) => Err(Error::Busy),
+        None if unanswered < QUESTIONS && relatives::has_relatives() => {
+            // A relative may be slow to hear: somebody else is told of when the application tries again.
+            database.ownership.handover.unanswered.store(unanswered + 1, Ordering::Relaxed);
+            Err(Error::Busy)
+        }
+        None => owner_lock::acquire(database.db.file(), database.db.writable()),
+    }
+}
+
+/// This process has become the owner, and may have connections from before.
+pub(super) fn begin_ownership(database: &OpenDatabase) -> Result<()> {
+    let Some(spill) = database.ownership.handover.spill.get().filter(|_| database.wal_index.is_used()) else {
+        return Ok(());
+    };
+    let path = database.db.companion_path(Companion::Wal);
+    let redo = RedoLog::open_of(
+        database.db.medium().clone(),
+        &path,
+        database.db.latch().clone(),
+        database.db.data_file(),
+    )?;
+    if !database.db.has_its_name() || !is_wal_mode(&database.db, &redo)? {
+        return Err(Error::Refused(format!(
+            "{}: another process has renamed the database, or taken it out of WAL mode; close this connection and open it \
+             again",
+            database.db.path().display()
+        )));
+    }
+    drop(redo);
+    database.wal_or_open(spill())?.rebuild_checksums(&database.db)
+}
+
+/// As above, once nothing can fail any more.
+pub(super) fn note_ownership(database: &OpenDatabase) {
+    database.ownership.handover.unanswered.store(0, Ordering::Relaxed);
+    if may_be_given(database)
+        && let Some(database) = database.weak_self.get().and_then(Weak::upgrade)
+    {
+        let place = relatives::place_of(database.db.file().id());
+        // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
+        let wanted = relatives::wanted(place);
+        let seen = if relatives::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
+        database.ownership.handover.seen.store(seen, Ordering::Relaxed);
+        database.ownership.handover.awaited.store(false, Ordering::Relaxed);
+        relatives::note_owned(&database);
+    }
+}
+
+fn give_up(database: &OpenDatabase) -> bool {
+    let _ = database.checkpointer.wait();
+    let _one = database.ownership.becoming.lock();
+    if !database.is_owned() {
+        return true;
+    }
+    let given = database.locks.while_idle(|| {
+        database.wal_index.while_idle(|| {
+            // One that began meanwhile: it needs the slots.
+            !database.checkpointer.is_running() && bring_home(database).is_ok() && let_file_go(database)
+        })
+    });
+    given.flatten().unwrap_or(false)
+}
+
+/// Everything is on the medium, as the next owner expects it.
+fn bring_home(database: &OpenDatabase) -> Result<()> {
+    database.db.latch().check(database.db.path())?;
+    if let Some(wal) = database.wal() {
+        wal.finish();
+        wal.before_in_place(&database.db)?;
+    }
+    database.rollback_log.retire(&database.db)
+}
+
+/// Nothing counts any more; then the file is anybody's.
+fn let_file_go(database: &OpenDatabase) -> bool {
+    if let Some(wal) = database.wal() {
+        // Handles that are idle still have it.
+        wal.close();
+    }
+    database.reset_wal();
+    database.db.file_end().forget_kept();
+    database.wal_index.renew();
+    database.cache.drop_pages(|| ());
+    database.db.shared().forget_file();
+    for companion in [Companion::Wal, Companion::Journal] {
+        database.db.companions().set_alone(companion, false);
+    }
+    database.db.shared().set_owned(false);
+    database.db.stats_page().set_state(DatabaseState::Open);
+    // Should this fail, nobody else gets the file before it is closed; this process takes it again.
+    owner_lock::release(database.db.file()).is_ok()
+}
+
+impl Lendable for OpenDatabase {
+    fn is_owned(&self) -> bool {
+        OpenDatabase::is_owned(self)
+    }
+
+    fn file_id(&self) -> FileId {
+        self.db.file().id()
+    }
+
+    fn is_wanted(&self, wanted: u32) -> bool {
+        self.ownership.handover.seen.load(Ordering::Relaxed) != wanted
+    }
+
+    fn hand_over(&self, wanted: u32) {
+        if !may_be_given(self) {
+            return self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
+        }
+        // First of all: who ends a transaction from now on says so.
+        self.ownership.handover.awaited.store(true, Ordering::SeqCst);
+        let given = give_up(self);
+        if given {
+            self.ownership.handover.given.store(true, Ordering::Relaxed);
+            self.ownership.handover.awaited.store(false, Ordering::Relaxed);
+            self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Taking a database over: opening it as the last owner, or a crash, has left it.
+//!
+//! # Order
+//! The first lock finds the tier, then finishes the redo log, then looks for a commit log. The commit log is replayed
+//! before the first read, since replaying needs a connection. Each step gathers its facts and does what
+//! [`recovery`](super::recovery) decides.
+//!
+//! # Invariants
+//! No connection of the application's has seen anything of the database before the last step.
+
+use crate::capture::encoding;
+use crate::capture::reference::ReferenceConnection;
+use crate::commit::rollback_log::{copy_in_place, is_wal_mode};
+use crate::db::companions::has_real_journal;
+use crate::db::{Companion, Db};
+use crate::error::{Error, Result};
+use crate::open::OpenDatabase;
+use crate::open::recovery::{
+    BeginningFacts, CommitLogFacts, Facts, FoundRedoLog, RecoveryDecision, RedoLogFacts, decide,
+};
+use crate::open::replay::{execute, replay_records};
+use crate::open::{open_tier, unreplayed};
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::commit_log::{Record, Writer};
+use litefoot_storage::sync::Mutex;
+use litefoot_storage::wal_file::RedoLog;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How far the recovery of a database is.
+#[derive(Default)]
+pub(crate) struct Recovery {
+    /// Whether a commit log may have to be replayed.
+    pub(super) replay_waits: AtomicBool,
+    /// Held by the one thread that replays.
+    replaying: Mutex<()>,
+    /// Why the commit log must not be replayed: then nothing may be written.
+    unreplayed: OnceLock<String>,
+}
+
+impl Recovery {
+    /// Refuses to write while a commit log waits that was not replayed.
+    pub(crate) fn check_replayed(&self) -> Result<()> {
+        self.unreplayed.get().map_or(Ok(()), |reason| Err(Error::Unreplayed(reason.clone())))
+    }
+
+    /// Keeps the log, and what it builds upon: from now on that can only be read.
+    fn keep_from_writing(&self, db: &Db, reason: String) -> Result<()> {
+        crate::notice::tell_once(db.path(), "commit log", &reason);
+        let _ = self.unreplayed.set(reason);
+        Ok(())
+    }
+}
+
+/// The process has become the owner: finds the tier, finishes the redo log, and looks for a commit log.
+pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
+    let db = &database.db;
+    if !db.holds_back() {
+        return open_tier::refuse_marked(database);
+    }
+    open_tier::open(db)?;
+    finish_redo_log(database)?;
+    db.file_end().set_committed_len(db.data().len()?);
+    for companion in [Companion::Wal, Companion::Journal] {
+        let there = db.medium().identity(&db.companion_path(companion))?;
+        db.companions().set_alone(companion, there.is_none());
+    }
+    let is_there = || Ok::<_, Error>(db.medium().identity(&db.commit_log_path())?.is_some());
+    let commit_log = is_there()?;
+    let empty_database = commit_log && db.data().is_empty()?;
+    let waits = match decide(&Facts::Beginning(BeginningFacts { commit_log, empty_database })) {
+        RecoveryDecision::SetAside => {
+            db.set_commit_log_aside()?;
+            is_there()?
+        }
+        decision => decision == RecoveryDecision::LookInto,
+    };
+    database.recovery.replay_waits.store(waits, Ordering::Release);
+    Ok(())
+}
+
+/// Finishes what a crash has left in the redo log: copies its pages to the database file. The log of a database in WAL
+/// mode is left to SQLite.
+fn finish_redo_log(database: &OpenDatabase) -> Result<()> {
+    let db = &database.db;
+    let path = db.companion_path(Companion::Wal);
+    if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
+        return Ok(());
+    }
+    let found = database.rollback_log.find(db)?;
+    let wal_mode = found.as_ref().map_or(Ok(false), |redo| is_wal_mode(db, redo))?;
+    let hot_journal = found.is_some() && !wal_mode && has_real_journal(db)?;
+    let facts = RedoLogFacts { ours: found.is_some(), wal_mode, hot_journal };
+    let (Some(mut redo), RecoveryDecision::CopyHome) = (found, decide(&Facts::RedoLog(facts))) else {
+        return Ok(());
+    };
+    if !redo.is_empty() {
+        let numbers: Vec<u32> = redo.page_numbers().collect();
+        copy_in_place(db, &redo, None, &numbers)?;
+    }
+    // Also where the log was void: the process that voided it may have left the database file unsynced.
+    db.sync()?;
+    Ok(redo.delete()?)
+}
+
+/// Replays the commit log, unless another thread has.
+#[cold]
+pub(super) fn replay_once(database: &OpenDatabase) -> Result<()> {
+    let recovery = &database.recovery;
+    let _one = recovery.replaying.lock();
+    if recovery.replay_waits.load(Ordering::Acquire) {
+        recover_commit_log(database)?;
+        recovery.replay_waits.store(false, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Does with the commit log what is to be done.
+fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
+    let db = &database.db;
+    let path = db.companion_path(Companion::Wal);
+    let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
+    let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone())?;
+    match recovery_decision(&redo, &log, Some((db.writer(), db.path())))? {
+        RecoveryDecision::Remove => {
+            // What has replaced it may be with the operating system only.
+            redo.sync()?;
+            db.sync()?;
+            Ok(log.delete()?)
+        }
+        RecoveryDecision::Keep(reason) => {
+            database.recovery.keep_from_writing(db, unreplayed::message(db, &log, reason))
+        }
+        _ => {
+            let records = log.records()?;
+            drop((redo, log));
+            replay(database, &records)
+        }
+    }
+}
+
+/// What becomes of a commit log beside a redo log when `replayer` opens the database at that path; `None`: when the
+/// build of SQLite does that which wrote the log.
+pub(super) fn recovery_decision(
+    redo: &RedoLog,
+    log: &CommitLog,
+    replayer: Option<(Writer, &Path)>,
+) -> Result<RecoveryDecision> {
+    let mut facts = CommitLogFacts {
+        understood: log.is_understood(),
+        in_use: false,
+        redo_log: FoundRedoLog::Changed,
+        other_build: false,
+        strangers: false,
+    };
+    if let (true, Some(base), false) = (facts.understood, log.base(), log.is_empty()) {
+        facts.in_use = true;
+        facts.redo_log = if redo.salts() != Some(base.salts) {
+            FoundRedoLog::Changed
+        } else if redo.frames() == base.frames {
+            FoundRedoLog::AsBuiltUpon
+        } else {
+            materialized(redo, &log.records()?)?
+        };
+        if let (FoundRedoLog::AsBuiltUpon, Some((writer, path))) = (facts.redo_log, replayer) {
+            facts.other_build = writer != base.writer;
+            facts.strangers = !facts.other_build && log.is_strangers(path)?;
+        }
+    }
+    Ok(decide(&Facts::CommitLog(facts)))
+}
+
+/// Whether a redo log begins with the frames that the records announce.
+fn materialized(redo: &RedoLog, records: &[Record]) -> Result<FoundRedoLog> {
+    let announced = records.iter().rev().find(|record| record.kind == encoding::MATERIALIZATION);
+    let announced = announced.and_then(|record| encoding::decode_materialization(&record.payload));
+    let Some((frames, checksum)) = announced else { return Ok(FoundRedoLog::Changed) };
+    let is_there = redo.checksum_after(frames)? == Some(checksum);
+    Ok(if is_there { FoundRedoLog::Materialized } else { FoundRedoLog::Changed })
+}
+
+fn replay(database: &OpenDatabase, records: &[Record]) -> Result<()> {
+    let mut reference = ReferenceConnection::new(database.internal_connection()?);
+    let result = reference
+        .as_mut()
+        .ok_or_else(|| {
+            "this build of SQLite cannot confine what they do, or the database is not in UTF-8".to_owned()
+        })
+        .and_then(|reference| replay_on(database, reference, records));
+    drop(reference);
+    let Err(what) = result else { return Ok(()) };
+    // What was replayed so far is in memory only.
+    database.reset_wal();
+    database.recovery.keep_from_writing(&database.db, unreplayed::failed(&database.db, &what))
+}
+
+fn replay_on(
+    database: &OpenDatabase,
+    reference: &mut ReferenceConnection,
+    records: &[Record],
+) -> std::result::Result<(), String> {
+    let db = &database.db;
+    reference.own().freely(|connection| execute(connection, "PRAGMA synchronous=OFF"))?;
+    let wal = database.wal().ok_or("its -wal cannot be used")?;
+    wal.set_replaying(db, true).map_err(|error| error.to_string())?;
+    reference.own().set_autocheckpoint(0);
+    replay_records(reference, records, db.path())?;
+    wal.set_replaying(db, false).map_err(|error| error.to_string())
+}
