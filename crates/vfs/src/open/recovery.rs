@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! The cases are one table, [`CASES`]. The unit test decides each row, and `docs/durability.md` shows the same rows.
-//! [`take_over`](super::take_over) gathers the facts and carries the decisions out, in the order of the steps.
+//! `take_over` gathers the facts and carries the decisions out, in the order of the steps.
 //!
 //! # What it promises
 //! 1. Deciding reads and writes nothing.
