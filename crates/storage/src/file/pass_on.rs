@@ -5,7 +5,8 @@
 /// keep the trait's own answer.
 ///
 /// ```
-/// use litefoot_storage::file::{File, FileKind, Medium, OpenMode, OsMedium, Result};
+/// use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+/// use litefoot_storage::os::OsMedium;
 /// use litefoot_storage::pass_on;
 /// use std::path::Path;
 /// use std::sync::Arc;
