@@ -134,12 +134,16 @@ pub const BESIDE: &[Step] = &[
 /// The check of two minutes: with `format`, `lint` and `tables`. The laboratory and power cuts are left to `tests`.
 pub const UNIT: Step = Step {
     name: "unit",
-    does: "unit tests; those of the laboratory and of power cuts are left out",
+    does: "unit and documentation tests; those of the laboratory and of power cuts are left out",
     run: || {
-        let what = ["test", "--locked", "--workspace", "--lib", "--bins"];
-        let left_out =
-            ["--exclude", "litefoot-bench", "--exclude", "litefoot-peers", "--", "--skip", "power::"];
-        process::cargo(&[&what[..], &left_out[..]].concat())
+        let all =
+            ["test", "--locked", "--workspace", "--exclude", "litefoot-bench", "--exclude", "litefoot-peers"];
+        let mut tally =
+            process::cargo(&[&all[..], &["--lib", "--bins", "--", "--skip", "power::"]].concat())?;
+        if tally.failed == 0 {
+            tally.add(process::cargo(&[&all[..], &["--doc"]].concat())?);
+        }
+        Ok(tally)
     },
 };
 
