@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the process of the second lane is started with, before the names of its steps.
+/// The first argument of the second lane's process; the names of its steps follow.
 pub const LANE: &str = "--lane";
 
 /// A step that has run.

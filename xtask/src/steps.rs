@@ -13,7 +13,7 @@ pub struct Step {
     pub run: fn() -> Result<Tally>,
 }
 
-/// What fails quickly, and what all others build upon.
+/// The steps that fail quickly, and the build that all others use.
 pub const FIRST: &[Step] = &[
     Step {
         name: "format",
@@ -147,7 +147,7 @@ pub const UNIT: Step = Step {
     },
 };
 
-/// What is no step of the checks: it takes longer, or needs what few machines have.
+/// Runs that are no steps of the checks: they take longer, or need tools that few machines have.
 pub const APART: &[Step] = &[
     Step { name: "sqlite", does: "the pool and the tier under other builds of SQLite", run: sqlite::check },
     Step {

@@ -63,7 +63,7 @@ fn each(act: impl Fn(&Path, &str, &str) -> Result<()>) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What the program that knows the tables prints.
+/// The output of the program that knows the tables.
 fn printed() -> Result<String> {
     // With the features of the whole workspace, as its tests are built: what both need is compiled once.
     process::cargo(&["build", "-q", "--locked", "--workspace", "--example", "tables"])?;

@@ -1,4 +1,4 @@
-//! What is built for a board: litefoot as it is released, an SQLite that programs link, and two such programs.
+//! The files that are built for a board: litefoot as it is released, an SQLite that programs link, and two such programs.
 
 use super::Board;
 use crate::process::Result;
@@ -10,7 +10,7 @@ use std::process::Command;
 /// Most bytes of the stripped extension.
 const MOST_BYTES: u64 = 2 << 20;
 
-/// What was built, in one directory.
+/// The files that were built, in one directory.
 pub struct Built {
     /// Where all of it lies.
     pub directory: PathBuf,

@@ -22,11 +22,11 @@ use std::process::{Command, Stdio};
 
 /// A kind of machine.
 pub struct Board {
-    /// What people call it.
+    /// The board's usual name.
     name: &'static str,
     /// Rust's name of it; `None` for this machine.
     target: Option<&'static str>,
-    /// What the names of its C tools begin with.
+    /// The prefix of its C tools' names.
     tools: &'static str,
     /// The emulator, and its root directory.
     emulator: Option<(&'static str, &'static str)>,
@@ -69,7 +69,7 @@ pub fn check() -> Result<Tally> {
 }
 
 impl Board {
-    /// What is not there, and how to get it.
+    /// The tools that are missing, and how to get them.
     fn missing(&self) -> Option<String> {
         let tools = [self.tool("gcc"), self.tool("strip")];
         let absent = tools.iter().find(|tool| !answers(tool));
@@ -109,7 +109,7 @@ impl Board {
     }
 }
 
-/// Whether a tool can be run.
+/// Answers whether a tool can be run.
 fn answers(tool: &str) -> bool {
     let mut command = Command::new(tool);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

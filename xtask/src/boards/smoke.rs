@@ -1,4 +1,4 @@
-//! What is tried on a board: both journal families, by the program, by the extension and by preload, with a crash in
+//! The trial of a board: both journal families, by the program, by the extension and by preload, with a crash in
 //! between; reading past the system's cache; the queue of reads; power cuts; the figures of a running owner.
 
 use super::Board;
@@ -61,7 +61,7 @@ impl Trial<'_> {
         command
     }
 
-    /// What a command prints that succeeds.
+    /// Runs a command that has to succeed, and answers its standard output.
     fn printed(mut command: Command) -> Result<String> {
         let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();

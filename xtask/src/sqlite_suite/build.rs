@@ -203,7 +203,7 @@ pub fn quietly(command: &mut Command) -> Result<()> {
     said(command).map(drop)
 }
 
-/// What a command prints.
+/// Runs a command, and answers its standard output.
 pub fn said(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{:?} cannot be started: {error}", command.get_program()))?;

@@ -16,11 +16,11 @@ const TOLERANCE_OF_FAULTS: u64 = 10;
 struct Known {
     /// The tests that fail, `*` for any characters.
     fails: Vec<String>,
-    /// Whether the number of tests differs.
+    /// A different number of tests is explained.
     count: bool,
-    /// Whether the file stops before its end, and with which words.
+    /// The words with which the file stops before its end, if it does.
     stops: Option<String>,
-    /// Whether the file is not run on litefoot.
+    /// The file is not run on litefoot.
     skip: bool,
 }
 
@@ -60,17 +60,17 @@ impl Differences {
         Ok(Differences { files })
     }
 
-    /// Whether a file is on the list.
+    /// Answers whether a file is on the list.
     pub fn has(&self, file: &str) -> bool {
         self.files.contains_key(file)
     }
 
-    /// Whether a file is not to be run on litefoot: it would wait for what cannot come.
+    /// Answers whether a file is left out on litefoot: it would wait for another process, in vain.
     pub fn skips(&self, file: &str) -> bool {
         self.files.get(file).is_some_and(|known| known.skip)
     }
 
-    /// What of a file's difference is not explained; nothing where all is.
+    /// The differences of a file that are not explained.
     pub fn unexplained(&self, file: &str, stock: &Report, litefoot: &Report) -> Vec<String> {
         let known = self.files.get(file);
         let mut complaints = Vec::new();
@@ -112,7 +112,7 @@ impl Differences {
     }
 }
 
-/// Whether a name is what a pattern means; `*` stands for any characters.
+/// Matches a name with a pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

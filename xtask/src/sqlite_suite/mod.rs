@@ -5,7 +5,7 @@
 //! cargo xtask sqlite-suite --mptest | --threadtest
 //! ```
 //!
-//! Each file runs in a process of its own, first on stock, then on litefoot. What it has shown is kept in
+//! Each file runs in a process of its own, first on stock, then on litefoot. Its result is kept in
 //! `target/sqlite-suite/results` (`.result`, and `.out` with what it printed), so a run that was broken off goes on where it
 //! was; a new library begins litefoot's side anew. Files that are named, and all with `--redo`, are run again.
 //!
@@ -93,11 +93,11 @@ const SETS: &str = "
     }
 ";
 
-/// What every file is run by.
+/// The script that runs every file.
 const PRELUDE: &str = include_str!("prelude.tcl");
 const PRELUDE_FILE: &str = "prelude.tcl";
 
-/// What is asked for.
+/// The request of a user.
 #[derive(Default)]
 struct Wish {
     short: bool,

@@ -1,4 +1,4 @@
-//! What a file of tests has shown, read from what it printed; kept between runs.
+//! Results of files of tests, read from their output; kept between runs.
 
 use super::build::{make, write};
 use crate::process::Result;
@@ -38,7 +38,7 @@ pub enum End {
 }
 
 impl End {
-    /// What the status of `timeout` says of the program that it ran.
+    /// The end of a program, from the status of the `timeout` that ran it.
     pub fn of(status: ExitStatus) -> End {
         match (status.code(), status.signal()) {
             (Some(124 | 137), _) | (_, Some(9)) => End::Late,
@@ -53,13 +53,13 @@ impl End {
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// What it printed.
+    /// Standard output and standard error.
     pub output: String,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// What a run of a file has shown.
+/// The result of a run of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Tests that were run.
