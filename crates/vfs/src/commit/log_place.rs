@@ -52,7 +52,7 @@ impl RollbackRedoLog {
             }
             Err(error) if is_in_use(&error) => {
                 let redo = RedoLog::look(db.medium().clone(), &path, Some(db.data_file()))?;
-                // Somebody looks at what waits for this db.
+                // Somebody looks at what waits for this database.
                 if verdict(db, &redo)? == Verdict::Ours {
                     return Err(Error::Busy);
                 }
@@ -179,7 +179,7 @@ impl Db {
     fn set_log_aside(&self, log: &Path) -> Result<()> {
         let aside = set_aside(&**self.medium(), log, self.latch())?;
         let text = format!(
-            "{}: the log {} is of another db, or of another time: nothing of it was applied, and it is kept as \
+            "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
              {}; remove it where nobody needs it",
             self.path().display(),
             log.display(),
@@ -208,7 +208,7 @@ impl Db {
                 drop(statements);
                 let aside = set_aside(&**self.medium(), &path, self.latch())?;
                 let text = format!(
-                    "{}: the commit log {} is of another db, or of another time: nothing of it was \
+                    "{}: the commit log {} is of another database, or of another time: nothing of it was \
                      replayed, and it is kept as {}; remove it where nobody needs it",
                     self.path().display(),
                     path.display(),
