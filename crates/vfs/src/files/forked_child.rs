@@ -15,32 +15,32 @@ impl MainFile {
             return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
         let database = vfs.open_again(&self.database)?;
-        if self.uses_shm && !database.wal_index().has_adopted(self.database.wal_index()) {
+        if self.uses_wal_index && !database.wal_index().has_adopted(self.database.wal_index()) {
             return Err(Error::Forked { path: self.database.db().path().to_owned() });
         }
-        let unlocked = self.session.unlocked;
+        let unlocked = self.connection.unlocked;
         let mut new = MainFile::new(database, self.read_only, self.powersafe_overwrite, unlocked);
-        let receives_file_controls = self.session.receives_file_controls.load(Ordering::Relaxed);
-        new.session.receives_file_controls.store(receives_file_controls, Ordering::Relaxed);
+        let receives_file_controls = self.connection.receives_file_controls.load(Ordering::Relaxed);
+        new.connection.receives_file_controls.store(receives_file_controls, Ordering::Relaxed);
         new.persist_wal = self.persist_wal;
-        new.session.inherit(&self.session);
-        if self.uses_shm {
+        new.connection.inherit(&self.connection);
+        if self.uses_wal_index {
             new.database.wal_index().join_again();
-            new.uses_shm = true;
+            new.uses_wal_index = true;
             if let Err(error) = new.read_by_slots(vfs) {
                 Box::new(new).close()?;
                 return Err(error);
             }
         }
-        let _ = self.session.successor.set(new.session.clone());
+        let _ = self.connection.successor.set(new.connection.clone());
         Ok(new)
     }
 
     /// Has what a connection in WAL mode has between its transactions.
     fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
         let spill = vfs.provide_spill(&self.database);
-        self.database.lock(&self.session.reader_slot, Level::Shared)?;
-        self.session.reader_slot.set_by_slots(true);
+        self.database.lock(&self.connection.reader_slot, Level::Shared)?;
+        self.connection.reader_slot.set_by_slots(true);
         self.database.wal_or_open(spill).map(drop)
     }
 }

@@ -4,7 +4,7 @@
 //! calls into these methods and errors into result codes.
 
 use crate::error::{Error, Result};
-use crate::files::session::Session;
+use crate::files::connection_state::ConnectionState;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
@@ -100,7 +100,7 @@ pub trait Handle: Send {
         crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE
     }
     /// The connection behind a main database handle.
-    fn session(&self) -> Option<&Arc<Session>> {
+    fn connection_state(&self) -> Option<&Arc<ConnectionState>> {
         None
     }
     /// A method has panicked: nothing of the database is written any more.

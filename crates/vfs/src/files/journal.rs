@@ -2,9 +2,9 @@
 
 use crate::db::Companion;
 use crate::error::{Error, Result};
+use crate::files::connection_state::ConnectionState;
 use crate::files::handle::{Handle, read_exactly};
 use crate::files::journal_content::Journal;
-use crate::files::session::Session;
 use crate::memory::memory_file::{MemoryFile, position};
 use crate::open::OpenDatabase;
 use litefoot_storage::sync::Mutex;
@@ -15,20 +15,20 @@ const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// A connection's handle on its journal.
 pub struct JournalFile {
-    session: Arc<Session>,
+    connection: Arc<ConnectionState>,
     journal: Arc<Mutex<Journal>>,
 }
 
 impl JournalFile {
     /// A handle on a new journal of the connection.
-    pub fn new(session: Arc<Session>, memory: MemoryFile) -> JournalFile {
+    pub fn new(connection: Arc<ConnectionState>, memory: MemoryFile) -> JournalFile {
         let journal = Arc::new(Mutex::new(Journal::new(memory)));
-        *session.journal.lock() = Some(journal.clone());
-        JournalFile { session, journal }
+        *connection.journal.lock() = Some(journal.clone());
+        JournalFile { connection, journal }
     }
 
     fn check(&self) -> Result<()> {
-        let database = &self.session.database;
+        let database = &self.connection.database;
         database.db().check_process()?;
         if database.db().latch().reason().is_none() {
             return Ok(());
@@ -39,11 +39,11 @@ impl JournalFile {
 
 impl Handle for JournalFile {
     fn latch_after_panic(&self, text: &str) {
-        self.session.database.db().latch_after_panic(text);
+        self.connection.database.db().latch_after_panic(text);
     }
 
     fn database(&self) -> Option<&Arc<OpenDatabase>> {
-        Some(&self.session.database)
+        Some(&self.connection.database)
     }
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
@@ -93,7 +93,7 @@ impl Handle for JournalFile {
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.journal.lock().settle(self.session.database.db())
+        self.journal.lock().settle(self.connection.database.db())
     }
 
     fn size(&mut self) -> Result<u64> {
@@ -105,15 +105,15 @@ impl Handle for JournalFile {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.session.journal.lock().take();
-        self.journal.lock().settle(self.session.database.db())
+        self.connection.journal.lock().take();
+        self.journal.lock().settle(self.connection.database.db())
     }
 }
 
 /// Takes a transaction back to SQLite's own protocol: the journal becomes real. What is held is to be written in
 /// place next.
-pub(crate) fn make_real(session: &Session, journal: &Mutex<Journal>) -> Result<()> {
-    let database = &session.database;
+pub(crate) fn make_real(connection: &ConnectionState, journal: &Mutex<Journal>) -> Result<()> {
+    let database = &connection.database;
     database.rollback_log().clear_for_journal(database.db())?;
     journal.lock().make_real(database.db())
 }

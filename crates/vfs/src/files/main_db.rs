@@ -5,9 +5,9 @@ use crate::commit::wal::Wal;
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
+use crate::files::connection_state::ConnectionState;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
-use crate::files::rollback_txn::Batcher;
-use crate::files::session::Session;
+use crate::files::rollback_txn::RollbackTxn;
 use crate::open::OpenDatabase;
 use crate::open::checkpointer;
 use crate::sync::forks::outside;
@@ -21,12 +21,12 @@ use std::sync::{Arc, Weak};
 /// One connection's handle on a database.
 pub struct MainFile {
     pub(super) database: Arc<OpenDatabase>,
-    pub(super) session: Arc<Session>,
+    pub(super) connection: Arc<ConnectionState>,
     pub(super) id: HandleId,
     pub(super) read_only: bool,
-    pub(super) batcher: Batcher,
+    pub(super) rollback_txn: RollbackTxn,
     pub(super) slots: HeldSlots,
-    pub(super) uses_shm: bool,
+    pub(super) uses_wal_index: bool,
     pub(super) persist_wal: bool,
     pub(super) powersafe_overwrite: bool,
     /// How much of the file is to be mapped, by what the application says.
@@ -68,16 +68,16 @@ impl MainFile {
     ) -> MainFile {
         let internal = crate::ffi::connection::is_internal();
         let id = database.handles().open(internal);
-        let session = Arc::new(Session::new(database.clone(), id, internal, unlocked));
+        let connection = Arc::new(ConnectionState::new(database.clone(), id, internal, unlocked));
         MainFile {
-            connection_cache: ConnectionCache::new(database.cache(), session.reader_slot.clone()),
+            connection_cache: ConnectionCache::new(database.cache(), connection.reader_slot.clone()),
             slots: database.wal_index().register(),
-            session,
+            connection,
             database,
             id,
             read_only,
-            batcher: Batcher::default(),
-            uses_shm: false,
+            rollback_txn: RollbackTxn::default(),
+            uses_wal_index: false,
             persist_wal: false,
             powersafe_overwrite,
             mmap_size: 0,
@@ -103,10 +103,10 @@ impl MainFile {
 
     /// Whether its connection is in no transaction, and SQLite has no page.
     pub fn is_idle(&self) -> bool {
-        !self.session.internal
-            && !self.batcher.holds()
+        !self.connection.internal
+            && !self.rollback_txn.holds()
             && !self.connection_cache.is_mapped()
-            && self.session.reader_slot.is_idle()
+            && self.connection.reader_slot.is_idle()
             && self.slots.is_empty()
     }
 
@@ -140,7 +140,7 @@ impl MainFile {
 
     /// Does what waits for the medium. A fork need not wait for a thread of ours in it.
     fn at_leisure<T>(&mut self, work: impl FnOnce(&mut MainFile) -> T) -> T {
-        if self.session.internal { outside(|| work(self)) } else { work(self) }
+        if self.connection.internal { outside(|| work(self)) } else { work(self) }
     }
 
     /// The database file is about to be written in place: what was committed must be in the redo log.
@@ -168,33 +168,33 @@ impl MainFile {
     fn note_pragma(&self, name: &str, value: Option<&str>) {
         let Some(value) = value else { return };
         if name == "synchronous" {
-            self.session.note_synchronous(value);
+            self.connection.note_synchronous(value);
         }
-        self.session.cache_size.note(name, value);
+        self.connection.cache_size.note(name, value);
     }
 
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
     fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
         // Where a VFS above keeps it to itself, nobody will say that the commit is done.
-        let subscription = self.session.receives_file_controls.load(Ordering::Relaxed);
-        if !subscription && self.session.logged.swap(false, Ordering::Relaxed) {
+        let subscription = self.connection.receives_file_controls.load(Ordering::Relaxed);
+        if !subscription && self.connection.logged.swap(false, Ordering::Relaxed) {
             // Where that fails, the database is closed.
-            let _ = wal.flush_logged(self.database.db(), self.session.wants_durability());
+            let _ = wal.flush_logged(self.database.db(), self.connection.wants_durability());
         }
-        let Some(transaction) = self.session.completed.lock().take() else { return };
+        let Some(transaction) = self.connection.completed.lock().take() else { return };
         // The next one is in the log before it is published.
-        self.session.unsynced_commits.store(true, Ordering::Relaxed);
-        let queued = if self.session.wants_durability() {
-            wal.queue(self.database.db(), self.session.capture(), transaction, false)
+        self.connection.unsynced_commits.store(true, Ordering::Relaxed);
+        let queued = if self.connection.wants_durability() {
+            wal.queue(self.database.db(), self.connection.capture(), transaction, false)
         } else {
             None
         };
         match queued {
-            Some(number) => self.session.wait_for(number, false),
+            Some(number) => self.connection.wait_for(number, false),
             None if !subscription || wal.must_log_now(transaction) => {
                 // Where that fails, the commit hears of it.
                 self.unlogged =
-                    wal.log_unsynced(self.database.db(), self.session.wants_durability()).is_err();
+                    wal.log_unsynced(self.database.db(), self.connection.wants_durability()).is_err();
             }
             None => self.unlogged = true,
         }
@@ -202,23 +202,23 @@ impl MainFile {
 
     /// A commit is published, and about to return.
     fn commit_done(&mut self) -> Result<()> {
-        self.batcher.commit(&self.session)?;
+        self.rollback_txn.commit(&self.connection)?;
         let Some(wal) = self.wal() else { return Ok(()) };
         // In exclusive mode there are no locks to be dropped.
         self.queue_unsynced(&wal);
-        match self.session.take_waiting() {
+        match self.connection.take_waiting() {
             Some((number, true)) => wal.wait_durable(number)?,
             Some((number, false)) => wal.write_out(self.database.db(), number)?,
             None if std::mem::take(&mut self.unlogged) => {
-                wal.log_unsynced(self.database.db(), self.session.wants_durability())?
+                wal.log_unsynced(self.database.db(), self.connection.wants_durability())?
             }
-            None if self.session.logged.swap(false, Ordering::Relaxed) => {
-                wal.flush_logged(self.database.db(), self.session.wants_durability())?
+            None if self.connection.logged.swap(false, Ordering::Relaxed) => {
+                wal.flush_logged(self.database.db(), self.connection.wants_durability())?
             }
             None => {}
         }
         wal.note_fill(self.database.db().counters());
-        if !self.session.internal && wal.wants_checkpoint(self.database.db()) {
+        if !self.connection.internal && wal.wants_checkpoint(self.database.db()) {
             checkpointer::checkpoint(&self.database);
         }
         Ok(())
@@ -228,7 +228,8 @@ impl MainFile {
     /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
     /// for no reason of the application's making. We lock them out as well.
     fn widen(&self, first: usize, count: usize) -> (usize, usize) {
-        let restarts = self.session.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
+        let restarts =
+            self.connection.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
         if restarts { (READ_SLOTS, count + 1) } else { (first, count) }
     }
 
@@ -250,7 +251,7 @@ impl MainFile {
 
     /// Whether a slot of the wal-index may be taken now.
     fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
-        if self.session.internal {
+        if self.connection.internal {
             return Ok(());
         }
         match (first, exclusive) {
@@ -261,7 +262,7 @@ impl MainFile {
                 if self.database.writer_queue().may_write(self.id) {
                     return Ok(());
                 }
-                self.session.disturb();
+                self.connection.disturb();
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
@@ -289,7 +290,7 @@ impl MainFile {
                 self.settled = promises;
                 Ok(())
             }
-            Some(number) if !self.session.capture().is_some_and(|capture| capture.defers_wait(number)) => {
+            Some(number) if !self.connection.capture().is_some_and(|capture| capture.defers_wait(number)) => {
                 wal.wait_durable(number)
             }
             _ => Ok(()),
@@ -323,7 +324,7 @@ impl MainFile {
 
     /// The address of `bytes` at `offset`, where they are one page that can be had.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.batcher.holds() {
+        if self.rollback_txn.holds() {
             return None;
         }
         self.connection_cache.fetch(&*self.database, offset, bytes)
@@ -341,10 +342,10 @@ impl Handle for MainFile {
         if !self.looked {
             self.look();
         }
-        if !self.batcher.holds() && self.connection_cache.read(&*self.database, buf, offset) {
+        if !self.rollback_txn.holds() && self.connection_cache.read(&*self.database, buf, offset) {
             return Ok(());
         }
-        self.batcher.read(&self.session, buf, offset, &mut ())
+        self.rollback_txn.read(&self.connection, buf, offset, &mut ())
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -352,7 +353,7 @@ impl Handle for MainFile {
         self.connection_cache.leave_fast_path();
         self.at_leisure(|this| {
             this.before_in_place()?;
-            this.batcher.write(&this.session, buf, offset)
+            this.rollback_txn.write(&this.connection, buf, offset)
         })
     }
 
@@ -360,18 +361,18 @@ impl Handle for MainFile {
         self.check_writable()?;
         self.connection_cache.leave_fast_path();
         self.before_in_place()?;
-        self.batcher.set_len(&self.session, len)
+        self.rollback_txn.set_len(&self.connection, len)
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.at_leisure(|this| this.batcher.sync(&this.session))
+        self.at_leisure(|this| this.rollback_txn.sync(&this.connection))
     }
 
     fn size(&mut self) -> Result<u64> {
         if !self.looked {
             self.look();
         }
-        match self.batcher.len() {
+        match self.rollback_txn.len() {
             Some(len) => Ok(len),
             None => self.database.db().file_len(),
         }
@@ -379,17 +380,17 @@ impl Handle for MainFile {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.shm_unmap(false)?;
-        self.batcher.close(&self.session);
+        self.rollback_txn.close(&self.connection);
         self.database.writer_queue().leave(self.id);
         self.database.wal_index().unregister(&mut self.slots);
         self.connection_cache.close(&*self.database);
-        self.database.locks().leave(&self.session.reader_slot);
-        self.database.leave(self.session.internal)
+        self.database.locks().leave(&self.connection.reader_slot);
+        self.database.leave(self.connection.internal)
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
         // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
-        if self.session.internal {
+        if self.connection.internal {
             return if to > Level::Shared { Err(Error::Busy) } else { Ok(()) };
         }
         if to <= Level::Reserved {
@@ -402,10 +403,10 @@ impl Handle for MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        self.database.lock(&self.session.reader_slot, to)?;
+        self.database.lock(&self.connection.reader_slot, to)?;
         match to {
-            Level::Shared if !self.batcher.holds() => self.connection_cache.enter_fast_path(),
-            Level::Reserved => self.session.begin_writing(),
+            Level::Shared if !self.rollback_txn.holds() => self.connection_cache.enter_fast_path(),
+            Level::Reserved => self.connection.begin_writing(),
             _ => {}
         }
         Ok(())
@@ -413,11 +414,11 @@ impl Handle for MainFile {
 
     fn unlock(&mut self, to: Level) -> Result<()> {
         if to < Level::Reserved {
-            self.batcher.end(&self.session);
+            self.rollback_txn.end(&self.connection);
         }
         self.connection_cache.leave_fast_path();
         self.connection_cache.rest(&*self.database);
-        self.database.unlock(&self.session.reader_slot, to);
+        self.database.unlock(&self.connection.reader_slot, to);
         Ok(())
     }
 
@@ -427,13 +428,13 @@ impl Handle for MainFile {
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
         match control {
-            Control::LockState(state) => *state = self.session.reader_slot.level() as c_int,
+            Control::LockState(state) => *state = self.connection.reader_slot.level() as c_int,
             Control::LastErrno(errno) => *errno = last_errno(),
             Control::PersistWal(value) => get_or_set(&mut self.persist_wal, value),
             Control::PowersafeOverwrite(value) => get_or_set(&mut self.powersafe_overwrite, value),
             Control::HasMoved(moved) => {
                 let has_moved = !self.database.db().has_its_name();
-                if has_moved && self.database.db().is_of_this_process() && !self.batcher.holds() {
+                if has_moved && self.database.db().is_of_this_process() && !self.rollback_txn.holds() {
                     self.database.rollback_log().leave_place(self.database.db())?;
                 }
                 *moved = c_int::from(has_moved);
@@ -447,8 +448,8 @@ impl Handle for MainFile {
             // A database has one owner.
             Control::ExternalReader(is_there) => *is_there = 0,
             Control::Growth => {}
-            Control::Connected => self.session.receives_file_controls.store(true, Ordering::Relaxed),
-            Control::SeveralFiles => self.batcher.use_native_journal(&self.session)?,
+            Control::Connected => self.connection.receives_file_controls.store(true, Ordering::Relaxed),
+            Control::SeveralFiles => self.rollback_txn.use_native_journal(&self.connection)?,
             Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),
         }
@@ -462,8 +463,8 @@ impl Handle for MainFile {
         if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
-    fn session(&self) -> Option<&Arc<Session>> {
-        Some(&self.session)
+    fn connection_state(&self) -> Option<&Arc<ConnectionState>> {
+        Some(&self.connection)
     }
 
     fn latch_after_panic(&self, text: &str) {
@@ -478,21 +479,21 @@ impl Handle for MainFile {
         if !self.database.db().writable() {
             return Err(Error::ReadOnlyWal { path: self.database.db().path().to_owned() });
         }
-        if !self.uses_shm {
+        if !self.uses_wal_index {
             // SQLite is about to make its index from the log.
             let wal = self.wal();
             self.database
                 .wal_index()
                 .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
-            self.uses_shm = true;
-            self.session.reader_slot.set_by_slots(true);
+            self.uses_wal_index = true;
+            self.connection.reader_slot.set_by_slots(true);
         }
         self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
         if !exclusive || first == WRITE_SLOT {
-            check_memory().inspect_err(|_| self.session.disturb())?;
+            check_memory().inspect_err(|_| self.connection.disturb())?;
         }
         // Who reads begins to write; all others only look after the log.
         if first == WRITE_SLOT && exclusive && self.slots.reads() {
@@ -509,7 +510,7 @@ impl Handle for MainFile {
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
         let mut is_locked = self.take_slots(first, count, exclusive)?;
-        if !is_locked && first == WRITE_SLOT && exclusive && !self.session.internal {
+        if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
             // Our own checkpoint may have been faster: since the writer was admitted.
             self.database.await_checkpointer();
             is_locked = self.take_slots(first, count, exclusive)?;
@@ -517,11 +518,11 @@ impl Handle for MainFile {
         if !is_locked {
             // That a mark of readers cannot be moved is common, and SQLite uses another.
             if first == WRITE_SLOT || !exclusive {
-                self.session.disturb();
+                self.connection.disturb();
             }
             return Err(Error::Busy);
         }
-        if first == WRITE_SLOT && exclusive && !self.session.internal {
+        if first == WRITE_SLOT && exclusive && !self.connection.internal {
             self.database.writer_queue().writes(self.id);
         }
         if first == CHECKPOINT_SLOT && exclusive {
@@ -532,7 +533,7 @@ impl Handle for MainFile {
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         self.database.wal_index().index_made(&self.slots);
-        if first == WRITE_SLOT && !self.session.internal {
+        if first == WRITE_SLOT && !self.connection.internal {
             // In a forked child the transaction is the parent's, and so is what it has written early.
             if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
                 self.queue_unsynced(&wal);
@@ -558,10 +559,10 @@ impl Handle for MainFile {
     }
 
     fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
-        if self.uses_shm {
+        if self.uses_wal_index {
             self.database.wal_index().leave(&mut self.slots);
-            self.uses_shm = false;
-            self.session.reader_slot.set_by_slots(false);
+            self.uses_wal_index = false;
+            self.connection.reader_slot.set_by_slots(false);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What SQLite's file handles do.
 
 pub(crate) mod any_handle;
+pub(crate) mod connection_state;
 mod forked_child;
 pub(crate) mod handle;
 pub(crate) mod journal;
@@ -10,7 +11,6 @@ mod passthrough;
 pub(crate) mod pragma;
 mod rejected;
 pub(crate) mod rollback_txn;
-pub(crate) mod session;
 mod temporary;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! One connection's transaction on the database file: held back, or by SQLite's own protocol.
 
 use crate::error::{Error, Result};
+use crate::files::connection_state::ConnectionState;
 use crate::files::journal::make_real;
-use crate::files::session::Session;
 use crate::open::OpenDatabase;
 use crate::txn::dirty_pages::{DirtyPages, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 /// What becomes of the connection's writes.
 #[derive(Default)]
-pub enum Batch {
+pub enum RollbackTxnState {
     /// No transaction of pages: writes go through (checkpoints, the rollback of a hot journal).
     #[default]
     None,
@@ -27,25 +27,27 @@ pub enum Batch {
     NativeJournal,
 }
 
-/// The batch of one connection.
+/// The state of one connection.
 #[derive(Default)]
-pub struct Batcher {
-    batch: Batch,
+pub struct RollbackTxn {
+    state: RollbackTxnState,
 }
 
-impl Batcher {
+impl RollbackTxn {
     /// Takes a write of SQLite's.
-    pub fn write(&mut self, session: &Session, buf: &[u8], offset: u64) -> Result<()> {
-        let database = &session.database;
-        self.begin(session, buf.len())?;
-        match &mut self.batch {
-            Batch::DirtyPages(held) => {
+    pub fn write(&mut self, connection: &ConnectionState, buf: &[u8], offset: u64) -> Result<()> {
+        let database = &connection.database;
+        self.begin(connection, buf.len())?;
+        match &mut self.state {
+            RollbackTxnState::DirtyPages(held) => {
                 let written = held.write(database, buf, offset);
-                return self.or_fail(session, written);
+                return self.or_fail(connection, written);
             }
-            Batch::Failed(_) => return Ok(()),
-            Batch::None | Batch::Sized(_) => database.rollback_log().clear(database.db())?,
-            Batch::NativeJournal => {}
+            RollbackTxnState::Failed(_) => return Ok(()),
+            RollbackTxnState::None | RollbackTxnState::Sized(_) => {
+                database.rollback_log().clear(database.db())?
+            }
+            RollbackTxnState::NativeJournal => {}
         }
         database.write(buf, offset)
     }
@@ -53,21 +55,21 @@ impl Batcher {
     /// Reads the database as the transaction sees it.
     pub fn read(
         &self,
-        session: &Session,
+        connection: &ConnectionState,
         buf: &mut [u8],
         offset: u64,
         advisor: &mut dyn Advisor,
     ) -> Result<()> {
-        let database = &session.database;
+        let database = &connection.database;
         let len = self.len().or_else(|| database.db().file_end().committed_len()).unwrap_or(u64::MAX);
         let inside = len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (there, behind) = buf.split_at_mut(inside);
         if !there.is_empty() || behind.is_empty() {
-            match &self.batch {
-                Batch::DirtyPages(held) => {
+            match &self.state {
+                RollbackTxnState::DirtyPages(held) => {
                     held.read(there, offset, &|buf, offset| before(&**database, buf, offset))?;
                 }
-                Batch::Sized(_) => there.fill(0),
+                RollbackTxnState::Sized(_) => there.fill(0),
                 _ => database.read(there, offset, advisor)?,
             }
         }
@@ -80,44 +82,46 @@ impl Batcher {
 
     /// Whether the connection sees something else than what was committed last.
     pub fn holds(&self) -> bool {
-        matches!(self.batch, Batch::DirtyPages(_) | Batch::Sized(_))
+        matches!(self.state, RollbackTxnState::DirtyPages(_) | RollbackTxnState::Sized(_))
     }
 
     /// Cuts or extends the database.
-    pub fn set_len(&mut self, session: &Session, len: u64) -> Result<()> {
-        let database = &session.database;
-        self.begin(session, 0)?;
-        match &mut self.batch {
-            Batch::DirtyPages(held) => {
+    pub fn set_len(&mut self, connection: &ConnectionState, len: u64) -> Result<()> {
+        let database = &connection.database;
+        self.begin(connection, 0)?;
+        match &mut self.state {
+            RollbackTxnState::DirtyPages(held) => {
                 let cut = held.set_len(database, len);
-                return self.or_fail(session, cut);
+                return self.or_fail(connection, cut);
             }
-            Batch::Sized(sized) => {
+            RollbackTxnState::Sized(sized) => {
                 *sized = len;
                 return Ok(());
             }
-            Batch::Failed(_) => return Ok(()),
-            Batch::None => database.rollback_log().clear(database.db())?,
-            Batch::NativeJournal => {}
+            RollbackTxnState::Failed(_) => return Ok(()),
+            RollbackTxnState::None => database.rollback_log().clear(database.db())?,
+            RollbackTxnState::NativeJournal => {}
         }
         database.set_len(len)
     }
 
     /// Length of the database as the transaction sees it; `None` where that is the file's.
     pub fn len(&self) -> Option<u64> {
-        match &self.batch {
-            Batch::DirtyPages(held) => Some(held.len()),
-            Batch::Sized(len) => Some(*len),
+        match &self.state {
+            RollbackTxnState::DirtyPages(held) => Some(held.len()),
+            RollbackTxnState::Sized(len) => Some(*len),
             _ => None,
         }
     }
 
     /// SQLite asks for a sync of the database file.
-    pub fn sync(&mut self, session: &Session) -> Result<()> {
-        match &mut self.batch {
-            Batch::DirtyPages(held) => held.sync_wanted = true,
-            Batch::Failed(_) | Batch::Sized(_) => {}
-            Batch::None | Batch::NativeJournal => return session.database.db().sync(),
+    pub fn sync(&mut self, connection: &ConnectionState) -> Result<()> {
+        match &mut self.state {
+            RollbackTxnState::DirtyPages(held) => held.sync_wanted = true,
+            RollbackTxnState::Failed(_) | RollbackTxnState::Sized(_) => {}
+            RollbackTxnState::None | RollbackTxnState::NativeJournal => {
+                return connection.database.db().sync();
+            }
         }
         Ok(())
     }
@@ -125,59 +129,62 @@ impl Batcher {
     /// What SQLite is told of a failed write makes it roll back. What it writes for that is what the database holds
     /// without the transaction: so that a rollback needs no room, the transaction is dropped at once. With a journal
     /// that we do not see it is not known when the rollback ends, and what it writes is a transaction like any other.
-    fn or_fail(&mut self, session: &Session, result: Result<()>) -> Result<()> {
+    fn or_fail(&mut self, connection: &ConnectionState, result: Result<()>) -> Result<()> {
         result.inspect_err(|_| {
-            let next = session.journal_transaction().map_or(Batch::None, Batch::Failed);
-            self.finish(session, next);
+            let next =
+                connection.journal_transaction().map_or(RollbackTxnState::None, RollbackTxnState::Failed);
+            self.finish(connection, next);
         })
     }
 
     /// SQLite announces that the transaction spans several databases. Without a journal SQLite cannot make
     /// them one, and each is best off with the log.
-    pub fn use_native_journal(&mut self, session: &Session) -> Result<()> {
-        if !session.is_writing() || matches!(self.batch, Batch::NativeJournal | Batch::Failed(_)) {
+    pub fn use_native_journal(&mut self, connection: &ConnectionState) -> Result<()> {
+        if !connection.is_writing()
+            || matches!(self.state, RollbackTxnState::NativeJournal | RollbackTxnState::Failed(_))
+        {
             return Ok(());
         }
-        let Some(journal) = session.journal.lock().clone() else { return Ok(()) };
-        if let Batch::DirtyPages(held) = &mut self.batch {
-            let settled = held.settle(session.database.db());
-            self.or_fail(session, settled)?;
+        let Some(journal) = connection.journal.lock().clone() else { return Ok(()) };
+        if let RollbackTxnState::DirtyPages(held) = &mut self.state {
+            let settled = held.settle(connection.database.db());
+            self.or_fail(connection, settled)?;
         }
         // The log is void by then, and with it what was spilled to it.
-        let real = make_real(session, &journal);
-        self.or_fail(session, real)?;
+        let real = make_real(connection, &journal);
+        self.or_fail(connection, real)?;
         // Also where a write fails: what SQLite then rolls back is what was written.
-        let written = match &self.batch {
-            Batch::DirtyPages(held) => write_in_place(&*session.database, held),
-            Batch::Sized(len) => session.database.set_len(*len),
+        let written = match &self.state {
+            RollbackTxnState::DirtyPages(held) => write_in_place(&*connection.database, held),
+            RollbackTxnState::Sized(len) => connection.database.set_len(*len),
             _ => Ok(()),
         };
-        self.finish(session, Batch::NativeJournal);
+        self.finish(connection, RollbackTxnState::NativeJournal);
         written
     }
 
     /// The transaction commits.
-    pub fn commit(&mut self, session: &Session) -> Result<()> {
-        match &mut self.batch {
-            Batch::DirtyPages(held) => {
-                let committed = commit(&session.database, held);
-                self.or_fail(session, committed)?;
-                self.finish(session, Batch::None);
-                session.database.rollback_log().reset_in_background(&session.database);
+    pub fn commit(&mut self, connection: &ConnectionState) -> Result<()> {
+        match &mut self.state {
+            RollbackTxnState::DirtyPages(held) => {
+                let committed = commit(&connection.database, held);
+                self.or_fail(connection, committed)?;
+                self.finish(connection, RollbackTxnState::None);
+                connection.database.rollback_log().reset_in_background(&connection.database);
                 Ok(())
             }
-            Batch::Failed(_) => {
-                self.finish(session, Batch::None);
-                let path = session.database.db().path().display();
+            RollbackTxnState::Failed(_) => {
+                self.finish(connection, RollbackTxnState::None);
+                let path = connection.database.db().path().display();
                 Err(Error::Io(format!("{path}: a write of this transaction has failed before its commit")))
             }
-            Batch::Sized(len) => {
+            RollbackTxnState::Sized(len) => {
                 let len = *len;
-                self.finish(session, Batch::None);
-                session.database.set_len(len)
+                self.finish(connection, RollbackTxnState::None);
+                connection.database.set_len(len)
             }
-            Batch::None | Batch::NativeJournal => {
-                self.finish(session, Batch::None);
+            RollbackTxnState::None | RollbackTxnState::NativeJournal => {
+                self.finish(connection, RollbackTxnState::None);
                 Ok(())
             }
         }
@@ -185,90 +192,97 @@ impl Batcher {
 
     /// The lock is dropped: what was not committed never was.
     #[inline]
-    pub fn end(&mut self, session: &Session) {
+    pub fn end(&mut self, connection: &ConnectionState) {
         // Mostly it was a reader's.
-        if !matches!(self.batch, Batch::None) {
-            self.finish(session, Batch::None);
+        if !matches!(self.state, RollbackTxnState::None) {
+            self.finish(connection, RollbackTxnState::None);
         }
-        session.writing.store(false, Ordering::Relaxed);
+        connection.writing.store(false, Ordering::Relaxed);
     }
 
     /// The connection is closed.
-    pub fn close(&mut self, session: &Session) {
-        self.end(session);
+    pub fn close(&mut self, connection: &ConnectionState) {
+        self.end(connection);
     }
 
     /// Begins to hold back, if a transaction of pages has begun.
-    fn begin(&mut self, session: &Session, written: usize) -> Result<()> {
+    fn begin(&mut self, connection: &ConnectionState, written: usize) -> Result<()> {
         // A transaction that was rolled back by a connection in exclusive mode, which drops no lock, has ended with
         // its journal.
-        let is_over = match self.batch {
-            Batch::NativeJournal => !session.has_real_journal() && session.may_hold(),
-            Batch::Failed(transaction) => session.journal_transaction() != Some(transaction),
-            Batch::None | Batch::DirtyPages(_) | Batch::Sized(_) => false,
+        let is_over = match self.state {
+            RollbackTxnState::NativeJournal => !connection.has_real_journal() && connection.may_hold(),
+            RollbackTxnState::Failed(transaction) => connection.journal_transaction() != Some(transaction),
+            RollbackTxnState::None | RollbackTxnState::DirtyPages(_) | RollbackTxnState::Sized(_) => false,
         };
         if is_over {
-            self.finish(session, Batch::None);
+            self.finish(connection, RollbackTxnState::None);
         }
         // In WAL mode it is a checkpoint that writes; a connection in exclusive mode keeps the lock that
         // otherwise tells a transaction.
-        let in_wal_mode = session.database.wal().is_some();
-        if !matches!(self.batch, Batch::None | Batch::Sized(_)) || !session.is_writing() || in_wal_mode {
+        let in_wal_mode = connection.database.wal().is_some();
+        if !matches!(self.state, RollbackTxnState::None | RollbackTxnState::Sized(_))
+            || !connection.is_writing()
+            || in_wal_mode
+        {
             return Ok(());
         }
-        if session.has_real_journal() || !session.may_hold() {
-            if !session.may_hold() {
-                session.database.go_native()?;
+        if connection.has_real_journal() || !connection.may_hold() {
+            if !connection.may_hold() {
+                connection.database.go_native()?;
             }
-            session.database.rollback_log().clear_for_journal(session.database.db())?;
-            if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::NativeJournal) {
-                session.database.set_len(len)?;
+            connection.database.rollback_log().clear_for_journal(connection.database.db())?;
+            if let RollbackTxnState::Sized(len) =
+                std::mem::replace(&mut self.state, RollbackTxnState::NativeJournal)
+            {
+                connection.database.set_len(len)?;
             }
             return Ok(());
         }
-        if session.database.rollback_log().is_barred(session.database.db())? {
-            let journal = session.journal.lock().clone();
+        if connection.database.rollback_log().is_barred(connection.database.db())? {
+            let journal = connection.journal.lock().clone();
             if let Some(journal) = journal {
-                make_real(session, &journal)?;
-                if let Batch::Sized(len) = std::mem::replace(&mut self.batch, Batch::NativeJournal) {
-                    session.database.set_len(len)?;
+                make_real(connection, &journal)?;
+                if let RollbackTxnState::Sized(len) =
+                    std::mem::replace(&mut self.state, RollbackTxnState::NativeJournal)
+                {
+                    connection.database.set_len(len)?;
                 }
                 return Ok(());
             }
         }
-        let base_len = session.database.db().file_len()?;
+        let base_len = connection.database.db().file_len()?;
         if base_len == 0 && written == 0 {
-            if matches!(self.batch, Batch::None) {
-                self.batch = Batch::Sized(0);
+            if matches!(self.state, RollbackTxnState::None) {
+                self.state = RollbackTxnState::Sized(0);
             }
             return Ok(());
         }
         // The log knows of a VACUUM that has not reached the file.
-        let page_bytes = match session.database.rollback_log().page_bytes() {
-            0 => session.database.db().page_bytes(base_len)?,
+        let page_bytes = match connection.database.rollback_log().page_bytes() {
+            0 => connection.database.db().page_bytes(base_len)?,
             logged => logged,
         };
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
-        let mut held = Box::new(DirtyPages::new(session.database.db(), page_bytes, base_len));
-        held.set_cache_size(&session.cache_size);
-        if let Batch::Sized(len) = self.batch {
-            held.set_len(&session.database, len)?;
+        let mut held = Box::new(DirtyPages::new(connection.database.db(), page_bytes, base_len));
+        held.set_cache_size(&connection.cache_size);
+        if let RollbackTxnState::Sized(len) = self.state {
+            held.set_len(&connection.database, len)?;
         }
-        self.batch = Batch::DirtyPages(held);
+        self.state = RollbackTxnState::DirtyPages(held);
         Ok(())
     }
 
-    fn finish(&mut self, session: &Session, next: Batch) {
-        if let Batch::DirtyPages(mut held) = std::mem::replace(&mut self.batch, next) {
-            if !session.database.db().is_of_this_process() {
+    fn finish(&mut self, connection: &ConnectionState, next: RollbackTxnState) {
+        if let RollbackTxnState::DirtyPages(mut held) = std::mem::replace(&mut self.state, next) {
+            if !connection.database.db().is_of_this_process() {
                 // What was written early is the parent's, and so is the thread that may be writing.
                 std::mem::forget(held);
                 return;
             }
             // Nobody may write any more where others will.
-            let _ = held.settle(session.database.db());
-            session.database.rollback_log().forget_ahead(session.database.db(), &held);
-            held.end(session.database.db());
+            let _ = held.settle(connection.database.db());
+            connection.database.rollback_log().forget_ahead(connection.database.db(), &held);
+            held.end(connection.database.db());
         }
     }
 }

@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
+use crate::files::connection_state::ConnectionState;
 use crate::files::handle::Handle;
 use crate::files::journal::JournalFile;
 use crate::files::main_db::MainFile;
 use crate::files::passthrough::PassThroughFile;
 use crate::files::rejected::RefusedFile;
-use crate::files::session::Session;
 use crate::files::temporary::TemporaryFiles;
 use crate::files::wal::WalFile;
 use crate::memory::memory_file::MemoryFile;
@@ -75,7 +75,7 @@ pub(crate) struct OpenRequest {
     /// URI parameters, in order.
     pub parameters: Vec<(String, String)>,
     /// For a journal or log: the connection it belongs to.
-    pub session: Option<Arc<Session>>,
+    pub connection: Option<Arc<ConnectionState>>,
     /// The functions of the SQLite that asks.
     pub api: &'static Api,
 }
@@ -131,7 +131,7 @@ impl Vfs {
             };
         }
         if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            return self.open_companion_file(&path, flags, request.session);
+            return self.open_companion_file(&path, flags, request.connection);
         }
         if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
             return self.open_companion(&path, flags, None);
@@ -292,27 +292,27 @@ impl Vfs {
         &self,
         path: &Path,
         flags: c_int,
-        session: Option<Arc<Session>>,
+        connection: Option<Arc<ConnectionState>>,
     ) -> Result<Opened> {
-        if let Some(session) = session.as_ref().filter(|session| session.may_hold()) {
+        if let Some(connection) = connection.as_ref().filter(|connection| connection.may_hold()) {
             if flags & SQLITE_OPEN_WAL != 0
-                && let Some(wal) = self.wal_of(&session.database)?
+                && let Some(wal) = self.wal_of(&connection.database)?
             {
                 // With the lock that it has, the connection will make an index of its own from the log.
-                if session.reader_slot.level() == Level::Exclusive {
-                    wal.rebuild_checksums(session.database.db())?;
+                if connection.reader_slot.level() == Level::Exclusive {
+                    wal.rebuild_checksums(connection.database.db())?;
                 }
-                return Ok(Opened::new(WalFile::new(session.clone(), wal), flags));
+                return Ok(Opened::new(WalFile::new(connection.clone(), wal), flags));
             }
             if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
-                session.begin_writing();
-                let memory = self.memory(&session.database);
-                return Ok(Opened::new(JournalFile::new(session.clone(), memory), flags));
+                connection.begin_writing();
+                let memory = self.memory(&connection.database);
+                return Ok(Opened::new(JournalFile::new(connection.clone(), memory), flags));
             }
         }
         let is_new = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE) != 0;
-        let database = match session {
-            Some(session) => Some(session.database.clone()),
+        let database = match connection {
+            Some(connection) => Some(connection.database.clone()),
             None => self.companion_at(path).map(|(database, _)| database),
         };
         if let Some(database) = database.as_ref().filter(|database| is_new && database.db().holds_back()) {

@@ -9,7 +9,7 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::SQLITE_OK;
 use crate::ffi::{IoMethods, Sqlite3File};
 use crate::files::any_handle::AnyHandle;
-use crate::files::session::Session;
+use crate::files::connection_state::ConnectionState;
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::shim::boundary::{answer, caught, guard};
@@ -123,9 +123,9 @@ impl FileObject {
     ///
     /// # Safety
     /// The file is open, and none of its methods runs.
-    pub(crate) unsafe fn session(file: NonNull<FileObject>) -> Option<Arc<Session>> {
+    pub(crate) unsafe fn connection_state(file: NonNull<FileObject>) -> Option<Arc<ConnectionState>> {
         // SAFETY: by contract.
-        unsafe { file.as_ref() }.handle.session().cloned()
+        unsafe { file.as_ref() }.handle.connection_state().cloned()
     }
 
     /// The reason of a refused open.

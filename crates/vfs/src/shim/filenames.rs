@@ -7,7 +7,7 @@
 //! So [`Names`] keeps the addresses at which the names of each open database must lie. A name at such an address, with the
 //! expected text, belongs to that database.
 
-use crate::files::session::Session;
+use crate::files::connection_state::ConnectionState;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
@@ -93,7 +93,7 @@ struct Known {
 
 struct Name {
     text: Box<[u8]>,
-    owner: Weak<Session>,
+    owner: Weak<ConnectionState>,
     /// True for a database of the platform's VFS, which does not tell when it closes one.
     shared: bool,
 }
@@ -101,20 +101,25 @@ struct Name {
 /// The owner of a journal or a log.
 pub(crate) enum Owner {
     /// A connection of litefoot's VFS.
-    Session(Arc<Session>),
+    Connection(Arc<ConnectionState>),
     /// A connection of the platform's VFS.
     Platform,
 }
 
 impl Names {
-    /// Notes the name of an opened database; `session` is `None` for one of the platform's VFS.
+    /// Notes the name of an opened database; `connection` is `None` for one of the platform's VFS.
     ///
     /// In a name of the core, the journal's and the log's name follow the parameters, or one more terminator where there
     /// are no parameters.
     ///
     /// # Safety
     /// `name` was passed to `xOpen` for a main database; `has_parameters` says whether with `SQLITE_OPEN_URI`.
-    pub unsafe fn opened(&self, name: *const c_char, has_parameters: bool, session: Option<&Arc<Session>>) {
+    pub unsafe fn opened(
+        &self,
+        name: *const c_char,
+        has_parameters: bool,
+        connection: Option<&Arc<ConnectionState>>,
+    ) {
         // SAFETY: by contract.
         let text = unsafe { CStr::from_ptr(name) }.to_bytes();
         let mut at = name.wrapping_add(text.len() + 1);
@@ -132,8 +137,8 @@ impl Names {
         for suffix in SUFFIXES {
             let text = [text, suffix].concat().into_boxed_slice();
             let len = text.len();
-            let owner = session.map(Arc::downgrade).unwrap_or_default();
-            known.names.insert(at.addr(), Name { text, owner, shared: session.is_none() });
+            let owner = connection.map(Arc::downgrade).unwrap_or_default();
+            known.names.insert(at.addr(), Name { text, owner, shared: connection.is_none() });
             at = at.wrapping_add(len + 1);
         }
     }
@@ -152,12 +157,12 @@ impl Names {
         if found.shared {
             return Some(Owner::Platform);
         }
-        let mut session = found.owner.upgrade()?;
+        let mut connection = found.owner.upgrade()?;
         // In a forked child another one has taken its place.
-        while let Some(successor) = session.successor.get() {
-            session = successor.clone();
+        while let Some(successor) = connection.successor.get() {
+            connection = successor.clone();
         }
-        Some(Owner::Session(session))
+        Some(Owner::Connection(connection))
     }
 }
 

@@ -5,8 +5,8 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::ffi::connection::Connection;
 use crate::ffi::{Sqlite3, Sqlite3File};
+use crate::files::connection_state::ConnectionState;
 use crate::files::handle::MMAP_SIZE_OF_INTERNAL;
-use crate::files::session::Session;
 use crate::open::capture_host::{CaptureHost, ConnectionCapture};
 use crate::shim::file_object::FileObject;
 use crate::shim::io_methods::object_of;
@@ -25,20 +25,20 @@ use std::sync::Arc;
 /// `db` is a connection whose main file this is. The file is open, and none of its methods runs.
 pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Result<()> {
     // SAFETY: by contract. Nothing of the file is borrowed any longer than this takes.
-    let (session, api, is_first) = unsafe {
+    let (connection, api, is_first) = unsafe {
         let is_first = !std::mem::replace(&mut (*file.as_ptr()).met, true);
-        (FileObject::session(file), file.as_ref().api, is_first)
+        (FileObject::connection_state(file), file.as_ref().api, is_first)
     };
-    let Some(session) = session.filter(|session| !session.internal) else { return Ok(()) };
+    let Some(connection) = connection.filter(|connection| !connection.internal) else { return Ok(()) };
     if !is_first {
         // The statements of a transaction can no longer be told apart by connection.
-        if let Some(capture) = session.capture() {
+        if let Some(capture) = connection.capture() {
             capture.bar(FallbackCause::Interleaved);
         }
         return Ok(());
     }
-    let database = &session.database;
-    // SAFETY: the session, which owns the capture, ends with the main file, and the hook is told.
+    let database = &connection.database;
+    // SAFETY: the state, which owns the capture, ends with the main file, and the hook is told.
     let handle = unsafe { Connection::new(api, db) };
     if database.db().is_pooled() {
         // This comes back through `file_control`.
@@ -49,9 +49,9 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     }
     let capture = Arc::new(ConnectionCapture::new(
         handle,
-        CaptureHost::new(database.clone(), session.id, session.reader_slot.clone()),
+        CaptureHost::new(database.clone(), connection.id, connection.reader_slot.clone()),
     ));
-    session.set_capture(capture.clone());
+    connection.set_capture(capture.clone());
     // SAFETY: as above; the connection is new, and its hook nobody's.
     unsafe {
         let trace_hook = TraceHook::begin(capture);
@@ -70,19 +70,19 @@ fn use_pool(db: Connection) -> Result<()> {
     }
 }
 
-/// The session behind a connection's main database, where that is on litefoot.
+/// The state of a connection, by its main database, where that is on litefoot.
 ///
 /// # Safety
 /// `db` is a connection of the library behind `api`.
-pub(crate) unsafe fn session_of(api: &Api, db: *mut Sqlite3) -> Option<Arc<Session>> {
+pub(crate) unsafe fn connection_state_of(api: &Api, db: *mut Sqlite3) -> Option<Arc<ConnectionState>> {
     // SAFETY: by contract.
-    unsafe { FileObject::session(main_file(api, db)?) }
+    unsafe { FileObject::connection_state(main_file(api, db)?) }
 }
 
 /// A connection's main database file, where that is on litefoot.
 ///
 /// # Safety
-/// As for [`session_of`].
+/// As for [`connection_state_of`].
 pub(crate) unsafe fn main_file(api: &Api, db: *mut Sqlite3) -> Option<NonNull<FileObject>> {
     let mut file: *mut Sqlite3File = std::ptr::null_mut();
     // SAFETY: FILE_POINTER stores one pointer; SQLite returns the connection's main file.

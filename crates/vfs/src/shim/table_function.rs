@@ -11,8 +11,8 @@
 use crate::ffi::api::{Api, SQLITE_TRANSIENT};
 use crate::ffi::codes::*;
 use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Value};
-use crate::files::session::Session;
-use crate::shim::main_file::session_of;
+use crate::files::connection_state::ConnectionState;
+use crate::shim::main_file::connection_state_of;
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,9 +54,9 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// The connection's main database, where it is ours.
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn state(&self) -> Option<Arc<ConnectionState>> {
         // SAFETY: the function does not outlive its connection.
-        unsafe { session_of(&self.api, self.db) }
+        unsafe { connection_state_of(&self.api, self.db) }
     }
 }
 

@@ -208,8 +208,8 @@ unsafe extern "C" fn open(
                 *out_flags = opened.flags;
             }
             let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
-            if let (true, Some(session)) = (is_main && !name.is_null(), opened.handle.session()) {
-                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(session));
+            if let (true, Some(connection)) = (is_main && !name.is_null(), opened.handle.connection_state()) {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(connection));
             }
             FileObject::install(file, app.api, ours, opened.handle, methods(is_main));
             Ok(SQLITE_OK)
@@ -226,14 +226,14 @@ unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<Op
             path: filenames::path_buf(name),
             flags,
             parameters: main_parameters(name, flags),
-            session: None,
+            connection: None,
             api: app.api,
         };
         if request.path.is_some()
             && flags & BELONGS != 0
-            && let Some(Owner::Session(session)) = app.names.owner(name)
+            && let Some(Owner::Connection(connection)) = app.names.owner(name)
         {
-            request.session = Some(session);
+            request.connection = Some(connection);
         }
         Ok(request)
     }

@@ -23,8 +23,9 @@ impl TableFunction for Stats {
     }
 
     fn call(&mut self) -> Result<Rows, String> {
-        let session = self.connection.as_ref().and_then(Connection::session);
-        let mut rows = session.map(|session| session.database.stats()).unwrap_or_default().into_iter();
+        let connection = self.connection.as_ref().and_then(Connection::state);
+        let mut rows =
+            connection.map(|connection| connection.database.stats()).unwrap_or_default().into_iter();
         Ok(Box::new(move || Ok(rows.next().map(|(name, value)| [Cell::Text(name), Cell::Integer(value)]))))
     }
 }

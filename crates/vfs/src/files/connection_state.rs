@@ -1,5 +1,9 @@
-//! What the handles of one connection share: its main database file and its log.
+//! The state that the handles of one connection share: its main database file, its journal and its log.
 //!
+//! # Why
+//! SQLite tells a connection's settings to one of its files (PRAGMA, file controls), and another of them needs to know.
+//!
+//! # Invariants
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
 use crate::files::journal_content::Journal;
@@ -12,8 +16,8 @@ use litefoot_storage::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One connection to a database.
-pub struct Session {
+/// The state of one connection to a database.
+pub struct ConnectionState {
     /// What all connections to it share.
     pub database: Arc<OpenDatabase>,
     /// The transaction that was completed in the log and that SQLite has not published yet.
@@ -42,7 +46,7 @@ pub struct Session {
     /// How large its cache is.
     pub cache_size: SqliteCacheSize,
     /// What has taken its place in a forked child.
-    pub successor: OnceLock<Arc<Session>>,
+    pub successor: OnceLock<Arc<ConnectionState>>,
     /// What the connection's statements are watched with.
     capture: OnceLock<Arc<ConnectionCapture>>,
     /// The transaction that was queued and that the commit waits for: its number, and whether until it is
@@ -50,10 +54,10 @@ pub struct Session {
     waiting: Mutex<Option<(u64, bool)>>,
 }
 
-impl Session {
+impl ConnectionState {
     /// A new connection.
-    pub fn new(database: Arc<OpenDatabase>, id: HandleId, internal: bool, unlocked: bool) -> Session {
-        Session {
+    pub fn new(database: Arc<OpenDatabase>, id: HandleId, internal: bool, unlocked: bool) -> ConnectionState {
+        ConnectionState {
             reader_slot: database.locks().new_reader_slot(),
             database,
             id,
@@ -73,21 +77,15 @@ impl Session {
         }
     }
 
-    /// `PRAGMA synchronous` has this value, as SQLite reads it.
+    /// Notes the value of `PRAGMA synchronous`.
     pub fn note_synchronous(&self, value: &str) {
-        let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));
-        let level = match value.parse::<u8>() {
-            Ok(level) => level,
-            Err(_) if is(&["off", "no", "false"]) => 0,
-            Err(_) if is(&["full", "extra"]) => 2,
-            Err(_) => 1,
-        };
-        self.unsafe_commits.store(level == 0, Ordering::Relaxed);
-        self.unsynced_commits.store(level < 2, Ordering::Relaxed);
+        let (unsafe_commits, unsynced_commits) = synchronous(value);
+        self.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
+        self.unsynced_commits.store(unsynced_commits, Ordering::Relaxed);
     }
 
     /// Takes over what the connection has set, from the one that it was before a fork.
-    pub fn inherit(&self, other: &Session) {
+    pub fn inherit(&self, other: &ConnectionState) {
         for (new, old) in
             [(&self.unsafe_commits, &other.unsafe_commits), (&self.unsynced_commits, &other.unsynced_commits)]
         {
@@ -160,5 +158,44 @@ impl Session {
     /// Whether a transaction of pages has begun.
     pub fn is_writing(&self) -> bool {
         self.writing.load(Ordering::Relaxed)
+    }
+}
+
+/// What a value of `PRAGMA synchronous` means, as SQLite reads it: whether commits need not be durable at all, and whether
+/// SQLite syncs none of them in WAL mode.
+fn synchronous(value: &str) -> (bool, bool) {
+    let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));
+    let level = match value.parse::<u8>() {
+        Ok(level) => level,
+        Err(_) if is(&["off", "no", "false"]) => 0,
+        Err(_) if is(&["full", "extra"]) => 2,
+        Err(_) => 1,
+    };
+    (level == 0, level < 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn synchronous_is_read_as_sqlite_reads_it() {
+        for (value, unsafe_commits, unsynced_commits) in [
+            ("0", true, true),
+            ("OFF", true, true),
+            ("no", true, true),
+            ("false", true, true),
+            ("1", false, true),
+            ("normal", false, true),
+            ("on", false, true),
+            ("yes", false, true),
+            ("2", false, false),
+            ("Full", false, false),
+            ("3", false, false),
+            ("extra", false, false),
+            ("nonsense", false, true),
+        ] {
+            assert_eq!(synchronous(value), (unsafe_commits, unsynced_commits), "{value}");
+        }
     }
 }
