@@ -26,8 +26,8 @@ use crate::capture::encoding::Text;
 use crate::db::Companion;
 use crate::db::{Db, tier};
 use crate::error::Result;
-use crate::txn::wal_frames::{Frames, Transaction};
-use crate::txn::wal_spill_state::Leaving;
+use crate::txn::wal_frames::{Transaction, WalFrames};
+use crate::txn::wal_spill_state::FramePage;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::{Base, Record, Writer};
 use litefoot_storage::file;
@@ -67,7 +67,7 @@ pub(crate) struct Materialized {
     /// Frames that are in the redo log, or in the database file.
     pub end: usize,
     /// Pages that went into the database file at commit.
-    pub early: Vec<Leaving>,
+    pub early: Vec<FramePage>,
     /// True where pages in slots of the redo log count now.
     pub has_slots: bool,
 }
@@ -141,14 +141,14 @@ impl LogWriter {
     /// `commit` is the last transaction, where its new pages may be written to the file now.
     pub fn materialize(
         &mut self,
-        frames: &Frames,
+        frames: &WalFrames,
         db: &Db,
         durability: Durability,
         commit: Option<Transaction>,
     ) -> Result<Materialized> {
         let slots = frames.slots();
         let slot_pages = slots.iter().map(|(number, _)| *number);
-        let spilled = |frame: usize| frames.away(frame);
+        let spilled = |frame: usize| frames.spill_place(frame);
         let mut placement = place(frames.newest(self.logged), slot_pages, frames.database_pages(), spilled);
         let given_up = self.pages_before(&placement.given_up, frames, db)?;
         let early = match commit {
@@ -181,7 +181,7 @@ impl LogWriter {
     }
 
     /// Pages as they were before the transaction.
-    fn pages_before(&self, numbers: &[u32], frames: &Frames, db: &Db) -> Result<Vec<(u32, Vec<u8>)>> {
+    fn pages_before(&self, numbers: &[u32], frames: &WalFrames, db: &Db) -> Result<Vec<(u32, Vec<u8>)>> {
         let read = |number: &u32| {
             let mut page = vec![0; frames.page_bytes()];
             if !self.redo.read_page(*number, 0, &mut page)? {
@@ -197,7 +197,7 @@ impl LogWriter {
     /// Appends a transaction to the redo log: pages that are in slots of it, and others.
     fn append_pages(
         &mut self,
-        frames: &Frames,
+        frames: &WalFrames,
         db: &Db,
         slots: &[(u32, PageSum)],
         pages: BTreeMap<u32, AppendedPage>,
@@ -240,11 +240,11 @@ impl LogWriter {
 
 /// The new pages of a commit that are written into the database file now. They are many, and none was written early.
 fn early_writes(
-    frames: &Frames,
+    frames: &WalFrames,
     db: &Db,
     transaction: Transaction,
     pages: &BTreeMap<u32, usize>,
-) -> Result<Vec<Leaving>> {
+) -> Result<Vec<FramePage>> {
     let many = ManyPages { page_bytes: frames.page_bytes(), limit_bytes: db.memory().many_new_bytes() };
     if !many.may_be_early(pages) {
         return Ok(Vec::new());

@@ -7,7 +7,7 @@ use crate::memory::sqlite_cache::SqliteCacheReservation;
 use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
-use crate::txn::wal_frames::{Frames, Transaction, Written};
+use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
 use litefoot_storage::commit_log::{CommitLog, Record, Writer};
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
@@ -46,7 +46,7 @@ pub(crate) fn captured(sql: &str) -> Captured {
 /// The logs of a database, and the frames that SQLite has written.
 pub(crate) struct Logs {
     pub db: Db,
-    pub frames: RwLock<Frames>,
+    pub frames: RwLock<WalFrames>,
     pub group: GroupCommit,
 }
 
@@ -57,7 +57,7 @@ impl Logs {
         let (redo, commit_log) = (redo_log(&db), commit_log(&db));
         let policy = SpillPolicy::new(PageCleaner::Auto, 800);
         let cache = SqliteCacheReservation::uncounted();
-        let frames = Frames::load(store(1 << 20), cache, policy, &[], &**db.data()).unwrap();
+        let frames = WalFrames::load(store(1 << 20), cache, policy, &[], &**db.data()).unwrap();
         let group =
             GroupCommit::new(redo, commit_log, 0, commit_log_size, Writer::default(), db.latch().clone());
         let logs = Logs { db, frames: RwLock::new(frames), group };
@@ -75,7 +75,7 @@ impl Logs {
             let data = &**self.db.data();
             frames.write(&frame_header(*number, size), offset, data).unwrap();
             let written = frames.write(&[*filler; PAGE], offset + FRAME_HEADER_BYTES, data).unwrap();
-            if let Written::Commit(transaction) = written {
+            if let WalWritten::Commit(transaction) = written {
                 return transaction;
             }
         }

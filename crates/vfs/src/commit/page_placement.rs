@@ -11,8 +11,8 @@
 //! # Invariant
 //! Where pages are in slots or in the file, at least one is appended. Its frame says that the transaction counts.
 
-use crate::txn::wal_bytes::Spilled;
-use crate::txn::wal_spill_state::Leaving;
+use crate::txn::spill_map::SpillPlace;
+use crate::txn::wal_spill_state::FramePage;
 use std::collections::BTreeMap;
 
 /// Where the pages of a commit are, and where they go.
@@ -32,10 +32,10 @@ pub(crate) fn place(
     mut newest: BTreeMap<u32, usize>,
     slots: impl Iterator<Item = u32>,
     database_pages: u32,
-    spilled: impl Fn(usize) -> Option<Spilled>,
+    spilled: impl Fn(usize) -> Option<SpillPlace>,
 ) -> Placement {
     let given_up = slots.filter(|number| !newest.contains_key(number) && *number <= database_pages).collect();
-    let is_in_file = |frame: usize| matches!(spilled(frame), Some(Spilled::Database(_)));
+    let is_in_file = |frame: usize| matches!(spilled(frame), Some(SpillPlace::Database(_)));
     let in_file = newest.iter().filter(|(_, frame)| is_in_file(**frame)).map(|(number, _)| *number).collect();
     newest.retain(|_, frame| spilled(*frame).is_none());
     Placement { given_up, in_file, pages: newest }
@@ -66,11 +66,11 @@ impl ManyPages {
         pages: &BTreeMap<u32, usize>,
         database_pages: u32,
         can_be_early: impl Fn(u32, usize) -> bool,
-    ) -> Vec<Leaving> {
-        let early: Vec<Leaving> = pages
+    ) -> Vec<FramePage> {
+        let early: Vec<FramePage> = pages
             .range(..=database_pages)
             .filter(|(number, frame)| can_be_early(**number, **frame))
-            .map(|(number, frame)| Leaving { page_number: *number, frame: *frame })
+            .map(|(number, frame)| FramePage { page_number: *number, frame: *frame })
             .collect();
         if self.is_many(early.len()) { early } else { Vec::new() }
     }
@@ -85,8 +85,8 @@ mod tests {
         // Page: frame. Frame 11 is in a slot, frame 12 in the database file.
         let newest = BTreeMap::from([(1, 10), (3, 11), (7, 12), (9, 13)]);
         let spilled = |frame: usize| match frame {
-            11 => Some(Spilled::Log(4_096)),
-            12 => Some(Spilled::Database(7)),
+            11 => Some(SpillPlace::Slot(4_096)),
+            12 => Some(SpillPlace::Database(7)),
             _ => None,
         };
         // The transaction has given up its versions of pages 4 and 20, and the database ends with page 9.

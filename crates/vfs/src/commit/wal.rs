@@ -47,13 +47,13 @@ use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
 use crate::txn::spill_policy::{SpillPolicy, SpillStep};
-use crate::txn::spiller::Running;
+use crate::txn::spiller::RunningSpill;
 use crate::txn::wal_frames::Transaction;
 
 use crate::commit::group_commit::GroupCommit;
-use crate::txn::wal_bytes::Store;
-use crate::txn::wal_frames::{Frames, Written};
-use crate::txn::wal_spill_state::{Leaving, SpillBatch};
+use crate::txn::wal_bytes::WalBytes;
+use crate::txn::wal_frames::{WalFrames, WalWritten};
+use crate::txn::wal_spill_state::FramePage;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
@@ -71,7 +71,7 @@ const LEAST_LIMIT: usize = 64 << 10;
 /// The log of one database.
 pub struct Wal {
     path: PathBuf,
-    frames: RwLock<Frames>,
+    frames: RwLock<WalFrames>,
     commits: GroupCommit,
     /// The schema cookie of the newest page 1 that was committed.
     schema: AtomicU32,
@@ -105,11 +105,11 @@ impl Wal {
         })?;
         let statements = CommitLog::open(db.medium().clone(), &db.commit_log_path(), latch.clone())?;
         let options = db.options();
-        let store =
-            Store::new(MemoryReservation::new(db.memory().share()), db.memory().wal_bytes(), make_spill);
+        let bytes =
+            WalBytes::new(MemoryReservation::new(db.memory().share()), db.memory().wal_bytes(), make_spill);
         let cache = SqliteCacheReservation::new(db.memory().share());
         let policy = SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio);
-        let frames = Frames::load(store, cache, policy, &redo.read_all()?, &**db.data())?;
+        let frames = WalFrames::load(bytes, cache, policy, &redo.read_all()?, &**db.data())?;
         db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
         let commits = GroupCommit::new(redo, statements, logged, budget, db.writer(), latch.clone());
@@ -195,18 +195,18 @@ impl Wal {
         }
         frames.set_cache_size(cache_size);
         let written = frames.write(buf, offset, &**db.data())?;
-        if let Written::Commit(_) = written {
+        if let WalWritten::Commit(_) = written {
             self.schema.store(frames.schema(), Ordering::Release);
             db.file_end().note_needed(frames.database_bytes());
         }
         drop(frames);
         match written {
-            Written::Commit(transaction) => {
+            WalWritten::Commit(transaction) => {
                 self.claim(db, transaction)?;
                 Ok(Some(transaction))
             }
-            Written::TakenBack => Err(self.taken_back(db)),
-            Written::Part | Written::Restart => Ok(None),
+            WalWritten::TakenBack => Err(self.taken_back(db)),
+            WalWritten::Part | WalWritten::Restart => Ok(None),
         }
     }
 
@@ -244,7 +244,7 @@ impl Wal {
     fn begin_spill<T: SpillTarget>(
         &self,
         target: &Arc<T>,
-        leaving: Vec<Leaving>,
+        leaving: Vec<FramePage>,
         in_background: bool,
         for_good: bool,
     ) {
@@ -253,8 +253,8 @@ impl Wal {
             (frames.job(&leaving, for_good), frames.writes)
         };
         // Others read the log meanwhile.
-        let running = Running::begin(job, target, in_background);
-        self.frames.write().begin_spill(SpillBatch { running, leaving, until });
+        let running = RunningSpill::begin(job, target, in_background);
+        self.frames.write().begin_spill(running, leaving, until);
     }
 
     /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
@@ -270,9 +270,9 @@ impl Wal {
 
     /// Waits for the spill that is under way, if one is.
     fn settle(&self, db: &Db) -> Result<()> {
-        let Some(spill_under_way) = self.frames.write().take_spill() else { return Ok(()) };
-        let result = spill_under_way.running.wait(db);
-        self.frames.write().end_spill(spill_under_way, result)
+        let Some(batch) = self.frames.write().take_spill() else { return Ok(()) };
+        let result = batch.wait(db);
+        self.frames.write().end_spill(batch, result)
     }
 
     /// The transaction that was under way is over, and nobody else has begun one: what it wrote ahead and did not commit is

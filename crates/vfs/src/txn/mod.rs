@@ -16,6 +16,8 @@ pub(crate) mod dirty_pages;
 pub(crate) mod new_pages;
 #[cfg(test)]
 mod of_test;
+pub(crate) mod page_memory;
+pub(crate) mod spill_cycle;
 pub(crate) mod spill_map;
 pub(crate) mod spill_policy;
 pub(crate) mod spiller;

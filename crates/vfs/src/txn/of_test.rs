@@ -1,44 +1,64 @@
-//! What tests of a transaction's pages begin with: a database without logs and pools.
+//! What tests of a transaction's pages begin with: a database without pools, and a redo log for slots.
 
 use super::{SpillTarget, TxnTarget};
 use crate::db::Db;
 use crate::error::{Error, Result};
-use litefoot_storage::wal_file::Slots;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
+use litefoot_storage::wal_file::format::{Header, PageSum};
+use litefoot_storage::wal_file::{RedoLog, Slots};
 use std::io::IoSlice;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-/// A database whose file is all there is of it.
-pub(crate) struct PlainTarget(pub Db);
+/// A database that is its file, and a redo log that has nothing but slots.
+pub(crate) struct PlainTarget {
+    db: Db,
+    log: Mutex<RedoLog>,
+    /// True where early writes fail.
+    pub is_full: AtomicBool,
+    /// Early writes, by offset and bytes.
+    pub early: Mutex<Vec<(u64, usize)>>,
+}
 
 impl PlainTarget {
     /// A database that holds these bytes.
     pub fn new(bytes: &[u8]) -> PlainTarget {
-        PlainTarget(Db::of_test(bytes))
+        let db = Db::of_test(bytes);
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let log = RedoLog::open(medium, Path::new("/app.db-wal"), db.latch().clone()).unwrap();
+        PlainTarget { db, log: Mutex::new(log), is_full: AtomicBool::new(false), early: Mutex::default() }
     }
 }
 
 impl SpillTarget for PlainTarget {
     fn db(&self) -> &Db {
-        &self.0
+        &self.db
     }
 
     fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()> {
-        self.0.file_end().write_behind(bufs, offset, start_writeback)
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(Error::Io("the disk is full".to_owned()));
+        }
+        self.early.lock().unwrap().push((offset, bufs.iter().map(|buf| buf.len()).sum()));
+        self.db.file_end().write_behind(bufs, offset, start_writeback)
     }
 }
 
 impl TxnTarget for PlainTarget {
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        let read = self.0.data().read_at(buf, offset)?;
+        let read = self.db.data().read_at(buf, offset)?;
         buf[read..].fill(0);
         if read < buf.len() { Err(Error::ShortRead) } else { Ok(()) }
     }
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.0.write_unseen(buf, offset)
+        self.db.write_unseen(buf, offset)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len_unseen(len)
+        self.db.set_len_unseen(len)
     }
 
     fn before_behind_end(&self, _end: u64) -> Result<()> {
@@ -49,7 +69,23 @@ impl TxnTarget for PlainTarget {
         false
     }
 
-    fn reserve_slots(&self, _page_bytes: usize, _first: usize, _count: usize) -> Result<Slots> {
-        Err(Error::Io("there is no log".to_owned()))
+    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+        Ok(self.log.lock().unwrap().reserve_slots(page_bytes as u32, first as u32, count as u32)?)
     }
+}
+
+/// An empty file on a simulated medium.
+pub(crate) fn empty_file(kind: FileKind) -> Arc<dyn File> {
+    SimMedium::new().open(Path::new("/app"), kind, OpenMode::Create).unwrap()
+}
+
+/// Slots of an empty log, from an offset on.
+pub(crate) fn test_slots(page_bytes: usize, offset: u64) -> Slots {
+    let header = Header::first(page_bytes as u32, None);
+    Slots { file: empty_file(FileKind::RedoLog), offset, header }
+}
+
+/// The checksum of a page that is full of a byte.
+pub(crate) fn sum_of(byte: u8) -> PageSum {
+    Header::first(512, None).page_sum(&[byte; 512])
 }

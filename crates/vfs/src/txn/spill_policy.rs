@@ -1,61 +1,64 @@
-//! When pages of a transaction are spilled, and by whom.
+//! Spill policy: when a transaction spills, and on which thread.
 //!
-//! Two kinds of transactions want the opposite. Pages that are filled one after the other are never touched again: the
-//! sooner they leave, the less is left for the commit, and memory would be wasted on them. Pages that are hit at random
-//! come back, and each time they left was one too many: they want memory. What a transaction is shows in how many pages
-//! come back that were spilled: at first a small part of the memory is used, and it is doubled each time that
-//! more than one page in eight has come back.
+//! Two kinds of transactions want the opposite. A bulk load fills one page after the other, and never changes one again:
+//! the sooner it spills, the less is left for the commit. Random changes come back to spilled pages, and each such spill
+//! was one too many: they want memory. The policy tells them apart by the spilled pages that are changed again. A
+//! transaction begins with a small part of the memory; the part doubles when more than one page in eight has come back.
+//!
+//! # Promises
+//! 1. The option `page_cleaner` decides the thread, unless it is `auto`.
+//! 2. A transaction waits only while a spill is under way and its memory is full.
 
 use crate::options::PageCleaner;
 
-/// Bytes at which a transaction is looked at for the first time.
+/// Bytes at which a transaction spills for the first time, where the policy decides.
 const FIRST_BYTES: usize = 4 << 20;
-/// Of the pages spilled, one in so many may come back.
+/// One spilled page in so many may come back.
 const MOST_BACK: usize = 8;
 
-/// What is to be done before another page is held.
+/// Step of a transaction before another page enters memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpillStep {
-    /// Nothing.
+    /// There is memory.
     GoOn,
-    /// The colder half is to be spilled.
+    /// The transaction spills the colder half of its pages.
     Spill {
-        /// By a thread of its own.
+        /// On a background thread.
         in_background: bool,
-        /// Whether the pages are likely to stay away, so that the device may begin at once.
+        /// True where the pages will hardly come back: the device may begin at once.
         for_good: bool,
     },
     /// A spill is under way, and there is no memory before it ends.
     Wait,
 }
 
-/// What decides for one transaction.
+/// Spill policy of one transaction.
 #[derive(Clone, Debug)]
 pub struct SpillPolicy {
     page_cleaner: PageCleaner,
     /// Thousandths of the memory at which spilling begins.
     threshold: u16,
-    /// Bytes at which it begins if it is left to us.
+    /// Bytes at which spilling begins where the policy decides.
     own_limit: usize,
-    /// Pages of the last spill, and those that came back since.
+    /// Pages of the last spill, and those of all that came back since.
     spilled: usize,
     back: usize,
 }
 
 impl SpillPolicy {
-    /// For a transaction that begins.
+    /// The policy for a transaction that begins.
     pub fn new(page_cleaner: PageCleaner, threshold: u16) -> SpillPolicy {
         SpillPolicy { page_cleaner, threshold, own_limit: FIRST_BYTES, spilled: 0, back: 0 }
     }
 
-    /// What to do with `held` bytes in memory of `most`, while a spill is under way or not.
-    pub fn step(&self, held: usize, most: usize, spill_under_way: bool) -> SpillStep {
+    /// The step with `bytes` in memory of `most`, while a spill is under way or not.
+    pub fn step(&self, bytes: usize, most: usize, spill_under_way: bool) -> SpillStep {
         if spill_under_way {
-            return if held >= most { SpillStep::Wait } else { SpillStep::GoOn };
+            return if bytes >= most { SpillStep::Wait } else { SpillStep::GoOn };
         }
         let limit = (most as f64 * f64::from(self.threshold) / 1000.0) as usize;
         let at = if self.page_cleaner == PageCleaner::Auto { limit.min(self.own_limit) } else { limit };
-        if held < at.max(1) {
+        if bytes < at.max(1) {
             return SpillStep::GoOn;
         }
         let for_good = !self.come_back();
@@ -67,8 +70,8 @@ impl SpillPolicy {
         SpillStep::Spill { in_background, for_good }
     }
 
-    /// So many pages are being written away.
-    pub fn spills(&mut self, pages: usize) {
+    /// A spill of so many pages begins.
+    pub fn begin_spill(&mut self, pages: usize) {
         if self.come_back() {
             self.own_limit = self.own_limit.saturating_mul(2);
         }
@@ -76,7 +79,7 @@ impl SpillPolicy {
     }
 
     /// A page that was spilled is changed once more.
-    pub fn is_back(&mut self) {
+    pub fn note_page_back(&mut self) {
         self.back += 1;
     }
 
@@ -92,9 +95,9 @@ mod tests {
     const MB: usize = 1 << 20;
 
     #[test]
-    fn it_spills_at_the_threshold_and_waits_only_where_memory_is_full() {
+    fn a_transaction_spills_at_the_threshold_and_waits_only_where_memory_is_full() {
         let spill = |in_background| SpillStep::Spill { in_background, for_good: true };
-        for (page_cleaner, threshold, held, spill_under_way, expected) in [
+        for (page_cleaner, threshold, used, spill_under_way, expected) in [
             (PageCleaner::Foreground, 800, 7, false, SpillStep::GoOn),
             (PageCleaner::Foreground, 800, 8, false, spill(false)),
             (PageCleaner::Background, 800, 8, false, spill(true)),
@@ -105,28 +108,28 @@ mod tests {
             (PageCleaner::Auto, 800, 3, false, SpillStep::GoOn),
             (PageCleaner::Auto, 800, 4, false, spill(true)),
         ] {
-            let step = SpillPolicy::new(page_cleaner, threshold).step(held * MB, 10 * MB, spill_under_way);
-            assert_eq!(step, expected, "{page_cleaner:?} {threshold} {held} {spill_under_way}");
+            let step = SpillPolicy::new(page_cleaner, threshold).step(used * MB, 10 * MB, spill_under_way);
+            assert_eq!(step, expected, "{page_cleaner:?} {threshold} {used} {spill_under_way}");
         }
     }
 
     #[test]
-    fn memory_is_borrowed_where_pages_come_back_and_not_where_they_stay_away() {
+    fn a_transaction_whose_pages_come_back_gets_memory_and_a_bulk_load_does_not() {
         let mut streaming = SpillPolicy::new(PageCleaner::Auto, 800);
         let mut random = SpillPolicy::new(PageCleaner::Auto, 800);
         for _ in 0..5 {
             for policy in [&mut streaming, &mut random] {
-                policy.spills(500);
+                policy.begin_spill(500);
             }
-            (0..10).for_each(|_| streaming.is_back());
-            (0..300).for_each(|_| random.is_back());
+            (0..10).for_each(|_| streaming.note_page_back());
+            (0..300).for_each(|_| random.note_page_back());
         }
-        let (held, most) = (5 * MB, 100 * MB);
+        let (used, most) = (5 * MB, 100 * MB);
         assert_eq!(
-            streaming.step(held, most, false),
+            streaming.step(used, most, false),
             SpillStep::Spill { in_background: true, for_good: true }
         );
-        assert_eq!(random.step(held, most, false), SpillStep::GoOn);
+        assert_eq!(random.step(used, most, false), SpillStep::GoOn);
         let full = random.step(80 * MB, most, false);
         assert_eq!(full, SpillStep::Spill { in_background: false, for_good: false });
     }

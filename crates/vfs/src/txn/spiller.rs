@@ -1,7 +1,9 @@
-//! Writing pages of a large transaction away, in sorted and merged batches.
+//! Spiller: writes pages of a large transaction to their places, in sorted and merged batches.
 //!
-//! A job has the pages as they were when it was made: whoever changes one meanwhile makes a copy. It writes nothing that
-//! anybody could see before the commit, and so it may end, or fail, at any time.
+//! # Invariants
+//! 1. A job has the pages as they were when it was made: a transaction that changes one meanwhile goes on with a copy.
+//! 2. A job writes nothing that anybody could see before the commit. So it may end, or fail, at any time.
+//! 3. Pages are in order of their place, and adjacent ones are one write.
 
 use crate::db::Db;
 use crate::error::{Error, Result};
@@ -14,45 +16,46 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The name of the thread.
-const NAME: &str = "litefoot-spill";
+/// Name of the background thread.
+const THREAD: &str = "litefoot-spill";
 
-/// The content of a page, shared with whoever writes it.
-pub type Bytes = Arc<[u8]>;
+/// Content of a page, shared by its transaction and a spill job.
+pub type PageBytes = Arc<[u8]>;
 
-/// A header that is no frame's.
+/// The header of a frame that does not count yet.
 static NO_HEADER: [u8; FRAME_HEADER_BYTES] = [0; FRAME_HEADER_BYTES];
 
 /// A page on its way to a slot of the log.
 pub struct ToSlot {
+    /// The index of the slot in the spill map.
     pub index: usize,
     pub offset: u64,
-    pub bytes: Bytes,
+    pub bytes: PageBytes,
 }
 
-/// What is to be written.
-pub struct Job {
+/// Spill job: one batch of pages, and where they are written.
+pub struct SpillJob {
     pub page_bytes: usize,
     /// Pages behind the end of the database, by number.
-    pub to_file: Vec<(u32, Bytes)>,
-    /// Pages for the log, by slot, and the log.
+    pub to_file: Vec<(u32, PageBytes)>,
+    /// Pages for slots of the log, by index; and the log.
     pub to_slots: Vec<ToSlot>,
     pub log: Option<(Arc<dyn File>, Header)>,
-    /// Whether the device may begin with them.
+    /// True where the device may begin with the pages at once.
     pub start_writeback: bool,
 }
 
-/// The checksums of what was written to slots.
-pub type Written = Vec<(usize, PageSum)>;
+/// Checksums of the pages that a job has written to slots, by the index of the slot.
+pub type SlotSums = Vec<(usize, PageSum)>;
 
-impl Job {
-    /// How many pages it has.
+impl SpillJob {
+    /// Number of pages.
     pub fn pages(&self) -> usize {
         self.to_file.len() + self.to_slots.len()
     }
 
-    /// Does it.
-    pub fn run(&self, target: &impl SpillTarget) -> Result<Written> {
+    /// Writes all pages; answers the checksums of those in slots.
+    pub fn run(&self, target: &impl SpillTarget) -> Result<SlotSums> {
         let db = target.db();
         for run in runs(&self.to_file, self.page_bytes, |(number, _)| u64::from(*number)) {
             let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
@@ -82,26 +85,26 @@ impl Job {
     }
 }
 
-/// A job that was begun: a worker with one run.
+/// Running spill: a worker with one run, of one job.
 #[derive(Default)]
-pub struct Running(Arc<Worker<Result<Written>>>);
+pub struct RunningSpill(Arc<Worker<Result<SlotSums>>>);
 
-impl Running {
-    /// Begins a job: on a thread of its own where `in_background` says so and the system has one, else at once.
-    pub fn begin<T: SpillTarget>(job: Job, target: &Arc<T>, in_background: bool) -> Arc<Running> {
-        let running = Arc::new(Running::default());
+impl RunningSpill {
+    /// Runs a job: on a background thread where `in_background` says so and the system has one, else before it answers.
+    pub fn begin<T: SpillTarget>(job: SpillJob, target: &Arc<T>, in_background: bool) -> Arc<RunningSpill> {
+        let running = Arc::new(RunningSpill::default());
         let Some(mut claim) = running.0.claim() else { return running };
         let job = Arc::new(job);
         if in_background {
-            // The last handle to be closed gives the database back, before a thread that waits goes on.
+            // The closure drops its handle of the database before a waiting thread goes on.
             let (there, mine) = (target.clone(), job.clone());
-            match claim.start(NAME, target.db().latch(), move |_| mine.run(&*there)) {
+            match claim.start(THREAD, target.db().latch(), move |_| mine.run(&*there)) {
                 Ok(()) => return running,
                 Err(back) => claim = back,
             }
         }
         let begun = Instant::now();
-        claim.run_here(NAME, || job.run(&**target));
+        claim.run_here(THREAD, || job.run(&**target));
         note_wait(target.db(), begun);
         running
     }
@@ -111,8 +114,8 @@ impl Running {
         !self.0.is_running()
     }
 
-    /// Waits for the end of the job, and counts a wait. Takes the result.
-    pub fn wait(&self, db: &Db) -> Result<Written> {
+    /// Waits until the job has ended, and counts the wait. Takes the result.
+    pub fn wait(&self, db: &Db) -> Result<SlotSums> {
         let begun = self.0.is_running().then(Instant::now);
         let result = self.0.take();
         if let Some(begun) = begun {
@@ -122,7 +125,7 @@ impl Running {
     }
 }
 
-/// A transaction has waited for a spill.
+/// Counts a transaction's wait for a spill.
 fn note_wait(db: &Db, begun: Instant) {
     let counters = db.counters();
     Stats::add(&counters.spill_waits, 1);
@@ -130,7 +133,8 @@ fn note_wait(db: &Db, begun: Instant) {
     Stats::add(&counters.spill_wait_us, waited_us);
 }
 
-/// The half that was changed longest ago, of pages and when they were changed; in order.
+/// The colder half of pages, each with its last change: those changed longest ago, sorted. Of an odd number it is the
+/// larger half.
 pub fn colder_half<T: Ord>(mut pages: Vec<(u64, T)>) -> Vec<T> {
     if pages.is_empty() {
         return Vec::new();

@@ -1,55 +1,46 @@
-//! The state of the transaction under way in SQLite's log that does not fit into memory; `wal_spill` changes it.
+//! Spill state of the transaction under way in WAL mode; `wal_spill` changes it.
+//!
+//! Beside the spill cycle, which it shares with rollback-journal transactions, it has what only SQLite's log needs. The
+//! pages that may be written early are found once, since a log with a rollback journal can be asked for each. Slots
+//! outlive the transaction until it is in the redo log, since another connection may write that. And SQLite leaves pages
+//! in the log that `ROLLBACK TO` has taken back, which are of no use to spill.
 
-use crate::txn::new_pages::New;
-use crate::txn::spill_map::SpillMap;
+use crate::txn::new_pages::NewPages;
+use crate::txn::spill_cycle::{BatchPage, SpillCycle};
 use crate::txn::spill_policy::SpillPolicy;
-use crate::txn::spiller::Running;
-use std::sync::Arc;
 
-/// What is known of it.
-pub struct Large {
-    pub policy: SpillPolicy,
-    /// What may be written early, once that was asked for.
-    pub(super) new: Option<New>,
-    pub(super) spill_map: SpillMap,
-    pub(super) spill_under_way: Option<SpillBatch>,
-    pub(super) failed: bool,
-    /// Whether it is complete, and its slots are not in the redo log yet.
+/// Spill state of one transaction in WAL mode.
+pub struct WalSpill {
+    pub(super) cycle: SpillCycle<FramePage>,
+    /// The pages that may be written early, once that was asked for.
+    pub(super) new: Option<NewPages>,
+    /// True for a transaction that is complete, and whose slots are not in the redo log yet.
     pub(super) closing: bool,
-    /// Writes before which there is no use in looking for pages that could leave.
+    /// The write before which it is of no use to look for pages to spill.
     pub(super) not_before: u64,
 }
 
-/// A spill that is under way.
-pub struct SpillBatch {
-    pub running: Arc<Running>,
-    pub leaving: Vec<Leaving>,
-    /// The last write before it began.
-    pub until: u64,
-}
-
-/// A page that leaves memory.
+/// A page that leaves memory, and its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaving {
+pub struct FramePage {
     pub page_number: u32,
     pub frame: usize,
 }
 
-impl Large {
-    /// Nothing yet.
-    pub fn new(policy: SpillPolicy) -> Large {
-        Large {
-            policy,
-            new: None,
-            spill_map: SpillMap::default(),
-            spill_under_way: None,
-            failed: false,
-            closing: false,
-            not_before: 0,
-        }
+impl BatchPage for FramePage {
+    fn page_number(&self) -> u32 {
+        self.page_number
+    }
+}
+
+impl WalSpill {
+    /// The state of a transaction that begins.
+    pub fn new(policy: SpillPolicy) -> WalSpill {
+        WalSpill { cycle: SpillCycle::new(policy), new: None, closing: false, not_before: 0 }
     }
 
-    pub(crate) fn is_new(&self, page_number: u32) -> bool {
+    /// True for a page that may be written early.
+    pub(super) fn is_new(&self, page_number: u32) -> bool {
         self.new.as_ref().is_some_and(|new| new.contains(page_number))
     }
 }

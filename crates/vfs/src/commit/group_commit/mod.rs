@@ -26,9 +26,9 @@ use crate::commit::rollback_log::copy_in_place;
 use crate::db::{Db, tier};
 use crate::error::Result;
 use crate::stats::FallbackCause;
-use crate::txn::wal_bytes::Spilled;
-use crate::txn::wal_frames::{Frames, Transaction};
-use crate::txn::wal_spill_state::Leaving;
+use crate::txn::spill_map::SpillPlace;
+use crate::txn::wal_frames::{Transaction, WalFrames};
+use crate::txn::wal_spill_state::FramePage;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::SyncLatch;
@@ -263,7 +263,7 @@ impl GroupCommit {
     /// another thread can write it.
     pub fn materialize(
         &self,
-        frames: &RwLock<Frames>,
+        frames: &RwLock<WalFrames>,
         db: &Db,
         durability: Durability,
         counted: bool,
@@ -280,7 +280,7 @@ impl GroupCommit {
         if !early.is_empty() || has_slots {
             let mut frames = frames.write();
             frames.slots_logged();
-            let in_file = |leaving: Leaving| (leaving.frame, Spilled::Database(leaving.page_number));
+            let in_file = |leaving: FramePage| (leaving.frame, SpillPlace::Database(leaving.page_number));
             frames.mark_spilled(early.into_iter().map(in_file));
         }
         let mut queue = self.queue.lock();
@@ -293,7 +293,7 @@ impl GroupCommit {
     }
 
     /// Revokes a commit that could not be written, unless another thread has written it.
-    fn revoke(&self, writer: &LogWriter, frames: &RwLock<Frames>, transaction: Transaction) {
+    fn revoke(&self, writer: &LogWriter, frames: &RwLock<WalFrames>, transaction: Transaction) {
         if writer.logged <= transaction.first {
             // Its frames will be others, of which more may go to the redo log.
             self.queue.lock().claimed = 0;
@@ -305,7 +305,7 @@ impl GroupCommit {
     /// transaction is revoked where there is none.
     pub fn claim(
         &self,
-        frames: &RwLock<Frames>,
+        frames: &RwLock<WalFrames>,
         page_bytes: usize,
         transaction: Transaction,
         needed: usize,
@@ -326,7 +326,7 @@ impl GroupCommit {
     /// Reserves slots of the redo log for `count` pages of the transaction under way, from the slot `first`.
     pub fn reserve_slots(
         &self,
-        frames: &RwLock<Frames>,
+        frames: &RwLock<WalFrames>,
         db: &Db,
         first: usize,
         count: usize,
@@ -352,7 +352,7 @@ impl GroupCommit {
     }
 
     /// Restarts both logs, as SQLite restarts its own. All pages are in the synced database file.
-    pub fn restart(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
+    pub fn restart(&self, frames: &RwLock<WalFrames>, db: &Db) -> Result<()> {
         self.end_generation(frames, |writer| {
             if tier::is_awaited(db) {
                 return writer.move_to_tier(db);
@@ -372,7 +372,7 @@ impl GroupCommit {
     }
 
     /// Copies the redo log, which has everything committed, to the database file, and removes both logs.
-    pub fn checkpoint_and_delete(&self, frames: &RwLock<Frames>, db: &Db) -> Result<()> {
+    pub fn checkpoint_and_delete(&self, frames: &RwLock<WalFrames>, db: &Db) -> Result<()> {
         self.end_generation(frames, |writer| {
             if !writer.redo.is_empty() {
                 let numbers: Vec<u32> = writer.redo.page_numbers().collect();
@@ -385,7 +385,7 @@ impl GroupCommit {
     }
 
     /// Removes both logs. All pages are in the synced database file.
-    pub fn delete(&self, frames: &RwLock<Frames>) -> Result<()> {
+    pub fn delete(&self, frames: &RwLock<WalFrames>) -> Result<()> {
         self.end_generation(frames, |writer| {
             writer.commit_log.delete()?;
             Ok(writer.redo.delete()?)
@@ -395,7 +395,7 @@ impl GroupCommit {
     /// Ends the generation of the logs by `end`, which leaves nothing in them that counts.
     fn end_generation(
         &self,
-        frames: &RwLock<Frames>,
+        frames: &RwLock<WalFrames>,
         end: impl FnOnce(&mut LogWriter) -> Result<()>,
     ) -> Result<()> {
         let mut writer = self.writer();

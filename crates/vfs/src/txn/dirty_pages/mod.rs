@@ -1,68 +1,60 @@
-//! The pages that a transaction has written and that nobody else may see yet.
+//! Dirty pages: the pages that a rollback-journal transaction has written, and that nobody else may see before its commit.
 //!
-//! # Where they are
-//! - In memory, as long as the transaction may have some ([`MemoryReservation`]).
-//! - Beyond it, in slots of the redo log, where they will stay: the commit only adds their headers.
-//! - Pages behind the end of the database belong to nobody yet. When a transaction adds many, they go
-//!   straight into the database file, and the commit syncs that before its record: a bulk load is
-//!   written once.
+//! # Where a page lies
+//! - In memory, as long as the transaction may have some.
+//! - Beyond that, in a slot of the redo log, where it stays: the commit only adds its frame header.
+//! - New pages are behind the end of the database. When a transaction adds many, it writes them early into the database
+//!   file, and the commit syncs the file before its record. So a bulk load is written once.
+//!
+//! Pages are kept by number, since SQLite reads back the newest version only. A transaction in WAL mode reads back every
+//! frame that it wrote, and keeps its pages by frame (`wal_bytes`). The spill cycle and the count of memory are the same.
 //!
 //! # Invariants
 //! 1. A page is in memory unless its newest version was spilled, and that write has ended.
-//! 2. One cleaning is under way at most. What it writes is not changed: who writes such a page makes a copy.
-//! 3. Once anything has failed, it is given up: no slot is left half written behind a commit.
-//! 4. No page that begins at or behind the end of the database is held in memory, and what a held
-//!    page has behind that end is zero.
+//! 2. After any failure the transaction is given up: no slot is left half written behind a commit.
+//! 3. No page that begins at or behind the end of the database is a dirty page, and what a dirty page has behind that end
+//!    is zero.
+//! 4. Page 1 is never spilled: the commit looks at it.
 
 use crate::db::{Db, note_dirty_bytes, page_bytes_in};
 use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::MemoryReservation;
 use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
 use crate::txn::TxnTarget;
-use crate::txn::spill_map::{SpillMap, SpillPlace};
+use crate::txn::new_pages::first_behind;
+use crate::txn::page_memory::PageMemory;
+use crate::txn::spill_cycle::SpillCycle;
+use crate::txn::spill_map::SpillPlace;
 use crate::txn::spill_policy::{SpillPolicy, SpillStep};
-use crate::txn::spiller::{Bytes, Job, Running, colder_half};
+use crate::txn::spiller::{PageBytes, RunningSpill, SpillJob, colder_half};
 use litefoot_storage::wal_file::format::PageSum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Pages that are held in memory at least.
+/// Pages that a transaction may have in memory, however little there is.
 const FEWEST_PAGES: usize = 4;
 
 /// The newest version of a page, in memory.
-struct Page {
-    bytes: Bytes,
-    /// When it was written last; writes count from 1.
+struct DirtyPage {
+    bytes: PageBytes,
+    /// The transaction's write that changed it last; writes count from 1.
     changed: u64,
 }
 
-/// A spill under way.
-struct SpillBatch {
-    running: Arc<Running>,
-    numbers: Vec<u32>,
-    /// The last write before it began.
-    until: u64,
-}
-
-/// Pages of a transaction, kept out of the database until it commits.
+/// Dirty pages of one transaction.
 ///
 /// Pages have the size that the database had when the transaction began. A VACUUM to another page size
 /// writes across their borders and may leave a length that is no multiple of them.
 pub struct DirtyPages {
     page_bytes: usize,
     /// The pages in memory.
-    pages: BTreeMap<u32, Page>,
-    /// Where those are, or were, that were spilled.
-    spill_map: SpillMap,
-    memory: MemoryReservation,
+    pages: BTreeMap<u32, DirtyPage>,
+    memory: PageMemory,
     cache: SqliteCacheReservation,
     /// Bytes of memory that the figures of the database contain.
     noted: usize,
-    /// Copies that a spill still has of pages changed since it began.
-    copies: usize,
     writes: u64,
-    policy: SpillPolicy,
-    spill_under_way: Option<SpillBatch>,
+    spill: SpillCycle<u32>,
     /// Bytes of the database as the transaction sees it, and as it was before.
     len: u64,
     base_len: u64,
@@ -71,27 +63,24 @@ pub struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// Nothing held yet of a database of `base_len` bytes.
+    /// No dirty page yet, of a database of `base_len` bytes.
     pub fn new(db: &Db, page_bytes: usize, base_len: u64) -> DirtyPages {
         let options = db.options();
         DirtyPages {
             page_bytes,
             pages: BTreeMap::new(),
-            spill_map: SpillMap::default(),
-            memory: MemoryReservation::new(db.memory().share()),
+            memory: PageMemory::new(MemoryReservation::new(db.memory().share()), page_bytes),
             cache: SqliteCacheReservation::new(db.memory().share()),
             noted: 0,
-            copies: 0,
             writes: 0,
-            policy: SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio),
-            spill_under_way: None,
+            spill: SpillCycle::new(SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio)),
             len: base_len,
             base_len,
             sync_wanted: false,
         }
     }
 
-    /// The transaction is a connection's whose cache is so large.
+    /// Notes how large the cache of the transaction's connection is.
     pub fn set_cache_size(&mut self, size: &SqliteCacheSize) {
         self.cache.set_size(size, self.page_bytes);
     }
@@ -111,9 +100,9 @@ impl DirtyPages {
         self.base_len
     }
 
-    /// Whether the transaction has changed nothing.
+    /// True as long as the transaction has changed nothing.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.spill_map.is_empty() && self.len == self.base_len
+        self.pages.is_empty() && self.spill.map.is_empty() && self.len == self.base_len
     }
 
     /// The numbers of the pages in memory, in order.
@@ -123,12 +112,12 @@ impl DirtyPages {
 
     /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.
     pub fn in_slots(&self) -> Vec<(u32, PageSum)> {
-        self.spill_map.in_slots()
+        self.spill.map.in_slots()
     }
 
-    /// Whether anything was written to the log ahead of the commit.
+    /// True where pages were given slots of the log.
     pub fn has_slots(&self) -> bool {
-        self.spill_map.slots() > 0
+        self.spill.map.slots() > 0
     }
 
     /// The numbers of the pages written that the database had before, in order.
@@ -139,15 +128,15 @@ impl DirtyPages {
 
     /// The numbers of all pages written, in order.
     pub fn page_numbers(&self) -> BTreeSet<u32> {
-        self.in_memory().chain(self.spill_map.numbers()).collect()
+        self.in_memory().chain(self.spill.map.numbers()).collect()
     }
 
-    /// Whether pages are in the database file already.
+    /// True where pages were written early into the database file.
     pub fn has_pages_in_file(&self) -> bool {
-        self.spill_map.has_file()
+        self.spill.map.has_pages_in_file()
     }
 
-    /// Takes a write.
+    /// Takes a write of SQLite's.
     pub fn write<T: TxnTarget>(&mut self, target: &Arc<T>, buf: &[u8], offset: u64) -> Result<()> {
         let mut rest = buf;
         let mut at = offset;
@@ -188,15 +177,15 @@ impl DirtyPages {
 
     /// Copies a page that is in memory.
     pub fn copy(&self, number: u32, page: &mut [u8]) {
-        if let Some(held) = self.pages.get(&number) {
-            page.copy_from_slice(&held.bytes);
+        if let Some(dirty) = self.pages.get(&number) {
+            page.copy_from_slice(&dirty.bytes);
         }
     }
 
     /// Bytes of a page after the transaction, as its page 1 says. An application may write there what it likes: where that
     /// cannot be a size, or the database is no whole number of such pages, it is committed in pages as they were.
     pub fn new_page_bytes(&self) -> Result<usize> {
-        // It is never written away.
+        // Page 1 is never spilled.
         if !self.pages.contains_key(&1) {
             return Ok(self.page_bytes);
         }
@@ -211,10 +200,12 @@ impl DirtyPages {
     pub fn set_len<T: TxnTarget>(&mut self, target: &Arc<T>, len: u64) -> Result<()> {
         let (number, inside) = self.page_of(len);
         let first_cut = if inside == 0 { number } else { number + 1 };
-        drop(self.pages.split_off(&first_cut));
-        self.spill_map.cut(first_cut);
+        let cut = self.pages.split_off(&first_cut);
+        self.memory.remove_pages(cut.len());
+        drop(cut);
+        self.spill.map.cut(first_cut);
         self.account(target.db());
-        if inside > 0 && (self.pages.contains_key(&number) || self.spill_map.contains(number)) {
+        if inside > 0 && (self.pages.contains_key(&number) || self.spill.map.contains(number)) {
             let mut page = vec![0; self.page_bytes];
             self.read_page(number, 0, &mut page[..inside], &|buf, offset| before(&**target, buf, offset))?;
             self.put(target, number, &page)?;
@@ -245,12 +236,12 @@ impl DirtyPages {
             buf.copy_from_slice(&page.bytes[inside..inside + buf.len()]);
             return Ok(());
         }
-        match (self.spill_map.get(number), self.spill_map.log()) {
+        match (self.spill.map.get(number), self.spill.map.log()) {
             (Some(SpillPlace::Slot(offset)), Some(log)) => {
                 log.read_at(buf, offset + inside as u64)?;
                 Ok(())
             }
-            // Page numbers in the file are as before: what is there is ours.
+            // An early write lies in the file at the place of its number.
             _ => base(buf, self.offset_of(number) + inside as u64),
         }
     }
@@ -260,50 +251,46 @@ impl DirtyPages {
         self.writes += 1;
         if let Some(page) = self.pages.get_mut(&number) {
             page.changed = self.writes;
-            if let Some(old) = Arc::get_mut(&mut page.bytes) {
-                old.copy_from_slice(bytes);
-            } else {
-                page.bytes = bytes.into();
-                self.copies += 1;
+            if self.memory.replace(&mut page.bytes, bytes) {
                 self.account(target.db());
             }
             return Ok(());
         }
         check_reserve()?;
-        if self.spill_map.contains(number) {
-            self.policy.is_back();
+        if self.spill.map.contains(number) {
+            self.spill.note_page_back();
         }
         self.make_room(target)?;
-        self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
+        self.insert(number, bytes.into());
         self.account(target.db());
         Ok(())
     }
 
-    /// The pages in memory have become more, or fewer.
+    /// A page enters memory.
+    fn insert(&mut self, number: u32, bytes: PageBytes) {
+        self.pages.insert(number, DirtyPage { bytes, changed: self.writes });
+        self.memory.add_page();
+    }
+
+    /// Says how much memory is in use, after a change.
     fn account(&mut self, db: &Db) {
+        debug_assert_eq!(self.memory.pages(), self.pages.len());
         let now = self.pages.len() * self.page_bytes;
         note_dirty_bytes(db, self.noted, now);
         self.noted = now;
-        self.memory.set(now + self.copies * self.page_bytes + self.spill_map.bytes());
+        self.memory.reserve(self.spill.map.bytes());
         self.cache.passed(self.writes as usize * self.page_bytes);
     }
 
     /// Sees to it that there is memory for one page more.
     fn make_room<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
         loop {
-            if self
-                .spill_under_way
-                .as_ref()
-                .is_some_and(|spill_under_way| spill_under_way.running.has_ended())
-            {
-                self.settle(target.db())?;
-            }
-            let most = self.memory.most().max(FEWEST_PAGES * self.page_bytes);
-            match self.policy.step(self.memory.bytes(), most, self.spill_under_way.is_some()) {
+            let most = self.memory.most_bytes().max(FEWEST_PAGES * self.page_bytes);
+            match self.spill.step(self.memory.reserved_bytes(), most) {
                 SpillStep::GoOn => return Ok(()),
                 SpillStep::Wait => self.settle(target.db())?,
                 SpillStep::Spill { in_background, for_good } => {
-                    if !self.spill(target, in_background, for_good)? {
+                    if !self.spill_colder(target, in_background, for_good)? {
                         return Ok(());
                     }
                 }
@@ -311,13 +298,17 @@ impl DirtyPages {
         }
     }
 
-    /// Writes the colder half away; `false` where there is nothing to write.
-    fn spill<T: TxnTarget>(&mut self, target: &Arc<T>, in_background: bool, for_good: bool) -> Result<bool> {
+    /// Spills the colder half; `false` where there is nothing to spill.
+    fn spill_colder<T: TxnTarget>(
+        &mut self,
+        target: &Arc<T>,
+        in_background: bool,
+        for_good: bool,
+    ) -> Result<bool> {
         let numbers = self.colder_half();
         if numbers.is_empty() {
             return Ok(false);
         }
-        self.policy.spills(numbers.len());
         self.begin_spill(target, numbers, in_background, for_good)?;
         Ok(true)
     }
@@ -330,38 +321,33 @@ impl DirtyPages {
         for_good: bool,
     ) -> Result<()> {
         let job = self.job(&**target, &numbers, for_good)?;
-        let running = Running::begin(job, target, in_background);
-        self.spill_under_way = Some(SpillBatch { running, numbers, until: self.writes });
+        let running = RunningSpill::begin(job, target, in_background);
+        self.spill.begin(running, numbers, self.writes);
         Ok(())
     }
 
-    /// The half of the pages in memory that was not written for longest, by number.
+    /// The colder half of the pages in memory, by number.
     fn colder_half(&self) -> Vec<u32> {
-        // Page 1 is looked at when the transaction commits.
-        let held = self.pages.iter().filter(|(number, _)| **number != 1);
-        colder_half(held.map(|(number, page)| (page.changed, *number)).collect())
+        let pages = self.pages.iter().filter(|(number, _)| **number != 1);
+        colder_half(pages.map(|(number, page)| (page.changed, *number)).collect())
     }
 
-    /// What is to be done to write pages away, and where they will be.
-    fn job<T: TxnTarget>(&mut self, target: &T, numbers: &[u32], start_writeback: bool) -> Result<Job> {
-        let new_slots: Vec<u32> = numbers
-            .iter()
-            .copied()
-            .filter(|number| !self.spill_map.contains(*number) && !self.is_new(target, *number))
-            .collect();
-        self.reserve(target, &new_slots)?;
+    /// The job that spills pages. Gives them their places first.
+    fn job<T: TxnTarget>(&mut self, target: &T, numbers: &[u32], start_writeback: bool) -> Result<SpillJob> {
+        let unplaced = self.spill.unplaced(numbers.iter().copied(), |number| self.is_new(target, number));
+        self.reserve(target, &unplaced)?;
         let pages =
             numbers.iter().filter_map(|number| Some((*number, self.pages.get(number)?.bytes.clone())));
-        let job = self.spill_map.job(self.page_bytes, pages, start_writeback);
+        let job = self.spill.map.job(self.page_bytes, pages, start_writeback);
         if !job.to_file.is_empty() && !target.db().file_end().is_written_behind() {
             target.before_behind_end(self.base_len)?;
         }
         Ok(job)
     }
 
-    /// Whether a page is behind the end of the database, and nothing in the log would hide it there.
+    /// True for a page behind the end of the database that nothing in the log would hide there.
     fn is_new<T: TxnTarget>(&self, target: &T, number: u32) -> bool {
-        self.base_len > 0 && self.offset_of(number) >= self.base_len && !target.log_contains(number)
+        number >= first_behind(self.base_len, self.page_bytes) && !target.log_contains(number)
     }
 
     /// Gives pages slots of the log.
@@ -369,29 +355,28 @@ impl DirtyPages {
         if numbers.is_empty() {
             return Ok(());
         }
-        let first = self.spill_map.slots();
+        let first = self.spill.map.slots();
         let slots = target.reserve_slots(self.page_bytes, first, numbers.len())?;
-        self.spill_map.give(numbers, slots);
+        self.spill.map.give(numbers, slots);
         Ok(())
     }
 
-    /// Waits for the spill that is under way, if one is.
+    /// Waits for the spill under way, if one is.
     pub fn settle(&mut self, db: &Db) -> Result<()> {
-        let Some(spill_under_way) = self.spill_under_way.take() else { return Ok(()) };
-        let result = spill_under_way.running.wait(db);
-        self.copies = 0;
-        self.spill_map.note(result?);
-        for number in spill_under_way.numbers {
-            if self.pages.get(&number).is_some_and(|page| page.changed <= spill_under_way.until) {
-                self.pages.remove(&number);
+        let Some(batch) = self.spill.take() else { return Ok(()) };
+        let result = batch.wait(db);
+        self.memory.end_copies();
+        for batched in self.spill.end(batch, result)? {
+            if self.pages.get(&batched.page).is_some_and(|page| batched.is_newest(page.changed)) {
+                self.pages.remove(&batched.page);
+                self.memory.remove_pages(1);
             }
         }
         self.account(db);
         Ok(())
     }
 
-    /// The transaction commits: everything is in memory or written away for good. New pages, where they are many, go
-    /// into the file.
+    /// The transaction commits: waits for the spill under way, and writes new pages early where they are many.
     pub fn write_new<T: TxnTarget>(&mut self, target: &Arc<T>) -> Result<()> {
         self.settle(target.db())?;
         let new: Vec<u32> = self.in_memory().filter(|number| self.is_new(&**target, *number)).collect();
@@ -399,35 +384,39 @@ impl DirtyPages {
         if new.is_empty() || (new.len() * self.page_bytes <= many && !self.has_pages_in_file()) {
             return Ok(());
         }
-        // A page that has a slot is newer in the file; the slot would hide it.
+        // The slot of a page would hide what is in the file.
         let new: Vec<u32> = new
             .into_iter()
-            .filter(|number| !matches!(self.spill_map.get(*number), Some(SpillPlace::Slot(_))))
+            .filter(|number| !matches!(self.spill.map.get(*number), Some(SpillPlace::Slot(_))))
             .collect();
         self.begin_spill(target, new, false, false)?;
         self.settle(target.db())
     }
 
-    /// Takes the pages in slots of the log back into memory, however much there is: the log is about to be written
-    /// over them.
+    /// Takes the pages in slots of the log back into memory, whatever the limit: the log is about to overwrite them.
     pub fn leave_slots(&mut self, db: &Db) -> Result<()> {
-        let Some(log) = self.spill_map.log() else { return Ok(()) };
-        for number in self.spill_map.numbers() {
-            let Some(SpillPlace::Slot(offset)) = self.spill_map.get(number) else { continue };
+        let Some(log) = self.spill.map.log() else { return Ok(()) };
+        let mut read = Vec::new();
+        for number in self.spill.map.numbers() {
+            let Some(SpillPlace::Slot(offset)) = self.spill.map.get(number) else { continue };
             if !self.pages.contains_key(&number) {
                 let mut bytes = vec![0; self.page_bytes];
                 log.read_at(&mut bytes, offset)?;
-                self.pages.insert(number, Page { bytes: bytes.into(), changed: self.writes });
+                read.push((number, PageBytes::from(bytes)));
             }
         }
-        self.spill_map.leave_slots();
+        for (number, bytes) in read {
+            self.insert(number, bytes);
+        }
+        self.spill.map.leave_slots();
         self.account(db);
         Ok(())
     }
 
-    /// Gives everything back, once nothing is under way any more.
+    /// Waits for the spill under way, and gives all memory back.
     pub fn end(mut self, db: &Db) {
         let _ = self.settle(db);
+        self.memory.remove_pages(self.pages.len());
         self.pages.clear();
         self.account(db);
     }
@@ -442,16 +431,16 @@ pub fn before<T: TxnTarget>(target: &T, buf: &mut [u8], offset: u64) -> Result<(
     }
 }
 
-/// Writes what is held in place.
-pub fn write_in_place<T: TxnTarget>(target: &T, held: &DirtyPages) -> Result<()> {
-    let mut page = vec![0; held.page_bytes()];
-    for number in held.page_numbers() {
-        let offset = u64::from(number - 1) * held.page_bytes() as u64;
-        held.read(&mut page, offset, &|buf, offset| before(target, buf, offset))?;
+/// Writes dirty pages in place.
+pub fn write_in_place<T: TxnTarget>(target: &T, dirty: &DirtyPages) -> Result<()> {
+    let mut page = vec![0; dirty.page_bytes()];
+    for number in dirty.page_numbers() {
+        let offset = u64::from(number - 1) * dirty.page_bytes() as u64;
+        dirty.read(&mut page, offset, &|buf, offset| before(target, buf, offset))?;
         target.write(&page, offset)?;
     }
-    if held.len() != target.db().file_len()? {
-        target.set_len(held.len())?;
+    if dirty.len() != target.db().file_len()? {
+        target.set_len(dirty.len())?;
     }
     Ok(())
 }

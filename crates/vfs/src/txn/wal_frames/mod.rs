@@ -1,0 +1,325 @@
+//! The write-ahead log that SQLite sees: what it wrote, and where its transactions end.
+//!
+//! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a
+//! 24-byte header and a page. Here the bytes go to a [`Store`], and what passes is understood as far as
+//! needed: which page a frame holds, and which frame ends a transaction (its header carries the size of
+//! the database, bytes 4..8). SQLite's checksums are kept for SQLite and not used otherwise.
+//!
+//! ```text
+//! 0        32                 32+24     32+24+page          ...
+//! | header | frame header     | page    | frame header | ...
+//!            page number (0..4), database size if it ends a transaction (4..8), salts, checksums
+//! ```
+//!
+//! Invariants:
+//! 1. Frames `0..committed` belong to finished transactions; SQLite never changes their pages again in
+//!    this generation, except to take the last transaction back when it could not be published (it may
+//!    rewrite their headers: `walRewriteChecksums`).
+//! 2. A transaction's frames are exactly those from `committed` to its last frame: SQLite reuses the
+//!    slots of what it rolled back.
+//! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
+//! 4. When a transaction is finished, no cleaning of it is under way.
+
+use crate::error::Result;
+use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
+use crate::txn::spill_map::SpillPlace;
+use crate::txn::spill_policy::SpillPolicy;
+use crate::txn::wal_bytes::WalBytes;
+use crate::txn::wal_spill_state::WalSpill;
+use litefoot_storage::file::{self, File};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// A finished transaction: its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its first frame.
+    pub first: usize,
+    /// Behind its last frame.
+    pub end: usize,
+}
+
+/// What a write meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalWritten {
+    /// Part of a transaction, or a repair of checksums.
+    Part,
+    /// A new generation began.
+    Restart,
+    /// A transaction is complete.
+    Commit(Transaction),
+    /// SQLite takes back a transaction that it had completed, without a word: it writes over its frames.
+    TakenBack,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WalFrame {
+    pub page_number: u32,
+    pub database_pages: u32,
+    /// When its page was written last; writes count from 1.
+    pub changed: u64,
+}
+
+/// The log that SQLite sees.
+pub struct WalFrames {
+    pub(super) bytes: WalBytes,
+    /// The cache of whoever writes to it.
+    cache: SqliteCacheReservation,
+    /// What a transaction begins with.
+    policy: SpillPolicy,
+    pub(super) frames: Vec<WalFrame>,
+    pub(crate) writes: u64,
+    /// The transaction under way, as far as it is large.
+    pub(super) spill: WalSpill,
+    /// Pages that a transaction has given up, and that are in the redo log all the same, without a frame here.
+    pub(super) given_up: BTreeSet<u32>,
+    pub(super) committed: usize,
+    /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
+    schema: u32,
+}
+
+/// Where page 1 has the schema cookie.
+const SCHEMA_COOKIE: usize = 40;
+
+impl WalFrames {
+    /// The log as another process, or an earlier life of this one, left it: `bytes` end with the last
+    /// frame of a transaction. `data` is the database file.
+    pub fn load(
+        mut wal_bytes: WalBytes,
+        cache: SqliteCacheReservation,
+        policy: SpillPolicy,
+        bytes: &[u8],
+        data: &dyn File,
+    ) -> Result<WalFrames> {
+        wal_bytes.write(bytes, 0, data)?;
+        let committed =
+            bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + wal_bytes.page_bytes());
+        wal_bytes.close(committed);
+        Ok(WalFrames {
+            frames: (0..committed).map(|number| frame_of(&bytes[wal_bytes.offset_of(number)..])).collect(),
+            bytes: wal_bytes,
+            cache,
+            writes: 0,
+            spill: WalSpill::new(policy.clone()),
+            given_up: BTreeSet::new(),
+            policy,
+            committed,
+            schema: 0,
+        })
+    }
+
+    /// Length in bytes, as SQLite sees it.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.memory_bytes()
+    }
+
+    /// Bytes of a page; 0 before there is a header.
+    pub fn page_bytes(&self) -> usize {
+        self.bytes.page_bytes()
+    }
+
+    /// Frames of finished transactions.
+    pub fn committed(&self) -> usize {
+        self.committed
+    }
+
+    /// Pages of the database after the last finished transaction.
+    pub fn database_pages(&self) -> u32 {
+        self.committed.checked_sub(1).map_or(0, |last| self.frames[last].database_pages)
+    }
+
+    /// Reads what SQLite asks for; returns the bytes read. `data` is the database file.
+    pub fn read(&self, buf: &mut [u8], offset: usize, data: &dyn File) -> file::Result<usize> {
+        self.bytes.read(buf, offset, data)
+    }
+
+    /// Writes the checksums of all finished transactions anew.
+    ///
+    /// SQLite writes over frames of a transaction that it has spilled and are changed once more, and rewrites the
+    /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
+    /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
+    /// an index stands nobody looks at them, and the redo log has its own.
+    pub fn rebuild_checksums(&mut self, data: &dyn File) -> Result<()> {
+        let Some((header, mut checksum)) = Header::decode(self.bytes.head()) else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes()];
+        for number in 0..self.committed {
+            self.copy_page(number, &mut page, data)?;
+            let WalFrame { page_number, database_pages, .. } = self.frames[number];
+            let (frame, next) = header.encode_frame(checksum, page_number, database_pages, &page);
+            self.bytes.write(&frame, self.bytes.offset_of(number), data)?;
+            checksum = next;
+        }
+        Ok(())
+    }
+
+    /// Who writes has a cache of this size.
+    pub fn set_cache_size(&mut self, size: &SqliteCacheSize) {
+        self.cache.set_size(size, self.page_bytes());
+    }
+
+    /// Takes what SQLite writes.
+    pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<WalWritten> {
+        // The header of the log, which says how long frames are, is in none.
+        let at = self.bytes.frame_at(offset);
+        let ending = at.and_then(|at| self.page_ending(buf, at));
+        if let Some(number) = ending
+            && self.awaited(number).is_some()
+            && self.bytes.spill_place(number).is_some()
+        {
+            self.spill.cycle.note_page_back();
+        }
+        if let Some((number, _)) = at {
+            // The only memory that grows with the log in one piece.
+            self.frames.try_reserve((number + 1).saturating_sub(self.frames.len()))?;
+            self.bytes.reserve(number)?;
+        }
+        self.bytes.write(buf, offset, data)?;
+        if offset == 0 && buf.len() >= HEADER_BYTES {
+            self.reset();
+            return Ok(WalWritten::Restart);
+        }
+        let Some((number, inside)) = at else { return Ok(WalWritten::Part) };
+        if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
+            if number == self.committed && !self.is_being_spilled() {
+                self.end_large();
+            }
+            // Frames come one behind the other; those behind this one were rolled back.
+            self.frames.resize(number, WalFrame::default());
+            self.frames.push(frame_of(buf));
+        }
+        let written = ending.map_or(WalWritten::Part, |number| self.page_done(number));
+        if let WalWritten::Commit(transaction) = written {
+            self.note_schema(transaction, data)?;
+        }
+        self.cache.passed((self.frames.len() - self.committed) * self.page_bytes());
+        Ok(written)
+    }
+
+    /// The frame whose page ends with what is written from so far inside it.
+    pub(crate) fn page_ending(&self, buf: &[u8], (number, inside): (usize, usize)) -> Option<usize> {
+        (inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes()).then_some(number)
+    }
+
+    fn note_schema(&mut self, transaction: Transaction, data: &dyn File) -> Result<()> {
+        let last =
+            (transaction.first..transaction.end).rev().find(|number| self.frames[*number].page_number == 1);
+        if let Some(number) = last {
+            let mut cookie = [0; 4];
+            self.bytes.read_page(number, SCHEMA_COOKIE, &mut cookie, data)?;
+            self.schema = u32::from_be_bytes(cookie);
+        }
+        Ok(())
+    }
+
+    /// The schema cookie, as the newest page 1 in the log has it.
+    pub fn schema(&self) -> u32 {
+        self.schema
+    }
+
+    /// The transaction is over.
+    pub fn end_large(&mut self) {
+        self.spill = WalSpill::new(self.policy.clone());
+        self.bytes.set_known_bytes(0);
+    }
+
+    /// A frame's page has arrived whole.
+    fn page_done(&mut self, number: usize) -> WalWritten {
+        if number < self.committed {
+            return WalWritten::TakenBack;
+        }
+        self.writes += 1;
+        if let Some(frame) = self.frames.get_mut(number) {
+            frame.changed = self.writes;
+        }
+        match self.frames.get(number) {
+            Some(frame) if frame.database_pages != 0 => {
+                let transaction = Transaction { first: self.committed, end: number + 1 };
+                self.frames.truncate(number + 1);
+                self.committed = number + 1;
+                self.bytes.close(self.committed);
+                self.close_large();
+                WalWritten::Commit(transaction)
+            }
+            _ => WalWritten::Part,
+        }
+    }
+
+    /// Takes a commit back that could not be made durable: SQLite rolls it back and reuses its frames.
+    pub fn revoke(&mut self, transaction: Transaction) {
+        self.committed = self.committed.min(transaction.first);
+        self.bytes.close(self.committed);
+        self.reopen_large();
+    }
+
+    /// Cuts the log, as SQLite asks.
+    pub fn set_len(&mut self, len: usize) {
+        if len < HEADER_BYTES {
+            self.reset();
+        }
+        self.bytes.set_len(len);
+    }
+
+    /// Forgets all frames: they are in the database file.
+    pub fn reset(&mut self) {
+        self.end_large();
+        self.given_up.clear();
+        self.frames.clear();
+        self.committed = 0;
+        self.bytes.reset();
+    }
+
+    /// The numbers of the pages in some frames.
+    pub fn page_numbers(&self, frames: Range<usize>) -> BTreeSet<u32> {
+        self.frames.get(frames).unwrap_or_default().iter().map(|frame| frame.page_number).collect()
+    }
+
+    /// Bytes of the database after the last finished transaction.
+    pub fn database_bytes(&self) -> u64 {
+        u64::from(self.database_pages()) * self.page_bytes() as u64
+    }
+
+    /// The newest version of each page in the frames `first..committed`: page number and frame.
+    pub fn newest(&self, first: usize) -> BTreeMap<u32, usize> {
+        (first..self.committed).map(|number| (self.frames[number].page_number, number)).collect()
+    }
+
+    /// Copies a frame's page.
+    pub fn copy_page(&self, number: usize, page: &mut [u8], data: &dyn File) -> file::Result<()> {
+        self.bytes.read_page(number, 0, page, data)
+    }
+
+    /// Whether a frame's page is in memory.
+    pub fn is_in_memory(&self, number: usize) -> bool {
+        self.bytes.page_in_memory(number).is_some()
+    }
+
+    /// Where a frame's page is that was written early.
+    pub fn spill_place(&self, number: usize) -> Option<SpillPlace> {
+        self.bytes.spill_place(number)
+    }
+
+    /// These frames have their page there now.
+    pub fn mark_spilled(&mut self, frames: impl IntoIterator<Item = (usize, SpillPlace)>) {
+        for (number, away) in frames {
+            self.bytes.mark_spilled(number, away);
+        }
+        self.bytes.end_copies();
+    }
+}
+
+fn frame_of(header: &[u8]) -> WalFrame {
+    WalFrame { page_number: be32(header, 0), database_pages: be32(header, 4), changed: 0 }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests;
