@@ -1,44 +1,48 @@
-//! Whether a redo log belongs to the database that it lies beside.
+//! Log identity: decides if a redo log belongs to the database that has its name.
+//!
+//! # Why
+//! Files are copied, restored and renamed, and a log is found by its name alone. The pages of another database, or of another
+//! time of this one, would destroy what is in the file.
 //!
 //! | database file | first sector | the log | verdict |
 //! |---|---|---|---|
 //! | any | any | no frame counts | nothing waits |
 //! | empty | | any | foreign: SQLite takes the file for a new database |
 //! | another file than then, and the log is the same file | any | any | foreign: another file has the name now |
-//! | any | as it was when the log began | any | ours: no checkpoint has written page 1 |
+//! | any | unchanged since the log began | any | ours: no checkpoint has written page 1 |
 //! | any | zeros, or less than a sector | begun upon an empty file | ours: the first commit, cut while it was completed |
 //! | any | as an image of page 1 in the log, but for the counters, with a counter of this log's time | any | ours: a checkpoint was under way, or recovery |
 //! | any | of the state that the first image follows, by one | begun by SQLite | ours: SQLite took the log over, and was killed |
 //! | any | anything else | any | foreign: a copy of another time, or another database |
 //!
 //! # Invariants
-//! 1. Whatever a power cut leaves of a database and its log is ours: while the log holds frames, the first sector is
-//!    written by checkpoints only, which sync the log first.
+//! 1. A log is ours after each power cut: while the log holds frames, only checkpoints write the first sector, and they sync
+//!    the log first.
 //! 2. A counter of this log's time is one that a transaction of this log has given page 1: between that of an image and
 //!    as many more as transactions follow it, or the image's own. So a copy of an earlier or of a later time is foreign.
 //!
-//! In WAL mode SQLite writes versions of page 1 that the log need not have. There only another file whose first sector the log
-//! cannot explain is foreign; everything else is as with stock SQLite.
+//! In WAL mode SQLite writes versions of page 1 that the log need not have. So only another file is foreign, and only if the
+//! log cannot explain its first sector. Everything else is as with stock SQLite.
 
-use crate::commit::rollback_log::{COUNTER_JUMP, COUNTERS, without_counters};
+use crate::commit::page_one::{COUNTER_JUMP, counter_of, without_counters};
 use crate::db::page_bytes_in;
 use crate::error::Result;
 use litefoot_storage::file::SECTOR_BYTES;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::content_of;
 
-/// What a redo log is to the database that it lies beside.
+/// What a redo log is to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing waits in it.
     Nothing,
     /// Its pages are the database's.
     Ours,
-    /// It is another database's, or of another time.
+    /// The log is another database's, or of another time.
     Foreign,
 }
 
-/// What `redo` is to its data file, whose first sector is `sector`.
+/// Judges `redo` by its data file, whose first sector is `sector`.
 pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
     if redo.is_empty() {
         return Ok(if redo.is_understood() { Verdict::Nothing } else { Verdict::Foreign });
@@ -52,7 +56,7 @@ pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
     Ok(if ours { Verdict::Ours } else { Verdict::Foreign })
 }
 
-/// Whether the log tells how the data file came to have this first sector.
+/// True when the log tells how the data file came to have this first sector.
 fn explains(redo: &RedoLog, sector: &[u8]) -> Result<bool> {
     let Some(origin) = redo.origin() else { return Ok(false) };
     if origin.content == content_of(sector) {
@@ -86,14 +90,10 @@ fn explains(redo: &RedoLog, sector: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-fn counter_of(sector: &[u8]) -> u32 {
-    let at = COUNTERS[0];
-    u32::from_be_bytes([sector[at], sector[at + 1], sector[at + 2], sector[at + 3]])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::page_one::COUNTERS;
     use crate::db::MAGIC;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode};

@@ -1,171 +1,179 @@
-//! The place of the redo log: the name beside the database, which may be lost, or be another's.
+//! Log place: the name of a redo log, which the log can lose, and which another log can have.
 //!
-//! SQLite and a crash find a log by its name. Before a commit counts on the log, two questions are asked of the medium: has
-//! the database file its name, and has the log its own? Where one is answered with no, the newest pages are brought into
-//! the database file, by its descriptor, and the log is given up. Nothing that has a name of ours and is not ours is
-//! written, replaced or removed.
+//! # Why
+//! SQLite, and recovery after a crash, find a log by its name. So each commit asks the medium first: does the database file
+//! have its name, and does the log? A file that has a name of ours, and is not ours, is never written, replaced or removed.
 //!
-//! | database file | log | what a commit does |
+//! | database file | log | a commit ([`decide`]) |
 //! |---|---|---|
-//! | has its name | has its name | as ever |
-//! | has its name | renamed, removed or replaced | brings the pages home, begins another log |
-//! | has its name | a foreign one, not in use | sets that aside, begins another log |
-//! | has its name | a foreign one, in use: the old file of that name is open somewhere | does without: by a real journal |
-//! | renamed or removed | any | brings the pages home, writes in place |
+//! | has its name | has its name | uses the log |
+//! | has its name | not open | opens the log |
+//! | has its name | renamed, removed or replaced | checkpoints the log, and opens another one |
+//! | has its name | has its name, and lost frames | is refused: committed transactions are gone |
+//! | renamed or removed | open | checkpoints the log, and writes in place |
+//! | renamed or removed | not open | writes in place |
 //!
-//! SQLite itself refuses to begin a transaction on a file that has lost its name, where the journal is one that is deleted.
+//! A log that is opened may be foreign ([`log_identity`](super::log_identity)): it is set aside, and another one is begun. A
+//! log that is in use belongs to a program that has an older file of this name open. Then transactions use a rollback journal.
+//!
+//! SQLite itself refuses to begin a transaction on a file that has lost its name, if its journal is one that is deleted.
 
-use crate::commit::log_identity::{Verdict, judge};
-use crate::commit::rollback_log::{RedoLogState, RollbackRedoLog, wal_mode};
-use crate::db::Companion;
-use crate::db::Db;
+use super::log_identity::{Verdict, judge};
+use super::page_one::wal_mode;
+use super::redo_log_state::RedoLogState;
+use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::notice;
-use crate::stats::Stats;
-use crate::txn::TxnTarget;
 use crate::txn::dirty_pages::DirtyPages;
-use crate::txn::dirty_pages::write_in_place;
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::file::{DeviceError, Operation, SyncLatch};
-use litefoot_storage::log_file::Durability;
+use litefoot_storage::file::{self, DeviceError, Operation, SyncLatch};
 use litefoot_storage::log_file::set_aside;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::Whereabouts;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// Most foreign logs that are set aside before one commit.
-const MOST_FOREIGN: u32 = 16;
+const MAX_FOREIGN_LOGS: u32 = 16;
 
-impl RollbackRedoLog {
-    /// Takes over the log that recovery finds; `None` where nothing of it is the database's.
-    pub(crate) fn find(&self, db: &Db) -> Result<Option<RedoLog>> {
-        let path = db.companion_path(Companion::Wal);
-        match open(db, &path) {
-            Ok(redo) => {
-                if verdict(db, &redo)? != Verdict::Foreign {
-                    return Ok(Some(redo));
-                }
-                drop(redo);
-                db.set_log_aside(&path)?;
-                Ok(None)
+/// What a commit does about the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlaceAction {
+    UseLog,
+    OpenLog,
+    /// Checkpoints the log, removes it, and opens another one.
+    ReplaceLog,
+    /// Checkpoints the log, removes it, and does without one.
+    GiveUpLog,
+    WriteInPlace,
+    /// Latches the database.
+    Refuse,
+}
+
+/// Decides by the name of the database file, and by the place of the log, if one is open.
+pub(crate) fn decide(has_name: bool, log: Option<Whereabouts>) -> PlaceAction {
+    match (has_name, log) {
+        (true, Some(Whereabouts::AtItsName)) => PlaceAction::UseLog,
+        (true, Some(Whereabouts::Elsewhere)) => PlaceAction::ReplaceLog,
+        (true, Some(Whereabouts::Cut)) => PlaceAction::Refuse,
+        (true, None) => PlaceAction::OpenLog,
+        (false, Some(_)) => PlaceAction::GiveUpLog,
+        (false, None) => PlaceAction::WriteInPlace,
+    }
+}
+
+/// What recovery finds at the name of the log.
+pub(crate) enum FoundLog {
+    /// A log of the database, or an empty one.
+    Ours(Box<RedoLog>),
+    /// Nothing, after a foreign log was set aside.
+    Nothing,
+    /// A foreign log that is in use.
+    NameTaken,
+}
+
+/// Looks for the log of a database.
+///
+/// # Errors
+/// `Busy` while another process has a log open that belongs to the database.
+pub(crate) fn find(db: &Db) -> Result<FoundLog> {
+    let path = db.companion_path(Companion::Wal);
+    match open(db, &path) {
+        Ok(redo) => {
+            if verdict(db, &redo)? != Verdict::Foreign {
+                return Ok(FoundLog::Ours(Box::new(redo)));
             }
-            Err(error) if is_in_use(&error) => {
-                let redo = RedoLog::look(db.medium().clone(), &path, Some(db.data_file()))?;
-                // Somebody looks at what waits for this database.
-                if verdict(db, &redo)? == Verdict::Ours {
-                    return Err(Error::Busy);
-                }
-                // SQLite must not see it either.
-                self.live.store(true, Ordering::Release);
-                self.state.write().bar(db, &path);
-                self.barred.store(true, Ordering::Release);
-                Ok(None)
+            drop(redo);
+            set_redo_log_aside(db, &path)?;
+            Ok(FoundLog::Nothing)
+        }
+        Err(error) if is_in_use(&error) => {
+            let redo = RedoLog::look(db.medium().clone(), &path, Some(db.data_file()))?;
+            // Another process looks at what waits for this database.
+            if verdict(db, &redo)? == Verdict::Ours {
+                return Err(Error::Busy);
             }
-            Err(error) => Err(error.into()),
+            Ok(FoundLog::NameTaken)
         }
-    }
-
-    /// Whether a transaction has to do without the log, because its name is in use. Asks again.
-    pub fn is_barred(&self, db: &Db) -> Result<bool> {
-        if !self.barred.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        let mut state = self.state.write();
-        let free = state.redo.is_some() || state.claim(db)?;
-        self.barred.store(!free, Ordering::Release);
-        Ok(!free)
-    }
-
-    /// The database file has lost its name: brings everything home, and gives the log up. Not while a transaction has
-    /// pages in the log, whose commit does it.
-    pub fn leave_place(&self, db: &Db) -> Result<()> {
-        if !self.is_live() {
-            return Ok(());
-        }
-        self.wait_until_idle();
-        let mut state = self.state.write();
-        if state.redo.as_ref().is_some_and(RedoLog::has_slots) { Ok(()) } else { state.leave_place(db) }
-    }
-
-    /// Commits without a log. Who cannot have one is not protected from a crash in the middle of it.
-    pub(crate) fn commit_in_place<T: TxnTarget>(
-        &self,
-        target: &T,
-        held: &mut DirtyPages,
-        durability: Durability,
-    ) -> Result<()> {
-        let db = target.db();
-        if held.len() > held.base_len() {
-            db.reserve(held.len())?;
-        }
-        let written = write_in_place(target, held).and_then(|()| match durability {
-            Durability::Durable => db.sync(),
-            Durability::Buffered => Ok(()),
-        });
-        // Nobody knows what is in the file now.
-        written.inspect_err(|error| db.latch().close(&error.to_string()))?;
-        Stats::add(&db.counters().commits_pages, 1);
-        Ok(())
+        Err(error) => Err(error.into()),
     }
 }
 
 impl RedoLogState {
-    /// Sees to it that the log is one that a crash would find; `false` where none can be had.
-    pub(crate) fn keep_place(&mut self, db: &Db, held: Option<&mut DirtyPages>) -> Result<bool> {
+    /// Opens the log where a crash would find it; `false` where the transaction must do without one.
+    pub fn keep_place(&mut self, db: &Db, dirty: Option<&mut DirtyPages>) -> Result<bool> {
         let has_name = db.has_its_name_now();
-        if let Some(redo) = &mut self.redo {
-            let whereabouts = if has_name { redo.whereabouts()? } else { Whereabouts::Elsewhere };
-            match whereabouts {
-                Whereabouts::AtItsName => return Ok(true),
-                Whereabouts::Cut => return Err(cut(db, redo)),
-                Whereabouts::Elsewhere => {
-                    if let Some(held) = held {
-                        held.leave_slots(db)?;
-                        redo.discard_slots();
-                    }
-                    self.leave_place(db)?;
-                }
+        let whereabouts = match &self.redo {
+            Some(redo) if has_name => Some(redo.whereabouts()?),
+            Some(_) => Some(Whereabouts::Elsewhere),
+            None => None,
+        };
+        match decide(has_name, whereabouts) {
+            PlaceAction::UseLog => Ok(true),
+            PlaceAction::Refuse => Err(refuse_cut(db)),
+            PlaceAction::ReplaceLog => {
+                self.leave_slots(db, dirty)?;
+                self.checkpoint_and_delete(db)?;
+                self.claim_name(db)
             }
+            PlaceAction::GiveUpLog => {
+                self.leave_slots(db, dirty)?;
+                self.checkpoint_and_delete(db)?;
+                Ok(false)
+            }
+            PlaceAction::OpenLog => self.claim_name(db),
+            PlaceAction::WriteInPlace => Ok(false),
         }
-        if has_name { self.claim(db) } else { Ok(false) }
     }
 
-    /// Opens the log at its name; `false` where another owner has that.
-    fn claim(&mut self, db: &Db) -> Result<bool> {
+    /// Takes the pages of a transaction under way out of a log that is given up.
+    fn leave_slots(&mut self, db: &Db, dirty: Option<&mut DirtyPages>) -> Result<()> {
+        if let (Some(dirty), Some(redo)) = (dirty, &mut self.redo) {
+            dirty.leave_slots(db)?;
+            redo.discard_slots();
+        }
+        Ok(())
+    }
+
+    /// Opens the log at its name; `false` while the name is another owner's.
+    pub fn claim_name(&mut self, db: &Db) -> Result<bool> {
         let path = db.companion_path(Companion::Wal);
-        for _ in 0..MOST_FOREIGN {
+        for _ in 0..MAX_FOREIGN_LOGS {
             match open(db, &path) {
                 Ok(redo) if verdict(db, &redo)? == Verdict::Foreign => {
                     drop(redo);
-                    db.set_log_aside(&path)?;
+                    set_redo_log_aside(db, &path)?;
                 }
                 Ok(redo) => {
                     self.redo = Some(redo);
                     return Ok(true);
                 }
                 Err(error) if is_in_use(&error) => {
-                    self.bar(db, &path);
+                    self.note_name_taken(db);
                     return Ok(false);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Error::Io(format!("{}: somebody puts other logs there again and again", path.display())))
+        Err(Error::Io(format!(
+            "{}: another program puts foreign logs there again and again; stop that program",
+            path.display()
+        )))
     }
 
-    fn bar(&mut self, db: &Db, log: &Path) {
+    /// Another owner has the name of the log: tells so.
+    pub fn note_name_taken(&mut self, db: &Db) {
         self.redo = None;
         let text = format!(
             "{}: {} is in use by a program that has an older file of this name open; transactions go by a rollback \
              journal until that closes it",
             db.path().display(),
-            log.display()
+            db.companion_path(Companion::Wal).display()
         );
         notice::tell_once(db.path(), "log in use", &text);
     }
 
-    fn leave_place(&mut self, db: &Db) -> Result<()> {
+    /// Copies the log to the database file, by its descriptor, and removes the log.
+    pub fn checkpoint_and_delete(&mut self, db: &Db) -> Result<()> {
         self.checkpoint(db)?;
         if let Some(mut redo) = self.redo.take() {
             redo.delete()?;
@@ -174,78 +182,215 @@ impl RedoLogState {
     }
 }
 
-impl Db {
-    /// Gives a log that is not this database's another name, and tells of it.
-    fn set_log_aside(&self, log: &Path) -> Result<()> {
-        let aside = set_aside(&**self.medium(), log, self.latch())?;
-        let text = format!(
-            "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
-             {}; remove it where nobody needs it",
-            self.path().display(),
-            log.display(),
-            aside.display()
-        );
-        notice::tell_once(self.path(), "log set aside", &text);
-        self.set_commit_log_aside()
-    }
+/// Gives a foreign log another name, and tells of it.
+fn set_redo_log_aside(db: &Db, log: &Path) -> Result<()> {
+    let aside = set_aside(&**db.medium(), log, db.latch())?;
+    let text = format!(
+        "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
+         {}; remove it where nobody needs it",
+        db.path().display(),
+        log.display(),
+        aside.display()
+    );
+    notice::tell_once(db.path(), "log set aside", &text);
+    set_commit_log_aside(db)
+}
 
-    /// The same for a commit log beside it whose redo log is gone, or that lies beside a new file.
-    pub(crate) fn set_commit_log_aside(&self) -> Result<()> {
-        // The option names one place for any db.
-        if self.options().commit_log_path.is_some() {
-            return Ok(());
-        }
-        let path = self.commit_log_path();
-        if self.medium().info(&path)?.is_none_or(|info| !info.is_file) {
-            return Ok(());
-        }
-        match CommitLog::open(self.medium().clone(), &path, self.latch().clone()) {
-            Ok(statements) if statements.is_understood() && statements.is_empty() => Ok(()),
-            // Its owner will remove it.
-            Err(error) if is_in_use(&error) => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(statements) => {
-                drop(statements);
-                let aside = set_aside(&**self.medium(), &path, self.latch())?;
-                let text = format!(
-                    "{}: the commit log {} is of another database, or of another time: nothing of it was \
-                     replayed, and it is kept as {}; remove it where nobody needs it",
-                    self.path().display(),
-                    path.display(),
-                    aside.display()
-                );
-                notice::tell_once(self.path(), "commit log set aside", &text);
-                Ok(())
-            }
+/// Gives a commit log another name whose redo log is gone, or whose database file is new, and tells of it.
+pub(crate) fn set_commit_log_aside(db: &Db) -> Result<()> {
+    // The option names one place for any database.
+    if db.options().commit_log_path.is_some() {
+        return Ok(());
+    }
+    let path = db.commit_log_path();
+    if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
+        return Ok(());
+    }
+    match CommitLog::open(db.medium().clone(), &path, db.latch().clone()) {
+        Ok(commit_log) if commit_log.is_understood() && commit_log.is_empty() => Ok(()),
+        // Its owner will remove it.
+        Err(error) if is_in_use(&error) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(commit_log) => {
+            drop(commit_log);
+            let aside = set_aside(&**db.medium(), &path, db.latch())?;
+            let text = format!(
+                "{}: the commit log {} is of another database, or of another time: nothing of it was \
+                 replayed, and it is kept as {}; remove it where nobody needs it",
+                db.path().display(),
+                path.display(),
+                aside.display()
+            );
+            notice::tell_once(db.path(), "commit log set aside", &text);
+            Ok(())
         }
     }
 }
 
-fn open(db: &Db, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
+fn open(db: &Db, path: &Path) -> file::Result<RedoLog> {
     RedoLog::open_of(db.medium().clone(), path, db.latch().clone(), db.data_file())
 }
 
 fn verdict(db: &Db, redo: &RedoLog) -> Result<Verdict> {
     let sector = db.data_file().first_sector()?;
-    // What does not say may be in WAL mode, where the log need not have every version of page 1.
+    // An encrypted database may be in WAL mode, where the log need not have every version of page 1.
     judge(redo, &sector, wal_mode(db, redo)? != Some(false))
 }
 
-/// Whether an error says that a log is in use.
+/// True for an error that says that a log is in use.
 pub(crate) fn is_in_use(error: &DeviceError) -> bool {
     error.operation == Operation::Lock && error.source.kind() == std::io::ErrorKind::ResourceBusy
 }
 
-/// Somebody has cut the log. What was in it cannot be had any more, and nothing may be built on the rest.
-fn cut(db: &Db, redo: &RedoLog) -> Error {
+/// Another program has cut the log. The pages in it are lost, and nothing may be built on the rest.
+fn refuse_cut(db: &Db) -> Error {
     let reason = format!(
         "{}: somebody has cut the log {}, which holds committed transactions; nothing is written any more. Copy what \
          is still shown, close every connection, and restore the database",
         db.path().display(),
-        redo.path().display()
+        db.companion_path(Companion::Wal).display()
     );
     let latch: &SyncLatch = db.latch();
     latch.close(&reason);
     notice::tell_once(db.path(), "log cut", &reason);
     Error::Io(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::of_test::{PAGE, db_on, first_byte, page_one, redo_log};
+    use crate::commit::page_one::advance_counters;
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
+    use litefoot_storage::log_file::Durability;
+    use litefoot_storage::wal_file::Transaction;
+
+    const LOG: &str = "/app.db-wal";
+
+    #[test]
+    fn the_table() {
+        use PlaceAction::{GiveUpLog, OpenLog, Refuse, ReplaceLog, UseLog, WriteInPlace};
+        use Whereabouts::{AtItsName, Cut, Elsewhere};
+        for (has_name, log, expected) in [
+            (true, Some(AtItsName), UseLog),
+            (true, None, OpenLog),
+            (true, Some(Elsewhere), ReplaceLog),
+            (true, Some(Cut), Refuse),
+            (false, Some(AtItsName), GiveUpLog),
+            (false, Some(Elsewhere), GiveUpLog),
+            (false, Some(Cut), GiveUpLog),
+            (false, None, WriteInPlace),
+        ] {
+            assert_eq!(decide(has_name, log), expected, "{has_name} {log:?}");
+        }
+    }
+
+    /// A database of two pages whose log has a new version of the second.
+    fn with_log(medium: &SimMedium) -> (Db, RedoLogState) {
+        let db = db_on(medium, &[page_one(10, 0), vec![7; PAGE]].concat());
+        let mut redo = redo_log(&db);
+        let transaction =
+            Transaction { slots: &[], page_numbers: &[1, 2], page_bytes: PAGE as u32, database_pages: 2 };
+        let mut copy = |index: usize, out: &mut [u8]| {
+            out.copy_from_slice(&if index == 0 { page_one(11, 0) } else { vec![9; PAGE] });
+            advance_counters(out);
+            Ok(())
+        };
+        redo.append(&transaction, &mut copy, Durability::Durable).unwrap();
+        (db, RedoLogState { redo: Some(redo), ..RedoLogState::default() })
+    }
+
+    fn second_page(db: &Db) -> u8 {
+        let mut byte = [0];
+        db.data().read_at(&mut byte, PAGE as u64).unwrap();
+        byte[0]
+    }
+
+    fn names(medium: &SimMedium) -> Vec<String> {
+        let mut names: Vec<String> =
+            medium.files().iter().map(|(path, ..)| path.display().to_string()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_log_at_its_name_is_used() {
+        let medium = SimMedium::new();
+        let (db, mut state) = with_log(&medium);
+        assert!(state.keep_place(&db, None).unwrap());
+        assert_eq!(
+            (state.redo.as_ref().and_then(|redo| first_byte(redo, 2)), second_page(&db)),
+            (Some(9), 7)
+        );
+    }
+
+    #[test]
+    fn a_log_that_was_renamed_is_checkpointed_and_replaced() {
+        let medium = SimMedium::new();
+        let (db, mut state) = with_log(&medium);
+        medium.rename(Path::new(LOG), Path::new("/else")).unwrap();
+        assert!(state.keep_place(&db, None).unwrap());
+        assert_eq!(second_page(&db), 9);
+        assert!(state.redo.as_ref().unwrap().is_empty());
+        assert!(names(&medium).contains(&"/else".to_owned()));
+    }
+
+    #[test]
+    fn a_database_that_was_renamed_is_checkpointed_and_goes_without_a_log() {
+        let medium = SimMedium::new();
+        let (db, mut state) = with_log(&medium);
+        medium.rename(Path::new("/app.db"), Path::new("/else.db")).unwrap();
+        assert!(!state.keep_place(&db, None).unwrap());
+        assert_eq!((second_page(&db), state.redo.is_none()), (9, true));
+        assert_eq!(names(&medium), ["/else.db"]);
+        assert!(!state.keep_place(&db, None).unwrap());
+    }
+
+    #[test]
+    fn a_log_that_was_cut_latches_the_database() {
+        let medium = SimMedium::new();
+        let (db, mut state) = with_log(&medium);
+        medium.open(Path::new(LOG), FileKind::RedoLog, OpenMode::ReadWrite).unwrap().set_len(40).unwrap();
+        let error = state.keep_place(&db, None).unwrap_err().to_string();
+        assert!(error.contains("has cut the log /app.db-wal"), "{error}");
+        assert!(db.latch().reason().is_some());
+    }
+
+    #[test]
+    fn a_foreign_log_is_set_aside() {
+        let medium = SimMedium::new();
+        let (db, state) = with_log(&medium);
+        drop(state);
+        // A backup from before the log's time is put back.
+        db.data().write_at(&page_one(5, 3), 0).unwrap();
+        let mut state = RedoLogState::default();
+        assert!(state.keep_place(&db, None).unwrap());
+        assert!(state.redo.as_ref().unwrap().is_empty());
+        let names = names(&medium);
+        assert!(names.iter().any(|name| name.starts_with(LOG) && name != LOG), "{names:?}");
+    }
+
+    #[test]
+    fn a_foreign_log_in_use_keeps_its_name() {
+        let medium = SimMedium::new();
+        let (db, other) = with_log(&medium);
+        db.data().write_at(&page_one(5, 3), 0).unwrap();
+        let mut state = RedoLogState::default();
+        assert!(!state.keep_place(&db, None).unwrap());
+        assert!(matches!(find(&db), Ok(FoundLog::NameTaken)));
+        assert_eq!(names(&medium), ["/app.db", LOG]);
+        // Its owner closes it.
+        drop(other);
+        assert!(state.claim_name(&db).unwrap());
+    }
+
+    #[test]
+    fn a_log_of_the_database_in_use_makes_recovery_wait() {
+        let medium = SimMedium::new();
+        let (db, state) = with_log(&medium);
+        assert!(matches!(find(&db), Err(Error::Busy)));
+        drop(state);
+        assert!(matches!(find(&db), Ok(FoundLog::Ours(_))));
+    }
 }

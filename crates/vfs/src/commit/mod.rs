@@ -1,40 +1,46 @@
-//! Commits: how a transaction becomes durable, in both journal families.
+//! Commits of both journal families: how transactions reach a log, and how a log ends.
 //!
-//! # Why
-//! With a rollback journal SQLite writes the old pages to a journal file, syncs that file twice, writes the new pages, syncs
-//! them, and removes the journal: four to six syncs for one row. Here the journal is memory. The new pages are held back
-//! until the transaction commits, and then go to the redo log: one sequential write and one sync. After that they are
-//! written in place, in the background. In WAL mode SQLite's log is memory, and a commit goes to the same kind of log, or
-//! to the commit log as its statements.
+//! # Rollback journals
+//! With a rollback journal SQLite writes the old pages to a journal file, syncs it twice, writes the new pages, syncs them, and
+//! removes the journal: four to six syncs for one row. Here the journal is memory, and a transaction keeps its dirty pages until
+//! it commits. Then they go to the redo log, with one sequential write and one sync. A checkpoint copies them later.
 //!
-//! | file | holds |
+//! | file | one thought |
 //! |---|---|
-//! | `rollback_log` | rollback journals: commit, recovery, checkpoint and restart of the redo log |
-//! | `log_identity` | whether a log belongs to the database next to it |
-//! | `log_place` | the name of the log, which may be lost, or be another file's |
-//! | `wal` | WAL mode: the log that SQLite sees, and what of it is logged |
-//! | `commit_queue`, `group_commit`, `commit_delay` | statements that wait, and the leader that writes them |
-//! | `log_form_backoff` | whether a transaction is logged as statements or as pages |
-//! | `log_writer`, `page_placement` | the two logs on the medium, in which order they are written, and where pages go |
+//! | `rollback_log` | the redo log of a database: reads, commits, resets |
+//! | `redo_log_state` | the log under its lock, and the newest page 1 |
+//! | `rollback_append` | what a commit appends, and when it writes in place instead |
+//! | `rollback_checkpoint` | copying the log to the database file |
+//! | `page_one` | the counters of page 1 in the log |
+//! | `log_identity` | if a log belongs to a database |
+//! | `log_place` | if a crash would find the log |
 //!
-//! The rest of this page is of rollback journals.
+//! # WAL mode
+//! SQLite's `-wal` is memory. A commit reaches the commit log as statements, or the redo log as pages.
+//!
+//! | file | one thought |
+//! |---|---|
+//! | `wal` | SQLite's log: what SQLite writes, reads and syncs |
+//! | `group_commit` | leader, followers, committed and durable LSN |
+//! | `commit_queue` | what waits, and what the logs have room for |
+//! | `commit_delay` | how long the leader waits for followers |
+//! | `log_form_backoff` | when pages are logged by choice |
+//! | `log_writer` | both logs: records, and materializing them into pages |
+//! | `page_placement` | where the pages of a commit go |
 //!
 //! # How SQLite's calls are understood
-//! - A transaction begins with the lock RESERVED, or when the journal is opened with CREATE. A journal
-//!   opened without it is real, and hot.
-//! - It commits with `SQLITE_FCNTL_COMMIT_PHASETWO`, which SQLite sends in every journal mode, only on
-//!   commit, before it drops the lock; an error there rolls back. Pages that are held when the lock is
-//!   dropped without it are thrown away.
+//! - A transaction begins with the lock RESERVED, or when the journal is opened with CREATE. A journal that is opened without
+//!   CREATE is real, and hot.
+//! - The commit is `SQLITE_FCNTL_COMMIT_PHASETWO`. SQLite sends it in every journal mode, only on commit, before it drops the
+//!   lock; an error there rolls back. Dirty pages are discarded when the lock is dropped without it.
 //! - SQLite's sync of the database file says that the commit must be durable (`synchronous` is not OFF).
-//! - A sync that names a super-journal announces a transaction over several databases, which takes it back
-//!   to SQLite's own protocol: the journal becomes a real file, header last, and what was held is written
-//!   in place.
+//! - A sync that names a super-journal announces a transaction over several databases. Then SQLite's own protocol is used: the
+//!   journal becomes a real file, header last, and the dirty pages are written in place.
 //! - VACUUM to another page size is committed as the whole database, in pages of the new size.
 //!
 //! # Invariants
-//! 1. While the redo log holds frames, no page is written in place that has no frame in it.
-//! 2. The redo log is reset, durably, before anything is written by SQLite's own protocol.
-//! 3. A real journal is durably gone before the redo log is used again.
+//! 1. The redo log is restarted, durably, before anything is written by SQLite's own protocol.
+//! 2. A real journal is durably gone before the redo log is used again.
 
 pub(crate) mod commit_delay;
 pub(crate) mod commit_queue;
@@ -45,6 +51,10 @@ pub(crate) mod log_place;
 pub(crate) mod log_writer;
 #[cfg(test)]
 mod of_test;
+pub(crate) mod page_one;
 pub(crate) mod page_placement;
+pub(crate) mod redo_log_state;
+pub(crate) mod rollback_append;
+pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_log;
 pub(crate) mod wal;

@@ -1,17 +1,23 @@
 //! What tests of commits begin with: a database in WAL mode without SQLite.
 
 use super::group_commit::GroupCommit;
+use super::page_one::COUNTERS;
 use crate::capture::encoding::{Captured, Settings, Text};
-use crate::db::{Companion, Db};
+use crate::db::{Access, Companion, Db, DbSetup, MAGIC};
 use crate::memory::sqlite_cache::SqliteCacheReservation;
-use crate::options::PageCleaner;
+use crate::options::{Options, PageCleaner};
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
+use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::{CommitLog, Record, Writer};
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
+use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 512;
@@ -90,7 +96,8 @@ impl Logs {
     }
 }
 
-fn redo_log(db: &Db) -> RedoLog {
+/// The redo log of a database.
+pub(crate) fn redo_log(db: &Db) -> RedoLog {
     let path = db.companion_path(Companion::Wal);
     RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file()).unwrap()
 }
@@ -103,4 +110,53 @@ fn commit_log(db: &Db) -> CommitLog {
 pub(crate) fn first_byte(redo: &RedoLog, number: u32) -> Option<u8> {
     let mut byte = [0];
     redo.read_page(number, 0, &mut byte).unwrap().then_some(byte[0])
+}
+
+/// The redo log of a database, with one transaction: page numbers, and the byte that fills each page.
+pub(crate) fn append(db: &Db, pages: &[(u32, u8)], database_pages: u32) -> RedoLog {
+    let mut redo = redo_log(db);
+    let page_numbers: Vec<u32> = pages.iter().map(|(number, _)| *number).collect();
+    let transaction = wal_file::Transaction {
+        slots: &[],
+        page_numbers: &page_numbers,
+        page_bytes: PAGE as u32,
+        database_pages,
+    };
+    let mut copy = |index: usize, out: &mut [u8]| {
+        out.fill(pages[index].1);
+        Ok(())
+    };
+    redo.append(&transaction, &mut copy, Durability::Durable).unwrap();
+    redo
+}
+
+/// A database on a medium, which this process owns, and that holds these bytes.
+pub(crate) fn db_on(medium: &SimMedium, bytes: &[u8]) -> Db {
+    let path = Path::new("/app.db");
+    let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+    file.write_at(bytes, 0).unwrap();
+    let db = Db::new(DbSetup {
+        medium: Arc::new(medium.clone()),
+        file,
+        path: path.to_owned(),
+        options: Options::default(),
+        access: Access { writable: true, created: false, holds_back: true, pooled: false },
+        build: None,
+        redo_log: Arc::default(),
+    });
+    db.shared().set_owned(true);
+    db.file_end().set_committed_len(bytes.len() as u64);
+    db
+}
+
+/// A page 1 with that change counter; `filler` is in the bytes that are no counters.
+pub(crate) fn page_one(counter: u32, filler: u8) -> Vec<u8> {
+    let mut page = vec![filler; PAGE];
+    page[..MAGIC.len()].copy_from_slice(MAGIC);
+    page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    page[18..24].copy_from_slice(&[1, 1, 0, 64, 32, 32]);
+    for at in COUNTERS {
+        page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
+    }
+    page
 }

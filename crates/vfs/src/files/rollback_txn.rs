@@ -238,7 +238,7 @@ impl RollbackTxn {
             }
             return Ok(());
         }
-        if connection.database.rollback_log().is_barred(connection.database.db())? {
+        if connection.database.rollback_log().is_name_taken(connection.database.db())? {
             let journal = connection.journal.lock().clone();
             if let Some(journal) = journal {
                 make_real(connection, &journal)?;
@@ -281,7 +281,7 @@ impl RollbackTxn {
             }
             // Nobody may write any more where others will.
             let _ = held.settle(connection.database.db());
-            connection.database.rollback_log().forget_ahead(connection.database.db(), &held);
+            connection.database.rollback_log().discard_early_writes(connection.database.db(), &held);
             held.end(connection.database.db());
         }
     }

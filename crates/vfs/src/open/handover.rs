@@ -12,7 +12,7 @@
 //!
 //! A database with a tier, with a commit log, or whose calls are only passed on, is not given up.
 
-use crate::commit::rollback_log::is_wal_mode;
+use crate::commit::page_one::is_wal_mode;
 use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::memory::spill_file::MakeSpill;

@@ -10,7 +10,9 @@
 
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
-use crate::commit::rollback_log::{copy_in_place, is_wal_mode};
+use crate::commit::log_place::set_commit_log_aside;
+use crate::commit::page_one::is_wal_mode;
+use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -71,7 +73,7 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     let empty_database = commit_log && db.data().is_empty()?;
     let waits = match decide(&Facts::Beginning(BeginningFacts { commit_log, empty_database })) {
         RecoveryDecision::SetAside => {
-            db.set_commit_log_aside()?;
+            set_commit_log_aside(db)?;
             is_there()?
         }
         decision => decision == RecoveryDecision::LookInto,

@@ -15,7 +15,7 @@
 pub(crate) mod dirty_pages;
 pub(crate) mod new_pages;
 #[cfg(test)]
-mod of_test;
+pub(crate) mod of_test;
 pub(crate) mod page_memory;
 pub(crate) mod spill_cycle;
 pub(crate) mod spill_map;

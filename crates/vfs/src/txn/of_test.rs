@@ -25,7 +25,11 @@ pub(crate) struct PlainTarget {
 impl PlainTarget {
     /// A database that holds these bytes.
     pub fn new(bytes: &[u8]) -> PlainTarget {
-        let db = Db::of_test(bytes);
+        PlainTarget::of(Db::of_test(bytes))
+    }
+
+    /// The target of a database.
+    pub fn of(db: Db) -> PlainTarget {
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
         let log = RedoLog::open(medium, Path::new("/app.db-wal"), db.latch().clone()).unwrap();
         PlainTarget { db, log: Mutex::new(log), is_full: AtomicBool::new(false), early: Mutex::default() }

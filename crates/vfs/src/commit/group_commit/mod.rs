@@ -22,7 +22,7 @@
 use crate::capture::encoding::Captured;
 use crate::commit::commit_queue::{Admission, CommitQueue, Pending, SPARE_BYTES, is_smaller_than_pages};
 use crate::commit::log_writer::{LogWriter, Materialized};
-use crate::commit::rollback_log::copy_in_place;
+use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::db::{Db, tier};
 use crate::error::Result;
 use crate::stats::FallbackCause;

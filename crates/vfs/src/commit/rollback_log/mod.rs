@@ -1,0 +1,389 @@
+//! Rollback-mode redo log: the commits of a database whose journal mode is not WAL.
+//!
+//! # Why
+//! With a rollback journal SQLite needs four to six syncs for one row. Here a commit appends its pages to a redo log, with
+//! one write and one sync. Readers take those pages from the log.
+//!
+//! # How the log ends
+//! When the log has grown to the option `max_wal_size`, a background thread copies its pages to the database file, and syncs
+//! the file, while commits go on ([`reset_in_background`](RollbackRedoLog::reset_in_background)). Then, while commits wait, a
+//! checkpoint copies the few pages that were committed meanwhile, and resets the log.
+//!
+//! # Invariants
+//! 1. A commit counts on the log only if the log belongs to the database ([`log_identity`](crate::commit::log_identity)), and a crash
+//!    would find the log by its name ([`log_place`](crate::commit::log_place)).
+//! 2. While the log holds frames, no page is written in place that has no frame in the log, but for a transaction of one page
+//!    on a device that never tears it ([`rollback_append`](crate::commit::rollback_append)).
+//! 3. Slots of a transaction under way keep the log from being reset.
+
+use crate::cache::PageSource;
+use crate::commit::log_place::{FoundLog, find};
+use crate::commit::redo_log_state::RedoLogState;
+use crate::commit::rollback_append::commit_without_log;
+use crate::commit::rollback_checkpoint::write_newest;
+use crate::db::{Db, tier};
+use crate::error::{Error, Result};
+use crate::stats::Stats;
+use crate::txn::dirty_pages::DirtyPages;
+use crate::txn::{SpillTarget, TxnTarget};
+use litefoot_storage::file::{self, File};
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::sync::RwLock;
+use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::Slots;
+use litefoot_storage::worker::Worker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Pages copied before commits get their turn.
+const PAGES_PER_TURN: usize = 64;
+
+/// The log, and the worker that resets it.
+#[derive(Default)]
+pub struct RollbackRedoLog {
+    state: RwLock<RedoLogState>,
+    /// True while there is a log on the medium.
+    live: Arc<AtomicBool>,
+    /// True while another owner has the name of the log.
+    name_taken: AtomicBool,
+    reset: Arc<Worker>,
+}
+
+impl RollbackRedoLog {
+    /// Looks for the log that a crash left; `None` where nothing of it is the database's.
+    ///
+    /// # Errors
+    /// `Busy` while another process has a log open that belongs to the database.
+    pub(crate) fn find(&self, db: &Db) -> Result<Option<RedoLog>> {
+        match find(db)? {
+            FoundLog::Ours(redo) => Ok(Some(*redo)),
+            FoundLog::Nothing => Ok(None),
+            FoundLog::NameTaken => {
+                // SQLite must not see that log either.
+                self.live.store(true, Ordering::Release);
+                self.state.write().note_name_taken(db);
+                self.name_taken.store(true, Ordering::Release);
+                Ok(None)
+            }
+        }
+    }
+
+    /// True while there is a log on the medium, which SQLite must not take for a write-ahead log.
+    pub fn is_live(&self) -> bool {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// The flag of [`RollbackRedoLog::is_live`], for callers that keep it.
+    pub fn live_flag(&self) -> Arc<AtomicBool> {
+        self.live.clone()
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.state.read();
+        let page_one = state.page_one.as_ref().map_or(0, Vec::len);
+        page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
+    }
+
+    /// Bytes of a page in the log; 0 while the log is empty.
+    pub fn page_bytes(&self) -> usize {
+        if !self.is_live() {
+            return 0;
+        }
+        let state = self.state.read();
+        state.redo.as_ref().filter(|redo| !redo.is_empty()).map_or(0, |redo| redo.page_bytes() as usize)
+    }
+
+    /// Reads the last committed version of the database at any offset: pages of the log from the log, all others from `file`.
+    /// Answers how many bytes there are.
+    pub fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
+        if !self.is_live() {
+            return file.read_at(buf, offset);
+        }
+        let state = self.state.read();
+        let Some(page_bytes) = state.redo.as_ref().filter(|redo| !redo.is_empty()).map(RedoLog::page_bytes)
+        else {
+            drop(state);
+            return file.read_at(buf, offset);
+        };
+        let inside = (offset % u64::from(page_bytes)) as usize;
+        if inside + buf.len() > page_bytes as usize {
+            return state.read_pages(file, buf, offset);
+        }
+        if state.read_part(buf, (offset / u64::from(page_bytes)) as u32 + 1, inside)? {
+            return Ok(buf.len());
+        }
+        drop(state);
+        file.read_at(buf, offset)
+    }
+
+    /// Commits the dirty pages of a transaction.
+    pub fn commit<T: TxnTarget>(
+        &self,
+        target: &Arc<T>,
+        dirty: &mut DirtyPages,
+        durability: Durability,
+    ) -> Result<()> {
+        let db = target.db();
+        dirty.write_new(target)?;
+        let mut state = self.state.write();
+        if self.open(&mut state, db, Some(dirty))?.is_none() {
+            drop(state);
+            return commit_without_log(&**target, dirty, durability);
+        }
+        // So that a later checkpoint cannot fail for want of space.
+        if dirty.len() > dirty.base_len() && dirty.base_len() > 0 {
+            db.reserve(dirty.len())?;
+        }
+        // Early writes must be durable before the commit says that they count. This holds without durability, too: the next sync
+        // of the log makes the commit count.
+        if dirty.has_pages_in_file() {
+            db.sync()?;
+        }
+        let page_bytes = dirty.new_page_bytes()?;
+        if page_bytes == dirty.page_bytes() {
+            state.append(db, dirty, durability)?;
+        } else {
+            // The log restarts with pages of another size, over the slots.
+            dirty.leave_slots(db)?;
+            state.append_whole(db, dirty, page_bytes)?;
+        }
+        db.file_end().set_committed_len(dirty.len());
+        Stats::add(&db.counters().commits_pages, 1);
+        state.note_fill(db);
+        if dirty.base_len() == 0 {
+            return state.complete_new(db);
+        }
+        if page_bytes != dirty.page_bytes() {
+            // The commit is durable in the log. The next writer meets a failure again.
+            let _ = state.checkpoint(db);
+        }
+        Ok(())
+    }
+
+    /// True for a page with a frame in the log.
+    pub fn contains(&self, number: u32) -> bool {
+        self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
+    }
+
+    /// Reserves `count` slots of the log, from slot `first`, for a transaction that does not fit into memory.
+    pub fn reserve_slots(&self, db: &Db, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+        let mut state = self.state.write();
+        if first > 0
+            && let Some(redo) = &mut state.redo
+        {
+            return Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?);
+        }
+        match self.open(&mut state, db, None)? {
+            Some(redo) => Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?),
+            None => Err(Error::Io(format!(
+                "{}: the transaction does not fit into memory, and there is no place for a log; raise write_buffer_size, or \
+                 give the database file its name back",
+                db.path().display()
+            ))),
+        }
+    }
+
+    /// Ends a transaction: discards its slots, and cuts off early writes that it did not commit.
+    pub fn discard_early_writes(&self, db: &Db, dirty: &DirtyPages) {
+        // A rollback has cut the dirty pages, but not the database file.
+        if !dirty.has_slots() && !dirty.has_pages_in_file() && !db.file_end().is_written_behind() {
+            return;
+        }
+        let mut state = self.state.write();
+        let mut least = 0;
+        if let Some(redo) = &mut state.redo {
+            redo.discard_slots();
+            // A power cut can take an unsynced commit back, which then needs the pages from before it.
+            least = if redo.is_synced() { 0 } else { dirty.base_len() };
+        }
+        db.file_end().cut_behind(least);
+    }
+
+    /// Prepares for writes behind the end of the database. Where the file still has pages there, the commit that has cut them
+    /// off becomes durable.
+    pub fn before_behind_end(&self, db: &Db, end: u64) -> Result<()> {
+        if db.data().len()? <= end {
+            return Ok(());
+        }
+        match &mut self.state.write().redo {
+            Some(redo) => Ok(redo.sync()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `write` on the database file behind its end, while no checkpoint can cut the file.
+    pub fn undisturbed<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _state = self.state.read();
+        write()
+    }
+
+    /// Opens the log where a crash would find it; `None` where there is no place for one.
+    fn open<'a>(
+        &self,
+        state: &'a mut RedoLogState,
+        db: &Db,
+        dirty: Option<&mut DirtyPages>,
+    ) -> Result<Option<&'a mut RedoLog>> {
+        if tier::is_awaited(db) {
+            move_to_tier(state, db)?;
+        }
+        self.live.store(true, Ordering::Release);
+        let placed = state.keep_place(db, dirty)?;
+        self.name_taken.store(!placed, Ordering::Release);
+        Ok(state.redo.as_mut().filter(|_| placed))
+    }
+
+    /// True while a transaction must do without the log, since another owner has its name. Tries again to take the name.
+    pub fn is_name_taken(&self, db: &Db) -> Result<bool> {
+        if !self.name_taken.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut state = self.state.write();
+        let free = state.redo.is_some() || state.claim_name(db)?;
+        self.name_taken.store(!free, Ordering::Release);
+        Ok(!free)
+    }
+
+    /// The database file has lost its name: checkpoints the log, and removes it. While a transaction has slots in the log,
+    /// its commit does so.
+    pub fn leave_place(&self, db: &Db) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        if state.has_slots() { Ok(()) } else { state.checkpoint_and_delete(db) }
+    }
+
+    /// Resets the log. Most of the work is done while commits go on.
+    fn reset(&self, db: &Db) {
+        // A failed sync is latched. The next reset meets any other failure again.
+        if !matches!(self.copy_ahead(db), Ok(true)) || db.sync().is_err() {
+            return;
+        }
+        let mut state = self.state.write();
+        // A transaction under way needs its slots; a later commit asks for the reset again.
+        if !state.has_slots() {
+            let _ = state.checkpoint(db);
+        }
+    }
+
+    /// Resets a log that has grown large, on a background thread, which keeps `target` open.
+    pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<RollbackRedoLog>, target: &Arc<T>) {
+        let db = target.db();
+        if !self.state.read().is_large(db.options().max_wal_size) {
+            return;
+        }
+        let Some(claim) = self.reset.claim() else { return };
+        // The last handle to be closed gives the database back, before a thread that waits goes on.
+        let (log, there) = (self.clone(), target.clone());
+        if let Err(claim) = claim.start("litefoot-log", db.latch(), move |_| log.reset(there.db())) {
+            // The system has no thread: the commit waits.
+            claim.run_here("litefoot-log", || self.reset(db));
+        }
+    }
+
+    /// Copies the newest pages to the database file, a few at a time, while commits go on. Stops, and answers `false`, when a
+    /// commit has reset the log meanwhile, as a VACUUM to another page size does.
+    fn copy_ahead(&self, db: &Db) -> Result<bool> {
+        let (generation, frames, numbers) = {
+            let mut state = self.state.write();
+            let Some(redo) = state.redo.as_mut().filter(|redo| !redo.is_empty()) else { return Ok(false) };
+            // Copied pages must be durable in the log: after a power cut the log alone counts.
+            redo.sync()?;
+            // Page 1 is left to the checkpoint: it shows commits that are not synced yet.
+            let numbers = redo.page_numbers().filter(|number| *number != 1);
+            (redo.salts(), redo.frames(), numbers.collect::<Vec<u32>>())
+        };
+        for part in numbers.chunks(PAGES_PER_TURN) {
+            let state = self.state.read();
+            match &state.redo {
+                Some(redo) if redo.salts() == generation => {
+                    write_newest(db, redo, None, part)?;
+                }
+                _ => return Ok(false),
+            }
+        }
+        match &mut self.state.write().redo {
+            Some(redo) if redo.salts() == generation => redo.mark_copied(frames),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Waits for the end of a reset in the background. A panic there has latched the database, and fails the next write.
+    pub(crate) fn wait_until_idle(&self) {
+        let _ = self.reset.wait();
+    }
+
+    /// Prepares for writes in place that are not logged: checkpoints and restarts the log, durably.
+    pub fn clear(&self, db: &Db) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(db)?;
+        match &mut state.redo {
+            Some(redo) => Ok(redo.restart()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Prepares for a real journal: as [`RollbackRedoLog::clear`], and the tier's chunks come back to the database file.
+    pub fn clear_for_journal(&self, db: &Db) -> Result<()> {
+        if db.tier().is_none() {
+            return self.clear(db);
+        }
+        self.retire(db)?;
+        tier::come_home(db)
+    }
+
+    /// Leaves the database file complete: checkpoints and removes the log.
+    pub fn retire(&self, db: &Db) -> Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        self.wait_until_idle();
+        let mut state = self.state.write();
+        state.checkpoint(db)?;
+        if let Some(redo) = &mut state.redo {
+            redo.delete()?;
+        }
+        state.redo = None;
+        state.note_fill(db);
+        // SQLite must not see a log of another owner.
+        self.live.store(self.name_taken.load(Ordering::Acquire), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Begins to log next to the tier's device, where the present log is empty.
+fn move_to_tier(state: &mut RedoLogState, db: &Db) -> Result<()> {
+    if let Some(redo) = &mut state.redo {
+        if !redo.is_empty() || redo.has_slots() {
+            return Ok(());
+        }
+        redo.delete()?;
+    }
+    state.redo = None;
+    tier::mark(db).map(drop)
+}
+
+impl PageSource for RollbackRedoLog {
+    fn is_live(&self) -> bool {
+        RollbackRedoLog::is_live(self)
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        RollbackRedoLog::contains(self, number)
+    }
+
+    fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
+        RollbackRedoLog::read(self, file, buf, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The rollback-mode redo log, without SQLite.
+
+use super::*;
+use crate::commit::of_test::{PAGE, db_on, page_one};
+use crate::commit::rollback_checkpoint::copy_in_place;
+use crate::txn::of_test::PlainTarget;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use std::path::Path;
+
+/// A database of four pages, and its log.
+fn database(medium: &SimMedium) -> (Arc<PlainTarget>, Arc<RollbackRedoLog>) {
+    let bytes = [page_one(10, 0), vec![7; 3 * PAGE]].concat();
+    (Arc::new(PlainTarget::of(db_on(medium, &bytes))), Arc::default())
+}
+
+fn commit(target: &Arc<PlainTarget>, log: &RollbackRedoLog, counter: u32, pages: &[(u32, u8)]) {
+    let mut dirty = DirtyPages::new(target.db(), PAGE, target.db().file_len().unwrap());
+    dirty.write(target, &page_one(counter, 0), 0).unwrap();
+    for (number, filler) in pages {
+        dirty.write(target, &[*filler; PAGE], u64::from(number - 1) * PAGE as u64).unwrap();
+    }
+    log.commit(target, &mut dirty, Durability::Durable).unwrap();
+}
+
+/// The first byte of each page, as a reader sees it.
+fn seen(db: &Db, log: &RollbackRedoLog) -> Vec<u8> {
+    let mut buf = vec![0; 8 * PAGE];
+    let read = log.read(&**db.data(), &mut buf, 0).unwrap();
+    buf[..read].chunks(PAGE).skip(1).map(|page| page[0]).collect()
+}
+
+fn in_file(db: &Db) -> Vec<u8> {
+    seen(db, &RollbackRedoLog::default())
+}
+
+/// Copies what recovery finds to the database file.
+fn recover(db: &Db) {
+    let redo = RollbackRedoLog::default().find(db).unwrap().unwrap();
+    copy_in_place(db, &redo, None, &redo.page_numbers().collect::<Vec<u32>>()).unwrap();
+}
+
+#[test]
+fn a_commit_is_read_from_the_log_until_it_is_cleared() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    assert_eq!((log.is_live(), log.page_bytes()), (false, 0));
+    commit(&target, &log, 11, &[(2, 2), (3, 3)]);
+    commit(&target, &log, 12, &[(3, 4)]);
+    assert_eq!((seen(db, &log), in_file(db)), (vec![2, 4, 7], vec![7, 7, 7]));
+    assert_eq!((log.page_bytes(), log.contains(3), log.contains(4)), (PAGE, true, false));
+    let mut part = [0; 3];
+    assert_eq!(log.read(&**db.data(), &mut part, 2 * PAGE as u64 + 5).unwrap(), 3);
+    assert_eq!(part, [4; 3]);
+    log.clear(db).unwrap();
+    assert_eq!((in_file(db), log.is_live(), log.page_bytes()), (vec![2, 4, 7], true, 0));
+    commit(&target, &log, 13, &[(4, 5)]);
+    log.retire(db).unwrap();
+    assert_eq!((in_file(db), log.is_live()), (vec![2, 4, 5], false));
+    assert_eq!(medium.files().len(), 1);
+}
+
+#[test]
+fn what_a_crash_leaves_is_copied_to_the_database_file() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    commit(&target, &log, 11, &[(2, 2), (3, 3)]);
+    drop(log);
+    recover(target.db());
+    assert_eq!(in_file(target.db()), [2, 3, 7]);
+}
+
+#[test]
+fn a_power_cut_keeps_each_commit() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    target.db().sync().unwrap();
+    commit(&target, &log, 11, &[(2, 2)]);
+    commit(&target, &log, 12, &[(3, 3)]);
+    for seed in 0..20 {
+        let after = medium.cut(&mut litefoot_sim::Random::new(seed));
+        let file = after.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+        let mut bytes = vec![0; 4 * PAGE];
+        let read = file.read_at(&mut bytes, 0).unwrap();
+        drop(file);
+        let db = db_on(&after, &bytes[..read]);
+        recover(&db);
+        assert_eq!(in_file(&db), [2, 3, 7], "seed {seed}");
+    }
+}
+
+#[test]
+fn the_background_reset_empties_a_large_log() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    commit(&target, &log, 11, &[(2, 2), (3, 3)]);
+    log.reset_in_background(&target);
+    log.wait_until_idle();
+    assert_eq!(log.page_bytes(), PAGE, "the log is small yet");
+    log.reset(target.db());
+    assert_eq!((log.page_bytes(), in_file(target.db())), (0, vec![2, 3, 7]));
+}
+
+#[test]
+fn slots_keep_the_log_from_being_reset() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    commit(&target, &log, 11, &[(2, 2)]);
+    log.reserve_slots(db, PAGE, 0, 3).unwrap();
+    log.reset(db);
+    log.leave_place(db).unwrap();
+    assert!(log.contains(2) && log.is_live());
+    db.file_end().write_behind(&[std::io::IoSlice::new(&[1; PAGE])], 4 * PAGE as u64, false).unwrap();
+    log.discard_early_writes(db, &DirtyPages::new(db, PAGE, 4 * PAGE as u64));
+    assert_eq!(db.data().len().unwrap(), 4 * PAGE as u64);
+    log.reset(db);
+    assert!(!log.contains(2));
+    assert_eq!(in_file(db), [2, 7, 7]);
+}
