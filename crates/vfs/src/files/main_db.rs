@@ -1,18 +1,25 @@
 //! A handle on a main database file.
+//!
+//! # Why
+//! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. What needs more than a
+//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `wal_commit`, `forked_child`.
+//!
+//! # Invariants
+//! 1. Pages are asked for so often that nothing may lie between: the paths of `fetch` and `unfetch` are inlined.
+//! 2. Any call that may lose the lock, or begin to hold a transaction back, leaves the fast path first.
 
 use crate::cache::connection_cache::ConnectionCache;
 use crate::commit::wal::Wal;
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
-use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_SHM_NLOCK};
+use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::connection_state::ConnectionState;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::RollbackTxn;
 use crate::open::OpenDatabase;
-use crate::open::checkpointer;
 use crate::sync::forks::outside;
 use crate::sync::lock_table::{HandleId, Level};
-use crate::sync::wal_index::{CHECKPOINT_SLOT, HeldSlots, READ_SLOTS, WRITE_SLOT};
+use crate::sync::wal_index::HeldSlots;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -33,7 +40,7 @@ pub struct MainFile {
     pub(super) mmap_size: i64,
     /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
     pub(super) unlogged: bool,
-    checkpoint: Checkpoint,
+    pub(super) checkpoint: Checkpoint,
     pub(super) connection_cache: ConnectionCache,
     /// How many commits had been promised to be durable when the last look found all of them so.
     pub(super) settled: u64,
@@ -49,7 +56,7 @@ pub struct MainFile {
 /// first page. What is committed by then must be in the redo log before that page; what is committed later is
 /// not written, and need not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checkpoint {
+pub(super) enum Checkpoint {
     /// The lock is not held. In exclusive mode SQLite checkpoints like that.
     None,
     /// It is, and nothing was written.
@@ -112,7 +119,7 @@ impl MainFile {
 
     /// The log, if a connection has used it.
     #[inline]
-    fn wal(&mut self) -> Option<Arc<Wal>> {
+    pub(super) fn wal(&mut self) -> Option<Arc<Wal>> {
         let generation = self.database.wal_generation();
         if self.wal.0 != generation {
             let wal = self.database.wal();
@@ -133,7 +140,7 @@ impl MainFile {
     /// Refuses a transaction that would write what a failed sync has closed. SQLite has nothing to roll back yet, so it
     /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
     /// up.
-    fn may_begin(&self) -> Result<()> {
+    pub(super) fn may_begin(&self) -> Result<()> {
         self.database.recovery().check_replayed()?;
         self.database.db().latch().check(self.database.db().path()).map_err(Error::Closed)
     }
@@ -141,18 +148,6 @@ impl MainFile {
     /// Does what waits for the medium. A fork need not wait for a thread of ours in it.
     fn at_leisure<T>(&mut self, work: impl FnOnce(&mut MainFile) -> T) -> T {
         if self.connection.internal { outside(|| work(self)) } else { work(self) }
-    }
-
-    /// The database file is about to be written in place: what was committed must be in the redo log.
-    fn before_in_place(&mut self) -> Result<()> {
-        let Some(wal) = self.wal() else { return Ok(()) };
-        if self.checkpoint != Checkpoint::Logged {
-            wal.before_in_place(self.database.db())?;
-        }
-        if self.checkpoint == Checkpoint::Begun {
-            self.checkpoint = Checkpoint::Logged;
-        }
-        Ok(())
     }
 
     fn pragma(&mut self, call: PragmaCall<'_>) -> Result<Handled> {
@@ -172,130 +167,6 @@ impl MainFile {
         }
         self.connection.cache_size.note(name, value);
     }
-
-    /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
-    fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
-        // Where a VFS above keeps it to itself, nobody will say that the commit is done.
-        let subscription = self.connection.receives_file_controls.load(Ordering::Relaxed);
-        if !subscription && self.connection.logged.swap(false, Ordering::Relaxed) {
-            // Where that fails, the database is closed.
-            let _ = wal.flush_logged(self.database.db(), self.connection.wants_durability());
-        }
-        let Some(transaction) = self.connection.completed.lock().take() else { return };
-        // The next one is in the log before it is published.
-        self.connection.unsynced_commits.store(true, Ordering::Relaxed);
-        let queued = if self.connection.wants_durability() {
-            wal.queue(self.database.db(), self.connection.capture(), transaction, false)
-        } else {
-            None
-        };
-        match queued {
-            Some(number) => self.connection.wait_for(number, false),
-            None if !subscription || wal.must_log_now(transaction) => {
-                // Where that fails, the commit hears of it.
-                self.unlogged =
-                    wal.log_unsynced(self.database.db(), self.connection.wants_durability()).is_err();
-            }
-            None => self.unlogged = true,
-        }
-    }
-
-    /// A commit is published, and about to return.
-    fn commit_done(&mut self) -> Result<()> {
-        self.rollback_txn.commit(&self.connection)?;
-        let Some(wal) = self.wal() else { return Ok(()) };
-        // In exclusive mode there are no locks to be dropped.
-        self.queue_unsynced(&wal);
-        match self.connection.take_waiting() {
-            Some((number, true)) => wal.wait_durable(number)?,
-            Some((number, false)) => wal.write_out(self.database.db(), number)?,
-            None if std::mem::take(&mut self.unlogged) => {
-                wal.log_unsynced(self.database.db(), self.connection.wants_durability())?
-            }
-            None if self.connection.logged.swap(false, Ordering::Relaxed) => {
-                wal.flush_logged(self.database.db(), self.connection.wants_durability())?
-            }
-            None => {}
-        }
-        wal.note_fill(self.database.db().counters());
-        if !self.connection.internal && wal.wants_checkpoint(self.database.db()) {
-            checkpointer::checkpoint(&self.database);
-        }
-        Ok(())
-    }
-
-    /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the
-    /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
-    /// for no reason of the application's making. We lock them out as well.
-    fn widen(&self, first: usize, count: usize) -> (usize, usize) {
-        let restarts =
-            self.connection.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
-        if restarts { (READ_SLOTS, count + 1) } else { (first, count) }
-    }
-
-    /// Takes slots while this process owns the database; `false` where somebody is in the way.
-    #[inline]
-    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
-        loop {
-            self.database.own()?;
-            if !self.database.wal_index().lock(&mut self.slots, first, count, exclusive) {
-                return Ok(false);
-            }
-            if self.database.is_owned() {
-                return Ok(true);
-            }
-            // It was given to another process meanwhile.
-            self.database.wal_index().unlock(&mut self.slots, first, count);
-        }
-    }
-
-    /// Whether a slot of the wal-index may be taken now.
-    fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
-        if self.connection.internal {
-            return Ok(());
-        }
-        match (first, exclusive) {
-            (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
-                // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
-                // be what is in its way.
-                self.database.await_checkpointer();
-                if self.database.writer_queue().may_write(self.id) {
-                    return Ok(());
-                }
-                self.connection.disturb();
-                Err(Error::Busy)
-            }
-            (CHECKPOINT_SLOT, true) => {
-                self.database.await_checkpointer();
-                Ok(())
-            }
-            (READ_SLOTS.., false) => self.await_durable(),
-            _ => Ok(()),
-        }
-    }
-
-    /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
-    /// shows nothing of them before its own commit.
-    #[inline]
-    fn await_durable(&mut self) -> Result<()> {
-        // First of all: what is promised later is looked at the next time.
-        let promises = self.database.db().shared().promises();
-        if self.settled == promises { Ok(()) } else { self.await_committed(promises) }
-    }
-
-    fn await_committed(&mut self, promises: u64) -> Result<()> {
-        let Some(wal) = self.wal() else { return Ok(()) };
-        match wal.not_durable() {
-            None => {
-                self.settled = promises;
-                Ok(())
-            }
-            Some(number) if !self.connection.capture().is_some_and(|capture| capture.defers_wait(number)) => {
-                wal.wait_durable(number)
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 fn get_or_set(flag: &mut bool, value: &mut c_int) {
@@ -307,7 +178,7 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
     *value = c_int::from(*flag);
 }
 
-/// Pages by address. SQLite asks for those so often that nothing may lie between.
+/// Pages by address.
 impl MainFile {
     /// The address of `bytes` at `offset`, where they are one page that the connection keeps; it stays until
     /// [`MainFile::unfetch`].
@@ -379,7 +250,7 @@ impl Handle for MainFile {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        self.shm_unmap(false)?;
+        self.leave_wal_index();
         self.rollback_txn.close(&self.connection);
         self.database.writer_queue().leave(self.id);
         self.database.wal_index().unregister(&mut self.slots);
@@ -476,94 +347,23 @@ impl Handle for MainFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
-        if !self.database.db().writable() {
-            return Err(Error::ReadOnlyWal { path: self.database.db().path().to_owned() });
-        }
-        if !self.uses_wal_index {
-            // SQLite is about to make its index from the log.
-            let wal = self.wal();
-            self.database
-                .wal_index()
-                .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
-            self.uses_wal_index = true;
-            self.connection.reader_slot.set_by_slots(true);
-        }
-        self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+        self.map_wal_index(region, bytes, extend)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
-        if !exclusive || first == WRITE_SLOT {
-            check_memory().inspect_err(|_| self.connection.disturb())?;
-        }
-        // Who reads begins to write; all others only look after the log.
-        if first == WRITE_SLOT && exclusive && self.slots.reads() {
-            self.may_begin()?;
-        }
-        // What a log builds upon stays as it is. To make the index takes more slots than this one.
-        if first == CHECKPOINT_SLOT
-            && exclusive
-            && count == 1
-            && self.database.recovery().check_replayed().is_err()
-        {
-            return Err(Error::Busy);
-        }
-        self.admit(first, exclusive)?;
-        let (first, count) = self.widen(first, count);
-        let mut is_locked = self.take_slots(first, count, exclusive)?;
-        if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
-            // Our own checkpoint may have been faster: since the writer was admitted.
-            self.database.await_checkpointer();
-            is_locked = self.take_slots(first, count, exclusive)?;
-        }
-        if !is_locked {
-            // That a mark of readers cannot be moved is common, and SQLite uses another.
-            if first == WRITE_SLOT || !exclusive {
-                self.connection.disturb();
-            }
-            return Err(Error::Busy);
-        }
-        if first == WRITE_SLOT && exclusive && !self.connection.internal {
-            self.database.writer_queue().writes(self.id);
-        }
-        if first == CHECKPOINT_SLOT && exclusive {
-            self.checkpoint = Checkpoint::Begun;
-        }
-        Ok(())
+        self.lock_slots(first, count, exclusive)
     }
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
-        self.database.wal_index().index_made(&self.slots);
-        if first == WRITE_SLOT && !self.connection.internal {
-            // In a forked child the transaction is the parent's, and so is what it has written early.
-            if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
-                self.queue_unsynced(&wal);
-                wal.end_transaction(self.database.db());
-            }
-            self.database.wal_index().unlock(&mut self.slots, first, count);
-            self.database.writer_queue().leave(self.id);
-            self.database.handover().note_transaction_end();
-            return Ok(());
-        }
-        if first == CHECKPOINT_SLOT {
-            self.checkpoint = Checkpoint::None;
-        }
-        self.connection_cache.rest(&*self.database);
-        let (first, count) = self.widen(first, count);
-        self.database.wal_index().unlock(&mut self.slots, first, count);
-        self.database.handover().note_transaction_end();
+        self.unlock_slots(first, count)
+    }
+
+    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
+        self.leave_wal_index();
         Ok(())
     }
 
     fn shm_barrier(&mut self) {
         self.database.wal_index().barrier(&self.slots);
-    }
-
-    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
-        if self.uses_wal_index {
-            self.database.wal_index().leave(&mut self.slots);
-            self.uses_wal_index = false;
-            self.connection.reader_slot.set_by_slots(false);
-        }
-        Ok(())
     }
 }

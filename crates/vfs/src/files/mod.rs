@@ -1,18 +1,39 @@
-//! What SQLite's file handles do.
+//! The handles behind SQLite's files.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `vfs` | one registered VFS: the handle that an open gets |
+//! | `requested_file` | the file that an open asks for, by its flags |
+//! | `open_main`, `companion_files` | opening a main database, and the files beside it |
+//! | `handle`, `any_handle` | what SQLite can do with an open file |
+//! | `main_db` | a main database: reading, writing, locking |
+//! | `rollback_txn` | its transaction in a rollback-journal mode |
+//! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
+//! | `connection_state` | what the handles of one connection share |
+//! | `journal`, `journal_content` | the rollback journal that SQLite sees |
+//! | `wal` | the write-ahead log that SQLite sees |
+//! | `passthrough`, `temporary`, `rejected` | files passed on, temporary files, refused opens |
+//! | `pragma` | `PRAGMA litefoot_*` |
+//! | `forked_child` | an inherited handle in a forked child |
 
 pub(crate) mod any_handle;
+mod companion_files;
 pub(crate) mod connection_state;
 mod forked_child;
 pub(crate) mod handle;
 pub(crate) mod journal;
 pub(crate) mod journal_content;
 pub(crate) mod main_db;
+mod open_main;
 mod passthrough;
 pub(crate) mod pragma;
 mod rejected;
+mod requested_file;
 pub(crate) mod rollback_txn;
 mod temporary;
 #[cfg(test)]
 mod tests;
 pub mod vfs;
 pub(crate) mod wal;
+mod wal_commit;
+mod wal_index_locks;

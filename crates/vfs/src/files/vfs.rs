@@ -1,57 +1,44 @@
-//! SQLite's file calls.
+//! One registered VFS: SQLite's calls that name a file.
 //!
-//! A [`Vfs`] serves one registered name over one medium. It decides which kind of file an open asks for
-//! and hands out the handle; the kinds have a file each:
+//! # Why
+//! A [`Vfs`] serves one name over one medium. It tells which kind of file an open asks for (`requested_file`), and hands out the handle; the kinds have a file each in this room.
 //!
-//! - `main_file`: a main database, with the locks and the wal-index in process memory;
-//! - `plain_file`: what SQLite keeps beside it, and temporary files;
-//! - `refused_file`: an open that failed, until the connection hook reports why.
+//! # What it promises
+//! 1. An open that is refused says why: SQLite would drop the reason, so the handle keeps it.
+//! 2. A path of the file beside an open database reaches what that database has: memory, or another place.
 //!
-//! `database` is what the handles on one file share; `registry` finds it by file identity. `pages` are its pages in
-//! memory, `view` and `kept` what one connection has of them, `process` is what all databases share; `beside` is what is
-//! known of the files beside a database.
+//! | file | holds |
+//! |---|---|
+//! | `vfs` | the VFS: which handle an open gets |
+//! | `open_main` | opening a main database |
+//! | `companion_files` | opening, deleting and finding what lies beside a database |
 
-use crate::commit::wal::Wal;
-use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
-use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::ConnectionState;
 use crate::files::handle::Handle;
-use crate::files::journal::JournalFile;
-use crate::files::main_db::MainFile;
 use crate::files::passthrough::PassThroughFile;
 use crate::files::rejected::RefusedFile;
+use crate::files::requested_file::{RequestedFile, open_mode, read_only};
 use crate::files::temporary::TemporaryFiles;
-use crate::files::wal::WalFile;
 use crate::memory::memory_file::MemoryFile;
 use crate::memory::reservation::MemoryReservation;
-use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
-use crate::open::database::{DatabaseSetup, Host};
 use crate::open::registry::Registry;
 use crate::options::Options;
-use crate::sync::lock_table::Level;
-use crate::uri_parameters as parameters;
-use litefoot_storage::file::{
-    DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved, parent_directory,
-};
-use litefoot_tier::tier_of;
+use litefoot_storage::file::{DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
-const VERSIONS_AT: u64 = 18;
-
 /// One registered VFS: a name over a medium.
 pub struct Vfs {
     pub(crate) name: String,
-    medium: Arc<dyn Medium>,
-    defaults: Options,
-    pass_through: bool,
-    databases: Registry,
+    pub(super) medium: Arc<dyn Medium>,
+    pub(super) defaults: Options,
+    pub(super) pass_through: bool,
+    pub(super) databases: Registry,
 }
 
 /// How a VFS is set up.
@@ -87,7 +74,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn new(handle: impl Handle + 'static, flags: c_int) -> Opened {
+    pub(super) fn new(handle: impl Handle + 'static, flags: c_int) -> Opened {
         Opened { handle: AnyHandle::Other(Box::new(handle)), flags }
     }
 }
@@ -114,270 +101,30 @@ impl Vfs {
         self.defaults.passthrough
     }
 
+    /// Opens what SQLite asks for.
     pub(crate) fn open(&self, request: OpenRequest) -> Result<Opened> {
         let flags = request.flags;
-        let Some(path) = request.path else { return self.open_temporary(flags) };
-        if flags & SQLITE_OPEN_MAIN_DB != 0 {
-            let opened = self.open_main(&path, flags, &request.parameters, request.api);
-            return match opened {
-                // The system's refusals are told in SQLite's own words, as an application expects them.
-                Err(Error::Device(error)) => Err(explain(error)),
-                Err(error @ (Error::LeftToPlatform | Error::NoMemory)) => Err(error),
-                Err(reason) => {
-                    crate::notice::tell(&reason);
-                    Ok(Opened::new(RefusedFile::new(reason), flags))
+        match RequestedFile::of(request.path, flags) {
+            RequestedFile::Unnamed => self.open_temporary(flags),
+            RequestedFile::MainDatabase(path) => {
+                match self.open_main(&path, flags, &request.parameters, request.api) {
+                    // The system's refusals are told in SQLite's own words, as an application expects them.
+                    Err(Error::Device(error)) => Err(explain(error)),
+                    Err(error @ (Error::LeftToPlatform | Error::NoMemory)) => Err(error),
+                    Err(reason) => {
+                        crate::notice::tell(&reason);
+                        Ok(Opened::new(RefusedFile::new(reason), flags))
+                    }
+                    opened => opened,
                 }
-                opened => opened,
-            };
-        }
-        if flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) != 0 {
-            return self.open_companion_file(&path, flags, request.connection);
-        }
-        if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
-            return self.open_companion(&path, flags, None);
-        }
-        let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
-        let delete = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
-        Ok(Opened::new(PassThroughFile::temporary(self.medium.clone(), file.file, delete), flags))
-    }
-
-    fn open_main(
-        &self,
-        path: &Path,
-        flags: c_int,
-        parameters: &[(String, String)],
-        api: &'static Api,
-    ) -> Result<Opened> {
-        let mut options = self.defaults.clone();
-        let (mut powersafe_overwrite, mut unlocked) = (true, false);
-        parameters::apply(&mut options, parameters)
-            .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
-        for (name, value) in parameters {
-            unlocked |= matches!(name.as_str(), "nolock" | "immutable") && is_true(value);
-            if name == "psow" {
-                powersafe_overwrite = value != "0" && value != "off" && value != "no";
+            }
+            RequestedFile::Companion(path) => self.open_companion_file(&path, flags, request.connection),
+            RequestedFile::SuperJournal(path) => self.open_companion(&path, flags, None),
+            RequestedFile::Named { path, delete } => {
+                let (file, flags) = self.open_file(&path, FileKind::Temporary, flags)?;
+                Ok(Opened::new(PassThroughFile::temporary(self.medium.clone(), file.file, delete), flags))
             }
         }
-        // A handle that only reads still wants write permission where it can be had: without it nobody
-        // could keep the writers of other processes out.
-        let read_only = flags & SQLITE_OPEN_READONLY != 0;
-        let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
-        self.close_devices(&mut options)?;
-        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
-        let writable = out & SQLITE_OPEN_READWRITE != 0;
-        let id = opened.file.id();
-        if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
-            return Err(Error::LeftToPlatform);
-        }
-        // One that is damaged is refused with the first lock.
-        let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
-        let database = self.databases.get_or_insert(id, || {
-            OpenDatabase::new(DatabaseSetup {
-                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
-                medium: self.medium.clone(),
-                file: opened.file.clone(),
-                path: path.to_owned(),
-                options,
-                writable,
-                // SQLite itself leaves the name of a new database to the file system. An empty file counts
-                // as new: whoever created it may have synced nothing.
-                holds_back: !self.pass_through,
-                pooled: !self.pass_through,
-                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
-            })
-        });
-        if !self.pass_through {
-            self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
-        }
-        if !self.pass_through && tiered {
-            // What is wrong with it is told by the open, which has a message. That another process has the database
-            // is not: SQLite's busy handler is asked first.
-            match database.own() {
-                Ok(()) | Err(Error::Owned { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let read_only = read_only || !writable;
-        let flags = if read_only {
-            out & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY
-        } else {
-            out
-        };
-        let handle = MainFile::new(database, read_only, powersafe_overwrite, unlocked);
-        Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
-    }
-
-    /// Whether a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
-    /// it or for its log. To own it takes a lock that takes this permission, and the wal-index must then be one
-    /// that other processes see.
-    fn is_foreign_wal(
-        &self,
-        path: &Path,
-        file: &dyn File,
-        options: &Options,
-        writable: bool,
-    ) -> Result<bool> {
-        if self.pass_through || options.tier.is_some() || self.databases.has(file.id()) {
-            return Ok(false);
-        }
-        let log = self.medium.info(&Companion::Wal.of(path))?;
-        let is_foreign = if writable {
-            log.is_some_and(|log| !log.writable)
-        } else {
-            let mut versions = [0; 2];
-            log.is_some_and(|log| log.len > 0)
-                || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
-        };
-        // What is only there as statements is for us to run again, or to refuse.
-        Ok(is_foreign && self.medium.info(&Companion::CommitLog.of(path))?.is_none_or(|log| log.len == 0))
-    }
-
-    /// Checks the options of a tier, and lets the paths of devices survive a change of the directory.
-    fn close_devices(&self, options: &mut Options) -> Result<()> {
-        if let Some(commit_log_path) = &mut options.commit_log_path {
-            *commit_log_path = self.medium.absolute(commit_log_path)?.path;
-        }
-        let Some(tier) = &options.tier else { return Ok(()) };
-        if self.pass_through || options.passthrough {
-            return Err(Error::Refused(format!(
-                "{}: a tier needs a database that one process owns: leave passthrough=1 out; nothing was opened",
-                tier.display()
-            )));
-        }
-        options.tier = Some(self.medium.absolute(tier)?.path);
-        Ok(())
-    }
-
-    /// In a forked child: the database of an inherited connection, opened by this process.
-    pub(crate) fn open_again(&self, parents: &OpenDatabase) -> Result<Arc<OpenDatabase>> {
-        let mode = if parents.db().writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-        let file = self.medium.open(parents.db().path(), FileKind::Database, mode)?;
-        let id = parents.db().file().id();
-        if file.id() != id {
-            return Err(Error::Refused(format!(
-                "{}: this connection was opened before fork(), and another file has taken the place of the database since; \
-                 open it again",
-                parents.db().path().display()
-            )));
-        }
-        Ok(self.databases.get_or_insert(id, || {
-            OpenDatabase::new(DatabaseSetup {
-                host: parents.host(),
-                medium: self.medium.clone(),
-                file,
-                path: parents.db().path().to_owned(),
-                options: parents.db().options().clone(),
-                writable: parents.db().writable(),
-                holds_back: !self.pass_through,
-                pooled: !self.pass_through,
-                created: false,
-            })
-        }))
-    }
-
-    /// Where a log of the database that is opened again has its spill from.
-    pub(crate) fn provide_spill(&self, database: &OpenDatabase) -> MakeSpill {
-        let files = self.temporary_files_of(database);
-        let spill = move || -> MakeSpill {
-            let files = files.clone();
-            Box::new(move || files.open())
-        };
-        let made = spill();
-        database.handover().set_spill_source(Box::new(spill));
-        made
-    }
-
-    /// Opens a journal or a log: the one in memory where it is known to be the connection's, else the file.
-    fn open_companion_file(
-        &self,
-        path: &Path,
-        flags: c_int,
-        connection: Option<Arc<ConnectionState>>,
-    ) -> Result<Opened> {
-        if let Some(connection) = connection.as_ref().filter(|connection| connection.may_hold()) {
-            if flags & SQLITE_OPEN_WAL != 0
-                && let Some(wal) = self.wal_of(&connection.database)?
-            {
-                // With the lock that it has, the connection will make an index of its own from the log.
-                if connection.reader_slot.level() == Level::Exclusive {
-                    wal.rebuild_checksums(connection.database.db())?;
-                }
-                return Ok(Opened::new(WalFile::new(connection.clone(), wal), flags));
-            }
-            if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
-                connection.begin_writing();
-                let memory = self.memory(&connection.database);
-                return Ok(Opened::new(JournalFile::new(connection.clone(), memory), flags));
-            }
-        }
-        let is_new = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE) != 0;
-        let database = match connection {
-            Some(connection) => Some(connection.database.clone()),
-            None => self.companion_at(path).map(|(database, _)| database),
-        };
-        if let Some(database) = database.as_ref().filter(|database| is_new && database.db().holds_back()) {
-            database.go_native()?;
-        }
-        self.open_companion(path, flags, database)
-    }
-
-    /// The open database whose log or journal would have that path, and which of them it is.
-    fn companion_at(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
-        // A VFS above may say it by another way than the core, which knows absolute paths only.
-        if path.is_absolute() {
-            return self.databases.companion_at(path);
-        }
-        self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
-    }
-
-    /// The log in memory of a database; `None` where SQLite's own protocol is used.
-    fn wal_of(&self, database: &Arc<OpenDatabase>) -> Result<Option<Arc<Wal>>> {
-        if self.pass_through || !database.db().writable() || database.is_native() {
-            return Ok(None);
-        }
-        database.rollback_log().retire(database.db())?;
-        if database.wal().is_none() && !database.db().has_its_name() {
-            let name = database.db().path().display();
-            let what =
-                format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
-            return Err(Error::Refused(what));
-        }
-        let spill = self.provide_spill(database);
-        database.wal_or_open(spill).map(Some)
-    }
-
-    fn open_companion(
-        &self,
-        path: &Path,
-        flags: c_int,
-        database: Option<Arc<OpenDatabase>>,
-    ) -> Result<Opened> {
-        let kind = if flags & SQLITE_OPEN_WAL != 0 {
-            FileKind::RedoLog
-        } else if flags & SQLITE_OPEN_SUPER_JOURNAL != 0 {
-            FileKind::SuperJournal
-        } else {
-            FileKind::Journal
-        };
-        if let (Some(database), true) = (&database, flags & SQLITE_OPEN_CREATE != 0) {
-            let is_log = flags & SQLITE_OPEN_WAL != 0;
-            database
-                .db()
-                .companions()
-                .set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
-        }
-        let (opened, flags) = self.open_file(path, kind, flags)?;
-        // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
-        // created the file, whether it did or not.
-        let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
-        let (medium, file) = match &database {
-            Some(database) => (database.db().medium(), database.db().metered(opened.file, kind)),
-            None => (&self.medium, opened.file),
-        };
-        // Where it is not known whose it is, it may be one of ours.
-        let settles = database.as_ref().map_or(!self.pass_through, |database| database.db().holds_back());
-        let handle = PassThroughFile::companion(medium.clone(), file, database, name_unsynced, settles);
-        Ok(Opened::new(handle, flags))
     }
 
     fn open_temporary(&self, flags: c_int) -> Result<Opened> {
@@ -386,7 +133,7 @@ impl Vfs {
     }
 
     /// A file in memory that keeps as many bytes there as the database allows.
-    fn memory(&self, database: &OpenDatabase) -> MemoryFile {
+    pub(super) fn memory(&self, database: &OpenDatabase) -> MemoryFile {
         let files = self.temporary_files_of(database);
         MemoryFile::new(
             MemoryReservation::new(database.db().memory().share()),
@@ -400,21 +147,13 @@ impl Vfs {
     }
 
     /// The same, for a database that counts what is written to them.
-    fn temporary_files_of(&self, database: &OpenDatabase) -> TemporaryFiles {
+    pub(super) fn temporary_files_of(&self, database: &OpenDatabase) -> TemporaryFiles {
         TemporaryFiles { medium: database.db().medium().clone(), vfs: self.name.clone() }
     }
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
-    fn open_file(&self, path: &Path, kind: FileKind, flags: c_int) -> Result<(OpenedFile, c_int)> {
-        let mode = if flags & SQLITE_OPEN_READWRITE == 0 {
-            OpenMode::ReadOnly
-        } else if flags & SQLITE_OPEN_CREATE == 0 {
-            OpenMode::ReadWrite
-        } else if flags & SQLITE_OPEN_EXCLUSIVE != 0 {
-            OpenMode::CreateNew
-        } else {
-            OpenMode::Create
-        };
+    pub(super) fn open_file(&self, path: &Path, kind: FileKind, flags: c_int) -> Result<(OpenedFile, c_int)> {
+        let mode = open_mode(flags);
         let existed = mode != OpenMode::Create || self.medium.info(path)?.is_some();
         match self.medium.open(path, kind, mode) {
             Ok(file) => {
@@ -423,76 +162,15 @@ impl Vfs {
             }
             Err(error) if error.kind() == ErrorKind::Permission && mode != OpenMode::ReadOnly && existed => {
                 let file = self.medium.open(path, kind, OpenMode::ReadOnly)?;
-                let flags = flags & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY;
-                Ok((OpenedFile { file, created: false }, flags))
+                Ok((OpenedFile { file, created: false }, read_only(flags)))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        let companion = self.companion_at(path);
-        match &companion {
-            Some((database, Companion::Wal)) => {
-                if let Some(wal) = database.wal() {
-                    // The next log begins from nothing; until then the database is not in WAL mode.
-                    database.shared_capture().close_reference();
-                    wal.delete(database.db())?;
-                    database.reset_wal();
-                    return Ok(());
-                }
-                if database.rollback_log().is_live() {
-                    return Ok(());
-                }
-            }
-            // A journal in memory is gone with its handle.
-            Some((database, Companion::Journal))
-                if database.db().companions().is_alone(Companion::Journal) =>
-            {
-                return Ok(());
-            }
-            _ => {}
-        }
-        if companion.is_none() && self.databases.is_inherited(path) {
-            return Err(Error::Forked { path: path.to_owned() });
-        }
-        let actual = actual(path, companion.as_ref());
-        self.medium.delete(&actual)?;
-        // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
-        // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
-        if sync_directory || !self.pass_through {
-            self.medium.sync_directory(parent_directory(&actual))?;
-            if let Some((database, companion)) = companion {
-                database.db().companions().set_alone(companion, true);
-            }
-        }
-        Ok(())
-    }
-
     /// Which registry has its databases.
     pub(crate) fn registry(&self) -> u64 {
         self.databases.id()
-    }
-
-    /// Whether there is a file, or one that can be used, as far as [`beside::lacks`] has not answered already.
-    pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        let companion = self.companion_at(path);
-        if let Some((database, companion)) = &companion {
-            if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
-                return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
-            }
-            let hidden = *companion == Companion::Wal && database.rollback_log().is_live();
-            if hidden || database.db().companions().is_alone(*companion) {
-                return Ok(false);
-            }
-        }
-        let Some(info) = self.medium.info(&actual(path, companion.as_ref()))? else { return Ok(false) };
-        Ok(match flags {
-            // SQLite takes an empty file for none: a journal of zero bytes is not hot.
-            SQLITE_ACCESS_EXISTS => !info.is_file || info.len > 0,
-            SQLITE_ACCESS_READWRITE => info.readable && info.writable,
-            _ => info.readable,
-        })
     }
 
     /// The name that the file at `path` has behind all symbolic links, and what lies beside it belongs to.
@@ -501,22 +179,10 @@ impl Vfs {
     }
 }
 
-struct OpenedFile {
-    file: Arc<dyn File>,
-    created: bool,
-}
-
-/// Whether SQLite takes the value of a URI parameter for "yes".
-fn is_true(value: &str) -> bool {
-    let words = ["on", "yes", "true"];
-    words.iter().any(|word| value.eq_ignore_ascii_case(word))
-        || value.parse::<i64>().is_ok_and(|number| number != 0)
-}
-
-/// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
-fn actual(path: &Path, companion: Option<&(Arc<OpenDatabase>, Companion)>) -> PathBuf {
-    companion
-        .map_or_else(|| path.to_owned(), |(database, companion)| database.db().companion_path(*companion))
+/// A file that was opened, and whether the open created it.
+pub(super) struct OpenedFile {
+    pub file: Arc<dyn File>,
+    pub created: bool,
 }
 
 /// Adds to the error of an open what can be done about it.

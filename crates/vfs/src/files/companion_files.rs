@@ -1,0 +1,179 @@
+//! The files beside a database, by their paths: opening, deleting and finding them.
+//!
+//! # Invariants
+//! 1. A redo log of a rollback-journal database is never shown to SQLite, which would take it for a write-ahead log.
+//! 2. What is deleted is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
+
+use crate::commit::wal::Wal;
+use crate::db::Companion;
+use crate::error::{Error, Result};
+use crate::ffi::codes::*;
+use crate::files::connection_state::ConnectionState;
+use crate::files::journal::JournalFile;
+use crate::files::passthrough::PassThroughFile;
+use crate::files::requested_file::companion_kind;
+use crate::files::vfs::{Opened, Vfs};
+use crate::files::wal::WalFile;
+use crate::open::OpenDatabase;
+use crate::sync::lock_table::Level;
+use litefoot_storage::file::parent_directory;
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Vfs {
+    /// Opens a journal or a log: the one in memory where it is known to be the connection's, else the file.
+    pub(super) fn open_companion_file(
+        &self,
+        path: &Path,
+        flags: c_int,
+        connection: Option<Arc<ConnectionState>>,
+    ) -> Result<Opened> {
+        if let Some(connection) = connection.as_ref().filter(|connection| connection.may_hold()) {
+            if flags & SQLITE_OPEN_WAL != 0
+                && let Some(wal) = self.wal_of(&connection.database)?
+            {
+                // With the lock that it has, the connection will make an index of its own from the log.
+                if connection.reader_slot.level() == Level::Exclusive {
+                    wal.rebuild_checksums(connection.database.db())?;
+                }
+                return Ok(Opened::new(WalFile::new(connection.clone(), wal), flags));
+            }
+            if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
+                connection.begin_writing();
+                let memory = self.memory(&connection.database);
+                return Ok(Opened::new(JournalFile::new(connection.clone(), memory), flags));
+            }
+        }
+        let is_new = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE) != 0;
+        let database = match connection {
+            Some(connection) => Some(connection.database.clone()),
+            None => self.companion_at(path).map(|(database, _)| database),
+        };
+        if let Some(database) = database.as_ref().filter(|database| is_new && database.db().holds_back()) {
+            database.go_native()?;
+        }
+        self.open_companion(path, flags, database)
+    }
+
+    /// The open database whose log or journal would have that path, and which of them it is.
+    fn companion_at(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
+        // A VFS above may say it by another way than the core, which knows absolute paths only.
+        if path.is_absolute() {
+            return self.databases.companion_at(path);
+        }
+        self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
+    }
+
+    /// The log in memory of a database; `None` where SQLite's own protocol is used.
+    fn wal_of(&self, database: &Arc<OpenDatabase>) -> Result<Option<Arc<Wal>>> {
+        if self.pass_through || !database.db().writable() || database.is_native() {
+            return Ok(None);
+        }
+        database.rollback_log().retire(database.db())?;
+        if database.wal().is_none() && !database.db().has_its_name() {
+            let name = database.db().path().display();
+            let what =
+                format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
+            return Err(Error::Refused(what));
+        }
+        let spill = self.provide_spill(database);
+        database.wal_or_open(spill).map(Some)
+    }
+
+    /// Opens the file itself.
+    pub(super) fn open_companion(
+        &self,
+        path: &Path,
+        flags: c_int,
+        database: Option<Arc<OpenDatabase>>,
+    ) -> Result<Opened> {
+        let kind = companion_kind(flags);
+        if let (Some(database), true) = (&database, flags & SQLITE_OPEN_CREATE != 0) {
+            let is_log = flags & SQLITE_OPEN_WAL != 0;
+            database
+                .db()
+                .companions()
+                .set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
+        }
+        let (opened, flags) = self.open_file(path, kind, flags)?;
+        // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
+        // created the file, whether it did or not.
+        let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
+        let (medium, file) = match &database {
+            Some(database) => (database.db().medium(), database.db().metered(opened.file, kind)),
+            None => (&self.medium, opened.file),
+        };
+        // Where it is not known whose it is, it may be one of ours.
+        let settles = database.as_ref().map_or(!self.pass_through, |database| database.db().holds_back());
+        let handle = PassThroughFile::companion(medium.clone(), file, database, name_unsynced, settles);
+        Ok(Opened::new(handle, flags))
+    }
+
+    /// Deletes a file; what an open database has instead of it is emptied.
+    pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
+        let companion = self.companion_at(path);
+        match &companion {
+            Some((database, Companion::Wal)) => {
+                if let Some(wal) = database.wal() {
+                    // The next log begins from nothing; until then the database is not in WAL mode.
+                    database.shared_capture().close_reference();
+                    wal.delete(database.db())?;
+                    database.reset_wal();
+                    return Ok(());
+                }
+                if database.rollback_log().is_live() {
+                    return Ok(());
+                }
+            }
+            // A journal in memory is gone with its handle.
+            Some((database, Companion::Journal))
+                if database.db().companions().is_alone(Companion::Journal) =>
+            {
+                return Ok(());
+            }
+            _ => {}
+        }
+        if companion.is_none() && self.databases.is_inherited(path) {
+            return Err(Error::Forked { path: path.to_owned() });
+        }
+        let actual = actual(path, companion.as_ref());
+        self.medium.delete(&actual)?;
+        // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
+        // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
+        if sync_directory || !self.pass_through {
+            self.medium.sync_directory(parent_directory(&actual))?;
+            if let Some((database, companion)) = companion {
+                database.db().companions().set_alone(companion, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a file, or one that can be used, as far as `companions::lacks` has not answered already.
+    pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        let companion = self.companion_at(path);
+        if let Some((database, companion)) = &companion {
+            if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {
+                return Ok(flags != SQLITE_ACCESS_EXISTS || wal.bytes() > 0);
+            }
+            let hidden = *companion == Companion::Wal && database.rollback_log().is_live();
+            if hidden || database.db().companions().is_alone(*companion) {
+                return Ok(false);
+            }
+        }
+        let Some(info) = self.medium.info(&actual(path, companion.as_ref()))? else { return Ok(false) };
+        Ok(match flags {
+            // SQLite takes an empty file for none: a journal of zero bytes is not hot.
+            SQLITE_ACCESS_EXISTS => !info.is_file || info.len > 0,
+            SQLITE_ACCESS_READWRITE => info.readable && info.writable,
+            _ => info.readable,
+        })
+    }
+}
+
+/// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
+fn actual(path: &Path, companion: Option<&(Arc<OpenDatabase>, Companion)>) -> PathBuf {
+    companion
+        .map_or_else(|| path.to_owned(), |(database, companion)| database.db().companion_path(*companion))
+}

@@ -1,0 +1,168 @@
+//! Opening a main database: its options, its owner's rights, and the one [`OpenDatabase`] that all paths to it share.
+
+use crate::db::Companion;
+use crate::error::{Error, Result};
+use crate::ffi::api::Api;
+use crate::ffi::codes::*;
+use crate::files::any_handle::AnyHandle;
+use crate::files::main_db::MainFile;
+use crate::files::requested_file::{is_true, read_only as to_read_only};
+use crate::files::vfs::{Opened, Vfs};
+use crate::memory::spill_file::MakeSpill;
+use crate::open::OpenDatabase;
+use crate::open::database::{DatabaseSetup, Host};
+use crate::options::Options;
+use crate::uri_parameters as parameters;
+use litefoot_storage::file::{File, FileKind, OpenMode};
+use litefoot_tier::tier_of;
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
+const VERSIONS_AT: u64 = 18;
+
+impl Vfs {
+    /// Opens a main database, or finds it open.
+    pub(super) fn open_main(
+        &self,
+        path: &Path,
+        flags: c_int,
+        parameters: &[(String, String)],
+        api: &'static Api,
+    ) -> Result<Opened> {
+        let mut options = self.defaults.clone();
+        let (mut powersafe_overwrite, mut unlocked) = (true, false);
+        parameters::apply(&mut options, parameters)
+            .map_err(|why| Error::Refused(format!("{}: {why}; nothing was opened", path.display())))?;
+        for (name, value) in parameters {
+            unlocked |= matches!(name.as_str(), "nolock" | "immutable") && is_true(value);
+            if name == "psow" {
+                powersafe_overwrite = value != "0" && value != "off" && value != "no";
+            }
+        }
+        // A handle that only reads still wants write permission where it can be had: without it nobody
+        // could keep the writers of other processes out.
+        let read_only = flags & SQLITE_OPEN_READONLY != 0;
+        let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
+        self.close_devices(&mut options)?;
+        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
+        let writable = out & SQLITE_OPEN_READWRITE != 0;
+        let id = opened.file.id();
+        if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
+            return Err(Error::LeftToPlatform);
+        }
+        // One that is damaged is refused with the first lock.
+        let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
+        let database = self.databases.get_or_insert(id, || {
+            OpenDatabase::new(DatabaseSetup {
+                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
+                medium: self.medium.clone(),
+                file: opened.file.clone(),
+                path: path.to_owned(),
+                options,
+                writable,
+                // SQLite itself leaves the name of a new database to the file system. An empty file counts
+                // as new: whoever created it may have synced nothing.
+                holds_back: !self.pass_through,
+                pooled: !self.pass_through,
+                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
+            })
+        });
+        if !self.pass_through {
+            self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
+        }
+        if !self.pass_through && tiered {
+            // What is wrong with it is told by the open, which has a message. That another process has the database
+            // is not: SQLite's busy handler is asked first.
+            match database.own() {
+                Ok(()) | Err(Error::Owned { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let read_only = read_only || !writable;
+        let flags = if read_only { to_read_only(out) } else { out };
+        let handle = MainFile::new(database, read_only, powersafe_overwrite, unlocked);
+        Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
+    }
+
+    /// Whether a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
+    /// it or for its log. To own it takes a lock that takes this permission, and the wal-index must then be one
+    /// that other processes see.
+    fn is_foreign_wal(
+        &self,
+        path: &Path,
+        file: &dyn File,
+        options: &Options,
+        writable: bool,
+    ) -> Result<bool> {
+        if self.pass_through || options.tier.is_some() || self.databases.has(file.id()) {
+            return Ok(false);
+        }
+        let log = self.medium.info(&Companion::Wal.of(path))?;
+        let is_foreign = if writable {
+            log.is_some_and(|log| !log.writable)
+        } else {
+            let mut versions = [0; 2];
+            log.is_some_and(|log| log.len > 0)
+                || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
+        };
+        // What is only there as statements is for us to run again, or to refuse.
+        Ok(is_foreign && self.medium.info(&Companion::CommitLog.of(path))?.is_none_or(|log| log.len == 0))
+    }
+
+    /// Checks the options of a tier, and lets the paths of devices survive a change of the directory.
+    fn close_devices(&self, options: &mut Options) -> Result<()> {
+        if let Some(commit_log_path) = &mut options.commit_log_path {
+            *commit_log_path = self.medium.absolute(commit_log_path)?.path;
+        }
+        let Some(tier) = &options.tier else { return Ok(()) };
+        if self.pass_through || options.passthrough {
+            return Err(Error::Refused(format!(
+                "{}: a tier needs a database that one process owns: leave passthrough=1 out; nothing was opened",
+                tier.display()
+            )));
+        }
+        options.tier = Some(self.medium.absolute(tier)?.path);
+        Ok(())
+    }
+
+    /// In a forked child: the database of an inherited connection, opened by this process.
+    pub(crate) fn open_again(&self, parents: &OpenDatabase) -> Result<Arc<OpenDatabase>> {
+        let mode = if parents.db().writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        let file = self.medium.open(parents.db().path(), FileKind::Database, mode)?;
+        let id = parents.db().file().id();
+        if file.id() != id {
+            return Err(Error::Refused(format!(
+                "{}: this connection was opened before fork(), and another file has taken the place of the database since; \
+                 open it again",
+                parents.db().path().display()
+            )));
+        }
+        Ok(self.databases.get_or_insert(id, || {
+            OpenDatabase::new(DatabaseSetup {
+                host: parents.host(),
+                medium: self.medium.clone(),
+                file,
+                path: parents.db().path().to_owned(),
+                options: parents.db().options().clone(),
+                writable: parents.db().writable(),
+                holds_back: !self.pass_through,
+                pooled: !self.pass_through,
+                created: false,
+            })
+        }))
+    }
+
+    /// Where a log of the database that is opened again has its spill from.
+    pub(crate) fn provide_spill(&self, database: &OpenDatabase) -> MakeSpill {
+        let files = self.temporary_files_of(database);
+        let spill = move || -> MakeSpill {
+            let files = files.clone();
+            Box::new(move || files.open())
+        };
+        let made = spill();
+        database.handover().set_spill_source(Box::new(spill));
+        made
+    }
+}

@@ -1,0 +1,61 @@
+//! A main database handle in WAL mode: a commit, from the last frame that SQLite writes to its return.
+
+use crate::commit::wal::Wal;
+use crate::error::Result;
+use crate::files::main_db::MainFile;
+use crate::open::checkpointer;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl MainFile {
+    /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
+    pub(super) fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
+        // Where a VFS above keeps it to itself, nobody will say that the commit is done.
+        let subscription = self.connection.receives_file_controls.load(Ordering::Relaxed);
+        if !subscription && self.connection.logged.swap(false, Ordering::Relaxed) {
+            // Where that fails, the database is closed.
+            let _ = wal.flush_logged(self.database.db(), self.connection.wants_durability());
+        }
+        let Some(transaction) = self.connection.completed.lock().take() else { return };
+        // The next one is in the log before it is published.
+        self.connection.unsynced_commits.store(true, Ordering::Relaxed);
+        let queued = if self.connection.wants_durability() {
+            wal.queue(self.database.db(), self.connection.capture(), transaction, false)
+        } else {
+            None
+        };
+        match queued {
+            Some(number) => self.connection.wait_for(number, false),
+            None if !subscription || wal.must_log_now(transaction) => {
+                // Where that fails, the commit hears of it.
+                self.unlogged =
+                    wal.log_unsynced(self.database.db(), self.connection.wants_durability()).is_err();
+            }
+            None => self.unlogged = true,
+        }
+    }
+
+    /// A commit is published, and about to return.
+    pub(super) fn commit_done(&mut self) -> Result<()> {
+        self.rollback_txn.commit(&self.connection)?;
+        let Some(wal) = self.wal() else { return Ok(()) };
+        // In exclusive mode there are no locks to be dropped.
+        self.queue_unsynced(&wal);
+        match self.connection.take_waiting() {
+            Some((number, true)) => wal.wait_durable(number)?,
+            Some((number, false)) => wal.write_out(self.database.db(), number)?,
+            None if std::mem::take(&mut self.unlogged) => {
+                wal.log_unsynced(self.database.db(), self.connection.wants_durability())?
+            }
+            None if self.connection.logged.swap(false, Ordering::Relaxed) => {
+                wal.flush_logged(self.database.db(), self.connection.wants_durability())?
+            }
+            None => {}
+        }
+        wal.note_fill(self.database.db().counters());
+        if !self.connection.internal && wal.wants_checkpoint(self.database.db()) {
+            checkpointer::checkpoint(&self.database);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! A main database handle in WAL mode: the wal-index, its slots, and what taking them waits for.
+//!
+//! # Invariants
+//! 1. A slot is taken only while this process owns the database.
+//! 2. A reader sees no commit that a power cut could still take back, unless it shows nothing of that before its own
+//!    commit.
+
+use crate::error::{Error, Result, check_memory};
+use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use crate::files::main_db::{Checkpoint, MainFile};
+use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
+use std::ptr::NonNull;
+
+impl MainFile {
+    /// A region of the wal-index.
+    pub(super) fn map_wal_index(
+        &mut self,
+        region: usize,
+        bytes: usize,
+        extend: bool,
+    ) -> Result<Option<NonNull<u8>>> {
+        if !self.database.db().writable() {
+            return Err(Error::ReadOnlyWal { path: self.database.db().path().to_owned() });
+        }
+        if !self.uses_wal_index {
+            // SQLite is about to make its index from the log.
+            let wal = self.wal();
+            self.database
+                .wal_index()
+                .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
+            self.uses_wal_index = true;
+            self.connection.reader_slot.set_by_slots(true);
+        }
+        self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+    }
+
+    /// Takes slots of the wal-index.
+    #[inline]
+    pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        if !exclusive || first == WRITE_SLOT {
+            check_memory().inspect_err(|_| self.connection.disturb())?;
+        }
+        // Who reads begins to write; all others only look after the log.
+        if first == WRITE_SLOT && exclusive && self.slots.reads() {
+            self.may_begin()?;
+        }
+        // What a log builds upon stays as it is. To make the index takes more slots than this one.
+        if first == CHECKPOINT_SLOT
+            && exclusive
+            && count == 1
+            && self.database.recovery().check_replayed().is_err()
+        {
+            return Err(Error::Busy);
+        }
+        self.admit(first, exclusive)?;
+        let (first, count) = self.widen(first, count);
+        let mut is_locked = self.take_slots(first, count, exclusive)?;
+        if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
+            // Our own checkpoint may have been faster: since the writer was admitted.
+            self.database.await_checkpointer();
+            is_locked = self.take_slots(first, count, exclusive)?;
+        }
+        if !is_locked {
+            // That a mark of readers cannot be moved is common, and SQLite uses another.
+            if first == WRITE_SLOT || !exclusive {
+                self.connection.disturb();
+            }
+            return Err(Error::Busy);
+        }
+        if first == WRITE_SLOT && exclusive && !self.connection.internal {
+            self.database.writer_queue().writes(self.id);
+        }
+        if first == CHECKPOINT_SLOT && exclusive {
+            self.checkpoint = Checkpoint::Begun;
+        }
+        Ok(())
+    }
+
+    /// Gives slots back; the end of a transaction queues what it has completed.
+    #[inline]
+    pub(super) fn unlock_slots(&mut self, first: usize, count: usize) -> Result<()> {
+        self.database.wal_index().index_made(&self.slots);
+        if first == WRITE_SLOT && !self.connection.internal {
+            // In a forked child the transaction is the parent's, and so is what it has written early.
+            if let Some(wal) = self.wal().filter(|_| self.database.db().is_of_this_process()) {
+                self.queue_unsynced(&wal);
+                wal.end_transaction(self.database.db());
+            }
+            self.database.wal_index().unlock(&mut self.slots, first, count);
+            self.database.writer_queue().leave(self.id);
+            self.database.handover().note_transaction_end();
+            return Ok(());
+        }
+        if first == CHECKPOINT_SLOT {
+            self.checkpoint = Checkpoint::None;
+        }
+        self.connection_cache.rest(&*self.database);
+        let (first, count) = self.widen(first, count);
+        self.database.wal_index().unlock(&mut self.slots, first, count);
+        self.database.handover().note_transaction_end();
+        Ok(())
+    }
+
+    /// Stops using the wal-index.
+    pub(super) fn leave_wal_index(&mut self) {
+        if self.uses_wal_index {
+            self.database.wal_index().leave(&mut self.slots);
+            self.uses_wal_index = false;
+            self.connection.reader_slot.set_by_slots(false);
+        }
+    }
+
+    /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the
+    /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
+    /// for no reason of the application's making. We lock them out as well.
+    fn widen(&self, first: usize, count: usize) -> (usize, usize) {
+        let restarts =
+            self.connection.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
+        if restarts { (READ_SLOTS, count + 1) } else { (first, count) }
+    }
+
+    /// Takes slots while this process owns the database; `false` where somebody is in the way.
+    #[inline]
+    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
+        loop {
+            self.database.own()?;
+            if !self.database.wal_index().lock(&mut self.slots, first, count, exclusive) {
+                return Ok(false);
+            }
+            if self.database.is_owned() {
+                return Ok(true);
+            }
+            // It was given to another process meanwhile.
+            self.database.wal_index().unlock(&mut self.slots, first, count);
+        }
+    }
+
+    /// Whether a slot of the wal-index may be taken now.
+    fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
+        if self.connection.internal {
+            return Ok(());
+        }
+        match (first, exclusive) {
+            (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
+                // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
+                // be what is in its way.
+                self.database.await_checkpointer();
+                if self.database.writer_queue().may_write(self.id) {
+                    return Ok(());
+                }
+                self.connection.disturb();
+                Err(Error::Busy)
+            }
+            (CHECKPOINT_SLOT, true) => {
+                self.database.await_checkpointer();
+                Ok(())
+            }
+            (READ_SLOTS.., false) => self.await_durable(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
+    /// shows nothing of them before its own commit.
+    #[inline]
+    fn await_durable(&mut self) -> Result<()> {
+        // First of all: what is promised later is looked at the next time.
+        let promises = self.database.db().shared().promises();
+        if self.settled == promises { Ok(()) } else { self.await_committed(promises) }
+    }
+
+    fn await_committed(&mut self, promises: u64) -> Result<()> {
+        let Some(wal) = self.wal() else { return Ok(()) };
+        match wal.not_durable() {
+            None => {
+                self.settled = promises;
+                Ok(())
+            }
+            Some(number) if !self.connection.capture().is_some_and(|capture| capture.defers_wait(number)) => {
+                wal.wait_durable(number)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The database file is about to be written in place: what was committed must be in the redo log.
+    pub(super) fn before_in_place(&mut self) -> Result<()> {
+        let Some(wal) = self.wal() else { return Ok(()) };
+        if self.checkpoint != Checkpoint::Logged {
+            wal.before_in_place(self.database.db())?;
+        }
+        if self.checkpoint == Checkpoint::Begun {
+            self.checkpoint = Checkpoint::Logged;
+        }
+        Ok(())
+    }
+}
