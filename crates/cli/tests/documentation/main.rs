@@ -79,7 +79,11 @@ fn every_link_leads_somewhere() {
 #[test]
 fn every_path_of_the_description_exists() {
     let folders = ["crates/", "bench/", "fuzz/", "xtask/", "python/", "docs/", "examples/", "data/"];
-    let exists = |path: &str| repository().join(path).exists();
+    // A file that has grown is a folder of the same name.
+    let exists = |path: &str| {
+        let path = repository().join(path);
+        path.exists() || path.with_extension("").join("mod.rs").exists()
+    };
     for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/decisions/README.md"] {
         let text = std::fs::read_to_string(repository().join(name)).unwrap();
         for (place, part) in text.split("```").enumerate() {
