@@ -7,7 +7,7 @@
 //! A connection in a fiber gives its thread to the next one while it waits for the device. Nothing in the queries says
 //! so, and SQLite does not know.
 
-use litefoot::task::{Config, Place, Workers};
+use litefoot::task::{Config, TaskPlace, Workers};
 use std::error::Error;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .zip(connections)
         .map(|(query, db)| {
             let (now, most) = (now.clone(), most.clone());
-            workers.execute(Place::Any, move || {
+            workers.execute(TaskPlace::Any, move || {
                 most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 let answer = ask(&db, query);
                 now.fetch_sub(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::task::{Config, Place, Workers};
+use litefoot::task::{Config, TaskPlace, Workers};
 use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
@@ -118,7 +118,7 @@ fn one_thread_runs_many_queries_at_once() {
                     gate.end();
                     pair
                 };
-                workers.execute(Place::Any, task).unwrap()
+                workers.execute(TaskPlace::Any, task).unwrap()
             })
             .collect();
         for (query, answer) in answers.into_iter().enumerate() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Result of an operator.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operator on pages has no result.
+/// The reasons for which an operator on pages has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

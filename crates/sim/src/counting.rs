@@ -109,7 +109,7 @@ impl Snapshot {
         self.kinds.iter().fold(Counts::default(), |sum, counts| sum + *counts)
     }
 
-    /// How often the device was told to make something durable: syncs of files and of directories.
+    /// Orders to the device to make bytes durable: syncs of files and of directories.
     pub fn all_syncs(&self) -> u64 {
         self.total().syncs.saturating_add(self.directory_syncs)
     }

@@ -36,7 +36,7 @@ pub struct Budget {
     /// The part of `used` that belongs to reservations.
     taken: AtomicUsize,
     members: Mutex<Vec<Weak<dyn Member>>>,
-    /// How many members there are.
+    /// The number of members.
     count: AtomicUsize,
 }
 

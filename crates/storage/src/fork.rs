@@ -136,7 +136,7 @@ impl Descriptors {
     }
 }
 
-/// That a file is locked, by its descriptor: noted while this is there.
+/// The note that a file is locked, by its descriptor, for as long as this lives.
 pub struct LockedFile {
     slot: &'static AtomicI32,
     descriptor: RawFd,

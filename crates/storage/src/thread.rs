@@ -67,7 +67,7 @@ struct Start {
 /// Starts a thread. The system shows the first 15 bytes of its name.
 ///
 /// # Errors
-/// When the system gives none.
+/// Errors of the system, which may give none.
 pub fn spawn(name: impl Into<Vec<u8>>, run: impl FnOnce() + Send + 'static) -> io::Result<Handle> {
     let mut name: Vec<u8> = name.into();
     name.truncate(15);

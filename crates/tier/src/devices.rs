@@ -138,7 +138,7 @@ impl Devices {
     }
 }
 
-/// Where a chunk begins in the file.
+/// The offset of a chunk in the file.
 pub(super) fn offset_of(chunk: u32) -> u64 {
     u64::from(chunk) * CHUNK_BYTES as u64
 }

@@ -1,4 +1,4 @@
-//! Why a pair of file and device cannot be opened. Each message names the file, and what to do.
+//! The reasons for which a pair of file and device cannot be opened. Each message names the file, and what to do.
 
 use litefoot_storage::file::DeviceError;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Result of opening.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a pair of file and device cannot be opened.
+/// The reasons for which a pair of file and device cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -57,9 +57,9 @@ pub enum Error {
     Missing {
         /// The flash file.
         flash: PathBuf,
-        /// Where the device was looked for.
+        /// The path that the device was looked for at.
         path: PathBuf,
-        /// Where it was when the file was last opened.
+        /// Its path when the file was last opened.
         recorded: PathBuf,
     },
     /// The device is another file's.
@@ -81,7 +81,7 @@ pub enum Error {
         flash: PathBuf,
         /// The device.
         path: PathBuf,
-        /// How that shows.
+        /// The sign of it.
         what: &'static str,
     },
 }

@@ -62,7 +62,7 @@ impl TieredFile {
     /// less than a chunk cannot be.
     ///
     /// # Errors
-    /// When either device fails.
+    /// Either device failed.
     pub fn leave(&self) -> file::Result<bool> {
         let mut state = self.state.write();
         state.devices.check()?;
@@ -75,7 +75,7 @@ impl TieredFile {
     /// Brings every chunk home: the file is plain again, durably, and the device free for another.
     ///
     /// # Errors
-    /// When either device fails; the chunks are then where they were.
+    /// Either device failed; the chunks are then where they were.
     pub fn drain(&self) -> file::Result<()> {
         self.state.write().drain()
     }

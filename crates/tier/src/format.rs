@@ -37,7 +37,7 @@ pub const CHUNK_BYTES: usize = 2048;
 pub const MOST_SLOTS: u32 = 1 << 24;
 /// Bytes of a slot entry.
 pub const ENTRY_BYTES: usize = 32;
-/// Where the entries begin; the header has all before.
+/// The offset of the entries; the header has all before.
 pub const ENTRIES_AT: u64 = 4096;
 /// Bytes of the header, and of the mark.
 pub const HEADER_BYTES: usize = SECTOR_BYTES;
@@ -49,7 +49,7 @@ const CRC_AT: usize = 508;
 const HEADER_PATH_AT: usize = 64;
 const MARK_PATH_AT: usize = 40;
 
-/// Where chunks are, as the header tells.
+/// The place of the chunks, as the header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderState {
     /// All in the flash file; nothing on the device counts.
@@ -63,7 +63,7 @@ pub enum HeaderState {
 /// The header of a tier device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Where chunks are.
+    /// The place of the chunks.
     pub state: HeaderState,
     /// Slots of the device.
     pub slots: u32,
@@ -224,12 +224,12 @@ impl Entry {
     }
 }
 
-/// Where the entry of a slot is.
+/// The offset of a slot's entry.
 pub fn entry_at(slot: u32) -> u64 {
     ENTRIES_AT + u64::from(slot) * ENTRY_BYTES as u64
 }
 
-/// Where the bytes of a slot are, on a device of `slots`.
+/// The offset of a slot's bytes, on a device of `slots`.
 pub fn slot_at(slots: u32, slot: u32) -> u64 {
     data_at(slots) + u64::from(slot) * CHUNK_BYTES as u64
 }

@@ -112,7 +112,7 @@ impl TierState {
         }
         // Flash has nothing of a chunk that went from slot to slot: the new entry first.
         let changed = std::mem::take(&mut self.changed);
-        let is_after = |slot: &u32| self.slots.holds(*slot).is_none() && changed.contains(slot);
+        let is_after = |slot: &u32| self.slots.chunk_in(*slot).is_none() && changed.contains(slot);
         let (after, now): (Vec<u32>, Vec<u32>) = unsettled.into_iter().partition(is_after);
         self.enter(now, if after.is_empty() { Barrier::Entered } else { Barrier::Changed })?;
         self.enter(after, Barrier::Entered)
@@ -134,7 +134,7 @@ impl TierState {
     fn write_entry(&mut self, slot: u32) -> Result<()> {
         self.generation += 1;
         let entry = Entry {
-            chunk: self.slots.holds(slot),
+            chunk: self.slots.chunk_in(slot),
             generation: self.generation,
             writes: self.slots.writes(slot),
         };

@@ -22,7 +22,7 @@ use super::format::{
     CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
     device_bytes, entry_at, slot_at, slots_in,
 };
-use super::policy::{Kind, Latencies, Period, Policy};
+use super::policy::{Latencies, Period, Policy, PolicyKind};
 use super::slots::Slots;
 use super::state::{Away, TierState};
 use super::statistics::Statistics;
@@ -31,14 +31,14 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a file is tiered.
+/// The parameters of a tiered file.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Bytes of the device; see [`device_bytes`]. While chunks are away the device keeps the size it has.
     pub bytes: u64,
-    /// Which chunks live on it.
-    pub kind: Kind,
-    /// How often hot chunks are chosen.
+    /// The policy that chooses its chunks.
+    pub kind: PolicyKind,
+    /// The period of choosing hot chunks.
     pub period: Period,
     /// The costs of reading and writing a chunk.
     pub latencies: Latencies,
@@ -52,7 +52,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             bytes: 8 << 20,
-            kind: Kind::default(),
+            kind: PolicyKind::default(),
             period: Period::default(),
             latencies: Latencies::default(),
             wear_gap: 256,
@@ -68,7 +68,7 @@ pub(super) const FEWEST_SLOTS: u32 = 4;
 /// The tier device that chunks of this file live on, as its mark has it; `None` for a plain file.
 ///
 /// # Errors
-/// When the file cannot be read, or its mark is damaged.
+/// The file cannot be read, or its mark is damaged.
 pub fn tier_of(flash: &dyn File) -> Result<Option<PathBuf>> {
     Ok(read_mark(flash)?.map(|mark| mark.tier_path))
 }

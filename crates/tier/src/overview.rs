@@ -10,7 +10,7 @@ use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the chunks of the file are that a device belongs to.
+/// The place of the chunks of a device's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
     /// All in the file; the device is free for any.
@@ -26,7 +26,7 @@ pub enum Whereabouts {
 pub struct Overview {
     /// The file that it was used with last; long paths are cut.
     pub flash_path: PathBuf,
-    /// Where the chunks of that are.
+    /// The place of the chunks of that file.
     pub whereabouts: Whereabouts,
     /// Chunks that entries name.
     pub away: usize,
@@ -54,7 +54,7 @@ impl Overview {
 /// Looks at the device at `path`; `None` where nothing is, or nothing was written yet.
 ///
 /// # Errors
-/// Those of reading, and that it is no device of litefoot's, damaged, or of another version.
+/// Errors of reading, and that the file is no device of litefoot's, damaged, or of another version.
 pub fn look(medium: &Arc<dyn Medium>, path: &Path) -> Result<Option<Overview>> {
     if medium.info(path)?.is_none() {
         return Ok(None);

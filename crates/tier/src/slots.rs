@@ -19,7 +19,7 @@ struct TierSlot {
     holds: Option<u32>,
     /// True if its entry on the device names a chunk.
     entered: bool,
-    /// How often it was written.
+    /// The number of its writes.
     writes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Slots {
     }
 
     /// The chunk in a slot.
-    pub fn holds(&self, slot: u32) -> Option<u32> {
+    pub fn chunk_in(&self, slot: u32) -> Option<u32> {
         self.slots[slot as usize].holds
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_slot_that_an_entry_names_is_free_only_once_the_entry_is_gone() {
         let mut slots = Slots::new([5, 3, 9]);
-        assert_eq!((slots.take(70), slots.take(71), slots.holds(1)), (Some(1), Some(0), Some(70)));
+        assert_eq!((slots.take(70), slots.take(71), slots.chunk_in(1)), (Some(1), Some(0), Some(70)));
         // Never published: free at once.
         slots.vacate(0);
         assert_eq!((slots.unsettled(), slots.least_free_writes()), (vec![1], Some(5)));

@@ -90,7 +90,7 @@ impl TierState {
         self.map.get(&u32::try_from(offset / CHUNK_BYTES as u64).ok()?).copied()
     }
 
-    /// Where the bytes of a slot are.
+    /// The offset of a slot's bytes.
     pub fn slot_at(&self, slot: u32) -> u64 {
         slot_at(self.slots.len(), slot)
     }
@@ -243,7 +243,7 @@ impl TierState {
     }
 }
 
-/// Where the next chunk begins.
+/// The beginning of the next chunk.
 fn next_chunk(offset: u64) -> u64 {
     (offset / CHUNK_BYTES as u64 + 1) * CHUNK_BYTES as u64
 }

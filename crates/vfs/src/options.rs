@@ -3,7 +3,7 @@
 //! One table has them all; `docs/options.md` comes from it as well (`cargo xtask docs`). An unknown name is an error: a typo
 //! must not silently cost durability. A URI may hold parameters of others, too (`uri_parameters.rs`).
 
-use litefoot_tier::Kind;
+use litefoot_tier::PolicyKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Options {
     /// Bytes of the tier.
     pub tier_size: usize,
     /// The policy that chooses the chunks on the tier.
-    pub tier_policy: Kind,
+    pub tier_policy: PolicyKind,
     /// The longest time from a commit at `synchronous=NORMAL` until it is durable.
     pub flush_interval: Duration,
     /// The longest wait of a writer in the writer queue, before SQLite's busy handling.
@@ -93,7 +93,7 @@ impl Default for Options {
             commit_log_path: None,
             tier: None,
             tier_size: 8 << 20,
-            tier_policy: Kind::Ewma,
+            tier_policy: PolicyKind::Ewma,
             flush_interval: Duration::from_millis(10),
             writer_timeout: Duration::from_secs(5),
             buffer_pool_size: None,
@@ -303,8 +303,8 @@ const KNOWN: &[Known] = &[
         "ewma or lru",
         "which chunks live there: those written most over the last transactions (`ewma`), or those written last (`lru`)",
         "the set of hot chunks changes quickly, or fits as a whole (`lru`)",
-        "ewma" => Kind::Ewma,
-        "lru" => Kind::Lru,
+        "ewma" => PolicyKind::Ewma,
+        "lru" => PolicyKind::Lru,
     ),
     Known {
         name: "passthrough",

@@ -52,7 +52,7 @@ use crate::nand::{Ftl, Geometry, Placement};
 use crate::options::Options;
 use crate::report::Figures;
 use apps::{APPLICATIONS, APPS, App};
-use litefoot_tier::Kind;
+use litefoot_tier::PolicyKind;
 use litefoot_tier::policy::Latencies;
 use predict::Method;
 use scheme::{Commits, FILLED_PERCENT, Outcome, Scheme, Stack};
@@ -76,12 +76,12 @@ const JOURNALS: Placement = Placement { journals: true, ..NOTHING };
 const BOTH: Placement = Placement { metadata: true, journals: true, redo_logs: false };
 const EVERYTHING: Placement = Placement { metadata: true, journals: true, redo_logs: true };
 
-const fn stock(name: &'static str, placement: Placement, tier: Option<(Kind, u32)>) -> Scheme {
+const fn stock(name: &'static str, placement: Placement, tier: Option<(PolicyKind, u32)>) -> Scheme {
     Scheme { name, placement, tier, stack: Stack::Stock }
 }
 
 const fn ours(name: &'static str, placement: Placement, chunks: u32, commits: Commits) -> Scheme {
-    let tier = if chunks == 0 { None } else { Some((Kind::Ewma, chunks)) };
+    let tier = if chunks == 0 { None } else { Some((PolicyKind::Ewma, chunks)) };
     Scheme { name, placement, tier, stack: Stack::Litefoot(commits) }
 }
 
@@ -90,14 +90,14 @@ const SCHEMES: [Scheme; 17] = [
     stock("pffs2", METADATA, None),
     stock("journal", JOURNALS, None),
     stock("journal_pffs2", BOTH, None),
-    stock("psqlite_k64", NOTHING, Some((Kind::Ewma, 64))),
-    stock("psqlite_k128", NOTHING, Some((Kind::Ewma, 128))),
-    stock("psqlite_k256", NOTHING, Some((Kind::Ewma, 256))),
-    stock("lru_k64", NOTHING, Some((Kind::Lru, 64))),
-    stock("lru_k256", NOTHING, Some((Kind::Lru, 256))),
-    stock("all_k64", BOTH, Some((Kind::Ewma, 64))),
-    stock("all_k128", BOTH, Some((Kind::Ewma, 128))),
-    stock("all_k256", BOTH, Some((Kind::Ewma, 256))),
+    stock("psqlite_k64", NOTHING, Some((PolicyKind::Ewma, 64))),
+    stock("psqlite_k128", NOTHING, Some((PolicyKind::Ewma, 128))),
+    stock("psqlite_k256", NOTHING, Some((PolicyKind::Ewma, 256))),
+    stock("lru_k64", NOTHING, Some((PolicyKind::Lru, 64))),
+    stock("lru_k256", NOTHING, Some((PolicyKind::Lru, 256))),
+    stock("all_k64", BOTH, Some((PolicyKind::Ewma, 64))),
+    stock("all_k128", BOTH, Some((PolicyKind::Ewma, 128))),
+    stock("all_k256", BOTH, Some((PolicyKind::Ewma, 256))),
     ours("litefoot_pages", NOTHING, 0, Commits::Pages),
     ours("litefoot_statements", NOTHING, 0, Commits::Statements),
     ours("litefoot_pram", NOTHING, 0, Commits::StatementsOnPram),

@@ -7,7 +7,7 @@ use crate::harness::vfs_name;
 use crate::nand::{Costs, Ftl, NandMedium, Placement};
 use crate::{Error, Result};
 use litefoot_storage::file::Medium;
-use litefoot_tier::{Config, Kind, Statistics, device_bytes};
+use litefoot_tier::{Config, PolicyKind, Statistics, device_bytes};
 use rusqlite::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Scheme {
     pub name: &'static str,
     pub placement: Placement,
     /// The policy and the chunks of the tier.
-    pub tier: Option<(Kind, u32)>,
+    pub tier: Option<(PolicyKind, u32)>,
     pub stack: Stack,
 }
 

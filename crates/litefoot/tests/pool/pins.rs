@@ -33,11 +33,11 @@ fn more_statements_than_frames_all_get_their_rows() {
             }
         }
         let pool = vfs.databases()[0].known_pages().unwrap();
-        assert!(!maps_files(&db) || pool.pool().holds() >= 16, "{}", pool.pool().holds());
+        assert!(!maps_files(&db) || pool.pool().pins() >= 16, "{}", pool.pool().pins());
         check_all(&other, &rows);
         drop(cursors);
         drop(statements);
-        let held = pool.pool().holds() - pool.cached_pins();
+        let held = pool.pool().pins() - pool.cached_pins();
         assert_eq!((held, metric(&db, "pool.pinned")), (0, 0), "all are unpinned");
         databases_agree(&vfs);
         check_all(&db, &rows);
@@ -113,6 +113,6 @@ fn what_is_kept_is_what_the_database_has() {
         drop(readers);
         let pool = vfs.databases()[0].known_pages().unwrap();
         drop(db);
-        assert_eq!((pool.pool().holds(), pool.cached_pins()), (0, 0), "nothing is kept by nobody");
+        assert_eq!((pool.pool().pins(), pool.cached_pins()), (0, 0), "nothing is kept by nobody");
     }
 }

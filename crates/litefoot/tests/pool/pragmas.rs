@@ -24,7 +24,7 @@ fn an_applications_own_settings_win() {
             let mut rows = statement.query([]).unwrap();
             rows.next().unwrap().unwrap();
             let pages = vfs.databases()[0].known_pages().unwrap();
-            pages.pool().holds() - pages.cached_pins()
+            pages.pool().pins() - pages.cached_pins()
         };
         let untouched = open();
         assert_eq!(holds_while_reading(&untouched) > 0, maps_files(&untouched));

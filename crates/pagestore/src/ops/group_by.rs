@@ -13,7 +13,7 @@ const TABLES: usize = 4;
 /// Counts the bytes of all pages by value.
 ///
 /// # Errors
-/// Those of the pages and of the workers.
+/// Errors of the pages and of the workers.
 pub fn group_by<P: Pages>(workers: &Workers, pages: &P, extents: &Extents) -> Result<Groups> {
     let add = |total: &mut Groups, part: Groups| {
         total.iter_mut().zip(part).for_each(|(total, count)| *total += count);

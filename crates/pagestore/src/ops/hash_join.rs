@@ -40,7 +40,7 @@ fn rows(page: &[u8]) -> impl Iterator<Item = (u8, u8)> {
 /// Joins; keys in order.
 ///
 /// # Errors
-/// Those of the pages and of the workers.
+/// Errors of the pages and of the workers.
 pub fn hash_join<P: Pages>(workers: &Workers, pages: &P, extents: &Extents) -> Result<BTreeMap<u8, Join>> {
     let (build, probe) = extents.split_at(extents.len().div_ceil(BUILD_SHARE));
     let step = |table: &mut HashMap<u8, u64>, page: &[u8]| {

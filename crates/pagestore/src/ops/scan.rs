@@ -13,7 +13,7 @@ fn integers(page: &[u8]) -> impl Iterator<Item = u32> {
 /// Counts the integers above a threshold (SMILE, algorithm 2).
 ///
 /// # Errors
-/// Those of the pages and of the workers.
+/// Errors of the pages and of the workers.
 pub fn scan<P: Pages>(workers: &Workers, pages: &P, extents: &Extents, threshold: u32) -> Result<u64> {
     let step = |count: &mut u64, page: &[u8]| *count += above(page, threshold);
     fold(workers, pages, extents, || 0, step, |total, part| *total += part)
@@ -43,7 +43,7 @@ pub struct Filtered {
 /// Finds the integers in a range, and what they come to.
 ///
 /// # Errors
-/// Those of the pages and of the workers.
+/// Errors of the pages and of the workers.
 pub fn filter<P: Pages>(
     workers: &Workers,
     pages: &P,

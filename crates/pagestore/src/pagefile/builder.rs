@@ -46,7 +46,7 @@ impl Builder {
     /// Makes the file durable and gives it its name.
     ///
     /// # Errors
-    /// Those of the medium; no file is left then.
+    /// Errors of the medium; no file is left then.
     pub fn finish(mut self) -> Result<()> {
         let pages = self.pages.load(Ordering::Relaxed);
         self.file.set_len(pages * self.page_bytes as u64)?;

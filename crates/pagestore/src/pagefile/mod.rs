@@ -42,7 +42,7 @@ pub const FEWEST_PAGES: usize = 16;
 /// Sizes a page may have.
 pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 
-/// How a page file is read.
+/// The options for reading a page file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of pages kept in memory.
@@ -62,7 +62,7 @@ impl Default for Options {
 /// Result of an operation on a page file.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a page file cannot be made or read.
+/// The reasons for which a page file cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

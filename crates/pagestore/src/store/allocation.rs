@@ -1,4 +1,4 @@
-//! Which pages are in use. Pure: no I/O, no locks.
+//! The allocation table: the pages in use. Pure: no I/O, no locks.
 //!
 //! # Invariants
 //! 1. Every page below `pages` is in use, free, or in the hands of one caller between [`Allocation::take`] and

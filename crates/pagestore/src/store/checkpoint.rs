@@ -113,7 +113,7 @@ impl Drop for CheckpointTurn<'_> {
 
 /// Starts the page cleaner: a run of the worker that makes a checkpoint at each signal.
 ///
-/// Where the system has no thread to give, a unit makes the checkpoint when it finds too much dirty.
+/// Without a thread from the system, a unit makes the checkpoint when it finds too many dirty pages.
 pub(super) fn start_cleaner(inner: &Arc<Inner>) {
     let Some(run) = inner.worker.claim() else { return };
     let (there, latch) = (inner.clone(), inner.files.lock().latch.clone());

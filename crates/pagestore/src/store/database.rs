@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// Bytes by which the data file grows, where the disk has them.
 const GROWTH_BYTES: u64 = 1 << 20;
 
-/// How a database is opened.
+/// The options for opening a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Bytes of pages kept in memory: a multiple of the page size, at least [`FEWEST_FRAMES`] pages.
@@ -102,7 +102,7 @@ impl Database {
     /// True if there is a database.
     ///
     /// # Errors
-    /// Those of the medium.
+    /// Errors of the medium.
     pub fn exists(medium: &dyn Medium, path: &Path) -> Result<bool> {
         files::exist(medium, path)
     }
@@ -179,7 +179,7 @@ impl Database {
     /// Makes everything durable and closes the database; the redo log is gone then.
     ///
     /// # Errors
-    /// Those of [`Database::checkpoint`]; what the last one left is on the medium.
+    /// Errors of [`Database::checkpoint`]; the medium has the state of the last one.
     pub fn close(mut self) -> Result<()> {
         self.end()
     }
@@ -217,7 +217,7 @@ impl Database {
     /// Begins a unit of changes.
     ///
     /// # Errors
-    /// Those of the cleaning that may have to come first.
+    /// Errors of the cleaning that may have to come first.
     pub fn unit(&self) -> Result<Unit<'_>> {
         let dirty = self.inner.pool.dirty();
         let most = match self.inner.page_cleaner {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Result of an operation on a database of pages.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation failed.
+/// The reasons for which an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,7 +24,7 @@ pub enum Error {
     /// The directory does not exist (`E_STORAGE_INVALID_PATH`).
     #[error("{}: its directory does not exist; create it first", path.display())]
     InvalidPath {
-        /// Where the database was to be.
+        /// The path of the database.
         path: PathBuf,
     },
     /// Something is there already (`E_STORAGE_PATH_ALREADY_EXISTS`).
@@ -148,7 +148,7 @@ pub enum Error {
         path: PathBuf,
         /// The first thing that is wrong.
         first: Inconsistency,
-        /// How many others.
+        /// The number of the others.
         more: usize,
     },
 }

@@ -21,7 +21,7 @@ impl Counter {
         Pending(self.clone())
     }
 
-    /// How many are pending.
+    /// The number of pending tasks.
     pub fn pending(&self) -> u64 {
         self.pending.look(|pending| *pending)
     }

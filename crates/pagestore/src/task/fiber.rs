@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// Why a fiber gave its thread away.
+/// The reason for which a fiber gave its thread away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suspension {
     /// It goes on when it is its turn.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 /// A task's result, once it is there. Dropping the handle leaves the task running.
 pub struct Handle<T> {
-    slot: Slot<T>,
+    slot: TaskResult<T>,
 }
 
-/// Where a task puts its result.
-pub(super) type Slot<T> = Arc<Monitor<Option<Result<T, TaskError>>>>;
+/// The place of a task's result, which its handle waits on.
+pub(super) type TaskResult<T> = Arc<Monitor<Option<Result<T, TaskError>>>>;
 
 impl<T> Handle<T> {
-    pub(super) fn new() -> (Handle<T>, Slot<T>) {
-        let slot: Slot<T> = Arc::new(Monitor::new(None));
+    pub(super) fn new() -> (Handle<T>, TaskResult<T>) {
+        let slot: TaskResult<T> = Arc::new(Monitor::new(None));
         (Handle { slot: slot.clone() }, slot)
     }
 

@@ -8,7 +8,7 @@
 //!
 //! # What it promises
 //! 1. A fiber never leaves the thread it was started on, so what lies on its stack need not be `Send`.
-//!    Only tasks that have not started are stolen, and never those that name their thread ([`Place::On`]).
+//!    Only tasks that have not started are stolen, and never those that name their thread ([`TaskPlace::On`]).
 //! 2. A task that panics ends alone: its [`Handle`] answers [`TaskError::Panicked`], its worker goes on.
 //! 3. A wait ([`Counter::wait`], [`Handle::join`], I/O) parks the fiber, or the thread where the caller is
 //!    no fiber. No wake-up is lost; all waits look at their condition again.
@@ -36,13 +36,13 @@ mod workers;
 pub use counter::{Counter, Pending};
 pub use fiber::{in_fiber, worker_index, yield_now};
 pub use handle::Handle;
-pub use shared::{Config, Place, Statistics};
+pub use shared::{Config, Statistics, TaskPlace};
 pub use workers::Workers;
 
 #[cfg(test)]
 mod tests;
 
-/// Why a task has no result, or was not accepted.
+/// The reasons for which a task has no result, or was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-/// How many workers, and how large.
+/// The number of workers, and their sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Worker threads; one for each processor by default.
@@ -38,9 +38,9 @@ impl Config {
     }
 }
 
-/// Where a task runs.
+/// The worker that a task runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TaskPlace {
     /// On any worker: the submitting one, or the least busy finds it.
     Any,
     /// On that worker and no other.
@@ -99,44 +99,44 @@ impl Shared {
         }
     }
 
-    pub fn submit(&self, place: Place, mut task: Task) -> Result<(), TaskError> {
+    pub fn submit(&self, place: TaskPlace, mut task: Task) -> Result<(), TaskError> {
         let in_fiber = fiber::in_fiber();
         let worker = self.worker_for(place)?;
         let from = if in_fiber { From::Fiber } else { From::Outside };
         loop {
-            match worker.submit(task, place != Place::Any, from) {
+            match worker.submit(task, place != TaskPlace::Any, from) {
                 Ok(()) => break,
                 Err(refused) => task = refused,
             }
             match place {
                 // Blocks this thread, which is no worker.
                 _ if !in_fiber => worker.wait_for_room(),
-                Place::Any => {
+                TaskPlace::Any => {
                     self.inlined.fetch_add(1, Ordering::Relaxed);
                     task(Ok(()));
                     return Ok(());
                 }
-                Place::On(index) => {
+                TaskPlace::On(index) => {
                     return Err(TaskError::QueueFull { worker: index, tasks: self.config.queue_tasks });
                 }
             }
         }
-        if place == Place::Any && !worker.poke_if_asleep() {
+        if place == TaskPlace::Any && !worker.poke_if_asleep() {
             // Its owner is busy; a free worker may steal it.
             let _ = self.workers.iter().any(|worker| worker.poke_if_asleep());
         }
         Ok(())
     }
 
-    fn worker_for(&self, place: Place) -> Result<&Worker, TaskError> {
+    fn worker_for(&self, place: TaskPlace) -> Result<&Worker, TaskError> {
         let count = self.workers.len();
         let index = match (place, fiber::worker_index()) {
-            (Place::On(worker), _) if worker >= count => {
+            (TaskPlace::On(worker), _) if worker >= count => {
                 return Err(TaskError::NoSuchWorker { worker, last: count - 1 });
             }
-            (Place::On(index), _) => index,
-            (Place::Any, Some(own)) if own < count => own,
-            (Place::Any, _) => self.next.fetch_add(1, Ordering::Relaxed) % count,
+            (TaskPlace::On(index), _) => index,
+            (TaskPlace::Any, Some(own)) if own < count => own,
+            (TaskPlace::Any, _) => self.next.fetch_add(1, Ordering::Relaxed) % count,
         };
         Ok(&self.workers[index])
     }

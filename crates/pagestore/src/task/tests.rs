@@ -20,7 +20,7 @@ fn a_task_runs_on_the_thread_of_its_queue() {
                 yield_now();
                 (before, (worker_index(), thread::current().id()))
             };
-            (task % 3, workers.execute(Place::On(task % 3), work).unwrap())
+            (task % 3, workers.execute(TaskPlace::On(task % 3), work).unwrap())
         })
         .collect();
     for (worker, handle) in handles {
@@ -37,7 +37,7 @@ fn tasks_from_outside_start_in_order_and_yielding_lets_others_run() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let gate = Arc::new(AtomicBool::new(false));
     let opened = gate.clone();
-    let first = workers.execute(Place::Any, move || {
+    let first = workers.execute(TaskPlace::Any, move || {
         while !opened.load(Ordering::Acquire) {
             thread::yield_now();
         }
@@ -50,7 +50,7 @@ fn tasks_from_outside_start_in_order_and_yielding_lets_others_run() {
                 yield_now();
                 log.lock().unwrap().push((task, 'b'));
             };
-            workers.execute(Place::Any, work).unwrap()
+            workers.execute(TaskPlace::Any, work).unwrap()
         })
         .collect();
     gate.store(true, Ordering::Release);
@@ -70,8 +70,8 @@ fn merge_sort(workers: &Arc<Workers>, mut values: Vec<u32>) -> Vec<u32> {
     }
     let right = values.split_off(values.len() / 2);
     let (for_left, for_right) = (workers.clone(), workers.clone());
-    let left = workers.execute(Place::Any, move || merge_sort(&for_left, values)).unwrap();
-    let right = workers.execute(Place::Any, move || merge_sort(&for_right, right)).unwrap();
+    let left = workers.execute(TaskPlace::Any, move || merge_sort(&for_left, values)).unwrap();
+    let right = workers.execute(TaskPlace::Any, move || merge_sort(&for_right, right)).unwrap();
     let (left, right) = (left.join().unwrap(), right.join().unwrap());
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
@@ -99,7 +99,7 @@ fn fibers_sort_recursively() {
         let workers = Arc::new(Workers::start(Config { fibers, ..Config::with_threads(threads) }).unwrap());
         let sorter = workers.clone();
         let values = values.clone();
-        let sorted = workers.execute_sync(Place::Any, move || merge_sort(&sorter, values)).unwrap();
+        let sorted = workers.execute_sync(TaskPlace::Any, move || merge_sort(&sorter, values)).unwrap();
         assert!(sorted == expected, "{threads} threads, {fibers} fibers");
     }
 }
@@ -109,8 +109,8 @@ fn an_idle_worker_steals_what_a_busy_one_has_not_started() {
     let workers = workers(2);
     let inner = workers.clone();
     // The fiber never gives its thread away, so its children end only if the other worker takes them.
-    let ran_on = workers.execute_sync(Place::On(0), move || {
-        let handles: Vec<_> = (0..20).map(|_| inner.execute(Place::Any, worker_index).unwrap()).collect();
+    let ran_on = workers.execute_sync(TaskPlace::On(0), move || {
+        let handles: Vec<_> = (0..20).map(|_| inner.execute(TaskPlace::Any, worker_index).unwrap()).collect();
         while !handles.iter().all(Handle::is_finished) {
             thread::yield_now();
         }
@@ -126,7 +126,7 @@ fn nobody_steals_a_task_that_names_its_thread() {
     let started = Arc::new(AtomicBool::new(false));
     let gate = Arc::new(AtomicBool::new(false));
     let (flag, opened) = (started.clone(), gate.clone());
-    let busy = workers.execute(Place::On(0), move || {
+    let busy = workers.execute(TaskPlace::On(0), move || {
         flag.store(true, Ordering::Release);
         while !opened.load(Ordering::Acquire) {
             thread::yield_now();
@@ -135,9 +135,9 @@ fn nobody_steals_a_task_that_names_its_thread() {
     while !started.load(Ordering::Acquire) {
         thread::yield_now();
     }
-    let named: Vec<_> = (0..10).map(|_| workers.execute(Place::On(0), worker_index).unwrap()).collect();
+    let named: Vec<_> = (0..10).map(|_| workers.execute(TaskPlace::On(0), worker_index).unwrap()).collect();
     // The other worker has looked around: it ran a task of its own after these were submitted.
-    workers.execute_sync(Place::On(1), || ()).unwrap();
+    workers.execute_sync(TaskPlace::On(1), || ()).unwrap();
     assert!(!named.iter().any(Handle::is_finished));
     gate.store(true, Ordering::Release);
     busy.unwrap().join().unwrap();
@@ -159,7 +159,7 @@ fn thousands_of_fibers_wait_at_once() {
             gate.wait();
             drop(pending);
         };
-        drop(workers.execute(Place::Any, work).unwrap());
+        drop(workers.execute(TaskPlace::Any, work).unwrap());
     }
     while reached.load(Ordering::Relaxed) < 5000 {
         thread::yield_now();
@@ -176,7 +176,7 @@ fn a_panic_is_reported_and_the_worker_goes_on() {
     let counter = Counter::new();
     let pending = counter.begin();
     let panics = workers
-        .execute(Place::Any, move || {
+        .execute(TaskPlace::Any, move || {
             let _pending = pending;
             yield_now();
             panic!("on purpose: {}", 7);
@@ -185,7 +185,7 @@ fn a_panic_is_reported_and_the_worker_goes_on() {
     let error: Result<(), TaskError> = panics.join();
     assert_eq!(error, Err(TaskError::Panicked("on purpose: 7".to_owned())));
     counter.wait();
-    assert_eq!(workers.execute_sync(Place::Any, || 5), Ok(5));
+    assert_eq!(workers.execute_sync(TaskPlace::Any, || 5), Ok(5));
     let parts = workers.each(10, |part| assert!(part != 3, "part three"));
     assert_eq!(parts, Err(TaskError::Panicked("part three".to_owned())));
 }
@@ -202,14 +202,14 @@ fn a_destructor_may_wait_while_its_fiber_unwinds() {
     let counter = Counter::new();
     let pending = counter.begin();
     let waits = WaitsInDrop(counter);
-    let panics = workers.execute(Place::On(0), move || {
+    let panics = workers.execute(TaskPlace::On(0), move || {
         let _waits = waits;
         panic!("waits on the way out");
     });
-    workers.execute_sync(Place::On(1), move || drop(pending)).unwrap();
+    workers.execute_sync(TaskPlace::On(1), move || drop(pending)).unwrap();
     let result: Result<(), TaskError> = panics.unwrap().join();
     assert!(matches!(result, Err(TaskError::Panicked(_))));
-    assert_eq!(workers.execute_sync(Place::On(0), || 1), Ok(1));
+    assert_eq!(workers.execute_sync(TaskPlace::On(0), || 1), Ok(1));
 }
 
 #[test]
@@ -238,16 +238,17 @@ fn parts_may_have_parts() {
 fn full_queues_hold_callers_back_and_let_fibers_help_themselves() {
     let config = Config { queue_tasks: 4, ..Config::with_threads(1) };
     let workers = Arc::new(Workers::start(config).unwrap());
-    let handles: Vec<_> = (0..500).map(|task| workers.execute(Place::Any, move || task).unwrap()).collect();
+    let handles: Vec<_> =
+        (0..500).map(|task| workers.execute(TaskPlace::Any, move || task).unwrap()).collect();
     let results: Vec<i32> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
     assert_eq!(results, (0..500).collect::<Vec<_>>());
 
     let inner = workers.clone();
     let (refused, sum) = workers
-        .execute_sync(Place::Any, move || {
+        .execute_sync(TaskPlace::Any, move || {
             let handles: Vec<_> =
-                (0..100).map(|task| inner.execute(Place::Any, move || task).unwrap()).collect();
-            let refused = inner.execute(Place::On(0), || ()).err();
+                (0..100).map(|task| inner.execute(TaskPlace::Any, move || task).unwrap()).collect();
+            let refused = inner.execute(TaskPlace::On(0), || ()).err();
             (refused, handles.into_iter().map(|handle| handle.join().unwrap()).sum::<i32>())
         })
         .unwrap();
@@ -255,7 +256,7 @@ fn full_queues_hold_callers_back_and_let_fibers_help_themselves() {
     assert_eq!(sum, 4950);
     assert_eq!(workers.statistics().inlined, 96);
     assert_eq!(
-        workers.execute(Place::On(1), || ()).err(),
+        workers.execute(TaskPlace::On(1), || ()).err(),
         Some(TaskError::NoSuchWorker { worker: 1, last: 0 })
     );
 }
@@ -270,7 +271,7 @@ fn stopping_finishes_what_was_submitted() {
             yield_now();
             done.fetch_add(1, Ordering::Relaxed);
         };
-        drop(workers.execute(Place::Any, work).unwrap());
+        drop(workers.execute(TaskPlace::Any, work).unwrap());
     }
     workers.stop();
     assert_eq!(done.load(Ordering::Relaxed), 50);
@@ -285,10 +286,10 @@ fn tasks_may_own_their_workers() {
         let work = move || {
             yield_now();
             let own = inner.clone();
-            drop(inner.execute(Place::Any, move || drop((own, for_child))).unwrap());
+            drop(inner.execute(TaskPlace::Any, move || drop((own, for_child))).unwrap());
             drop((inner, pending));
         };
-        drop(workers.execute(Place::Any, work).unwrap());
+        drop(workers.execute(TaskPlace::Any, work).unwrap());
     }
     drop(workers);
     done.wait();
@@ -299,14 +300,14 @@ fn no_wake_up_is_lost() {
     // Workers fall asleep between these, again and again.
     let workers = workers(3);
     for task in 0..20_000 {
-        let place = if task % 3 == 0 { Place::Any } else { Place::On(task % 2) };
+        let place = if task % 3 == 0 { TaskPlace::Any } else { TaskPlace::On(task % 2) };
         assert_eq!(workers.execute_sync(place, move || task).unwrap(), task);
     }
     // And here they wake each other.
     let inner = workers.clone();
-    let sum = workers.execute_sync(Place::Any, move || {
+    let sum = workers.execute_sync(TaskPlace::Any, move || {
         (0..5000)
-            .map(|task| inner.execute_sync(Place::On(1 + task % 2), move || task).unwrap())
+            .map(|task| inner.execute_sync(TaskPlace::On(1 + task % 2), move || task).unwrap())
             .sum::<usize>()
     });
     assert_eq!(sum, Ok(12_497_500));
@@ -324,14 +325,14 @@ fn a_fiber_that_waits_for_a_read_leaves_its_thread_to_others() {
     let gate = Counter::new();
     let closed = gate.begin();
     let (for_first, reads, log_first) = (file.clone(), queue.clone(), log.clone());
-    let first = workers.execute(Place::Any, move || {
+    let first = workers.execute(TaskPlace::Any, move || {
         gate.wait();
         let mut completion = reads.read(&for_first, 0, vec![1; PAGE]).wait();
         log_first.lock().unwrap().push("read");
         completion.buffer.bytes().to_vec()
     });
     let log_second = log.clone();
-    let second = workers.execute(Place::Any, move || {
+    let second = workers.execute(TaskPlace::Any, move || {
         log_second.lock().unwrap().push("ran meanwhile");
         drop(closed);
     });

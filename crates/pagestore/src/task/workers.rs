@@ -2,7 +2,7 @@
 
 use super::fiber;
 use super::queues::Worker;
-use super::shared::{Config, Place, Shared, Statistics};
+use super::shared::{Config, Shared, Statistics, TaskPlace};
 use super::{Counter, Handle, TaskError, worker};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::thread::{Handle as Thread, spawn};
@@ -61,7 +61,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// How many worker threads there are.
+    /// The number of worker threads.
     pub fn threads(&self) -> usize {
         self.shared.workers.len()
     }
@@ -81,7 +81,7 @@ impl Workers {
     /// [`TaskError::Stopped`], [`TaskError::NoSuchWorker`], [`TaskError::QueueFull`].
     pub fn execute<T: Send + 'static>(
         &self,
-        place: Place,
+        place: TaskPlace,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Handle<T>, TaskError> {
         let (handle, slot) = Handle::new();
@@ -95,7 +95,7 @@ impl Workers {
     /// As [`Workers::execute`] and [`Handle::join`].
     pub fn execute_sync<T: Send + 'static>(
         &self,
-        place: Place,
+        place: TaskPlace,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TaskError> {
         self.execute(place, work)?.join()
@@ -138,7 +138,7 @@ impl Workers {
         for _ in 0..count {
             let pending = ended.0.begin();
             let errors = first_error.clone();
-            self.submit(Place::Any, run, move |result| {
+            self.submit(TaskPlace::Any, run, move |result| {
                 if let Err(error) = result {
                     errors.lock().get_or_insert(error);
                 }
@@ -151,7 +151,7 @@ impl Workers {
 
     fn submit<T>(
         &self,
-        place: Place,
+        place: TaskPlace,
         work: impl FnOnce() -> T + Send + 'static,
         done: impl FnOnce(Result<T, TaskError>) + Send + 'static,
     ) -> Result<(), TaskError> {

@@ -19,7 +19,7 @@ pub(super) type Position = (u64, u64);
 pub(super) struct Clock {
     model: &'static DeviceModel,
     elapsed_us: f64,
-    /// Where the last read and the last write ended.
+    /// The ends of the last read and the last write.
     read_end: Option<Position>,
     write_end: Option<Position>,
     written_since_pause: u64,

@@ -22,7 +22,7 @@ pub enum Device {
     Pcm,
 }
 
-/// Where a parameter comes from.
+/// The source of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A guess of the right size, to be replaced once a source is found.
@@ -43,7 +43,7 @@ pub struct Parameter {
 /// The costs of a device's operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
-    /// Which device.
+    /// The device.
     pub device: Device,
     /// Smallest unit of a transfer, in bytes.
     pub unit_bytes: u64,

@@ -89,7 +89,7 @@ enum Event {
 
 #[derive(Default)]
 struct SimState {
-    /// Where every file stood when recording began.
+    /// The state of every file when recording began.
     base: Vec<(PathBuf, FileKind, Arc<[u8]>)>,
     events: Vec<Event>,
     unrecorded: bool,

@@ -29,7 +29,7 @@ impl Resident<'_> {
         let _partition = self.0.shared.partition(page).lock();
         let Some(state) = self.0.shared.table.of(page) else { return false };
         let Some(frame) = state.pin_quietly() else { return false };
-        look(&self.0.held(frame, state));
+        look(&self.0.pinned(frame, state));
         true
     }
 }

@@ -43,11 +43,11 @@ impl Pool {
         for page in self.shared.in_frames() {
             let Some(state) = self.shared.table.of(page) else { continue };
             let Some(frame) = state.pin_ready() else { continue };
-            let held = self.held(frame, state);
+            let pinned = self.pinned(frame, state);
             if page >= self.pages() {
                 wrong.push((page, "it lies behind the end".to_owned()));
-            } else if read(page, &mut expected) && *held != *expected {
-                let at = held.iter().zip(&expected).position(|(one, other)| one != other);
+            } else if read(page, &mut expected) && *pinned != *expected {
+                let at = pinned.iter().zip(&expected).position(|(one, other)| one != other);
                 wrong.push((page, format!("it differs from the medium from byte {at:?} on")));
             }
         }
@@ -56,9 +56,9 @@ impl Pool {
 
     /// Pinned pages.
     #[doc(hidden)]
-    pub fn holds(&self) -> u64 {
-        let holds = |page| self.shared.table.of(page).map_or(0, PageState::holds);
-        self.shared.in_frames().into_iter().map(holds).sum()
+    pub fn pins(&self) -> u64 {
+        let pins = |page| self.shared.table.of(page).map_or(0, PageState::pins);
+        self.shared.in_frames().into_iter().map(pins).sum()
     }
 
     /// True while a page is on its way into memory.

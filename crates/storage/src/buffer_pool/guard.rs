@@ -124,7 +124,7 @@ impl Drop for Cleaning<'_> {
 
 impl Pool {
     #[inline]
-    pub(crate) fn held<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
+    pub(crate) fn pinned<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
         Pinned { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
     }
 

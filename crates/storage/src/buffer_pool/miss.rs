@@ -11,10 +11,10 @@ use crate::page_state::{Found, PageState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a demand waits for a frame before it gives up.
+/// Waits of a demand for a frame before it gives up.
 const MOST_WAITS: usize = 1000;
 
-/// How often in a row there must be no frame: one may have come free while it was looked for.
+/// Looks in a row that must find no frame: one may have come free during a look.
 pub(crate) const LOOKS_FOR_A_FRAME: u32 = 3;
 
 /// The outcome of one look under the lock.
@@ -34,7 +34,7 @@ enum FetchStep {
 }
 
 /// The outcome of a search for a frame.
-enum Frame {
+enum FrameSearch {
     Found(u32),
     /// Another partition's lock was taken.
     Contended,
@@ -45,7 +45,7 @@ impl Pool {
     #[cold]
     pub(crate) fn pin_slowly<'a>(&'a self, page: u64, state: &'a PageState) -> Result<Pinned<'a>> {
         let frame = self.frame_slowly(page, state, &mut Detected)?;
-        Ok(self.held(frame, state))
+        Ok(self.pinned(frame, state))
     }
 
     /// Pins a page; answers its frame.
@@ -95,13 +95,13 @@ impl Pool {
         }
         let dirty = self.shared.has_dirty();
         match self.shared.frame(&mut partition, page) {
-            Frame::Found(frame) => {
+            FrameSearch::Found(frame) => {
                 state.begin_new(frame);
                 self.shared.dirty.fetch_add(1, Ordering::Relaxed);
                 Ok(Some(frame))
             }
-            Frame::Contended => Ok(None),
-            Frame::None => match self.shared.comes_free(&partition, dirty) {
+            FrameSearch::Contended => Ok(None),
+            FrameSearch::None => match self.shared.comes_free(&partition, dirty) {
                 FetchStep::Full(dirty) => Err(self.full(dirty)),
                 _ => Ok(None),
             },
@@ -142,14 +142,14 @@ impl Pool {
                 // Its read has just ended.
                 (Found::Reading, None) => (FetchStep::Soon, false),
                 (Found::Empty, _) => match self.shared.frame(&mut partition, page) {
-                    Frame::Found(frame) => {
+                    FrameSearch::Found(frame) => {
                         let (slot, request) = self.begin(&mut partition, page, state, frame, false);
                         self.shared.missed.fetch_add(1, Ordering::Relaxed);
                         reads.push(request);
                         (FetchStep::Wait(slot), true)
                     }
-                    Frame::Contended => (FetchStep::Soon, false),
-                    Frame::None => (self.shared.comes_free(&partition, dirty), false),
+                    FrameSearch::Contended => (FetchStep::Soon, false),
+                    FrameSearch::None => (self.shared.comes_free(&partition, dirty), false),
                 },
             }
         };
@@ -189,7 +189,7 @@ impl Pool {
             if state.look() != Found::Empty || page >= self.pages() {
                 continue;
             }
-            let Frame::Found(frame) = self.shared.frame(&mut partition, page) else { return };
+            let FrameSearch::Found(frame) = self.shared.frame(&mut partition, page) else { return };
             reads.push(self.begin(&mut partition, page, state, frame, true).1);
             self.shared.ahead_on_their_way.fetch_add(1, Ordering::Relaxed);
             self.shared.ahead.fetch_add(1, Ordering::Relaxed);
@@ -234,33 +234,33 @@ impl Advisor for Detected {
 
 impl Shared {
     /// A frame for a page of this partition: free, or borrowed, or taken from another page. Under its lock.
-    fn frame(&self, home: &mut Partition, page: u64) -> Frame {
+    fn frame(&self, home: &mut Partition, page: u64) -> FrameSearch {
         if let Some(frame) = home.take_free(page) {
-            return Frame::Found(frame);
+            return FrameSearch::Found(frame);
         }
         let others = || self.partitions.iter().filter_map(|part| part.try_lock());
         if let Some(frame) = others().find_map(|mut other| other.take_free(page)) {
-            return Frame::Found(frame);
+            return FrameSearch::Found(frame);
         }
         if self.grow(home)
             && let Some(frame) = home.take_free(page)
         {
-            return Frame::Found(frame);
+            return FrameSearch::Found(frame);
         }
         if let Some(frame) = home.evict(&self.table, page) {
             self.evicted.fetch_add(1, Ordering::Relaxed);
-            return Frame::Found(frame);
+            return FrameSearch::Found(frame);
         }
         let mut tried = 0;
         for mut other in others() {
             tried += 1;
             if let Some(frame) = other.evict(&self.table, page) {
                 self.evicted.fetch_add(1, Ordering::Relaxed);
-                return Frame::Found(frame);
+                return FrameSearch::Found(frame);
             }
         }
         // All but the partition whose lock is taken.
-        if tried + 1 < self.partitions.len() { Frame::Contended } else { Frame::None }
+        if tried + 1 < self.partitions.len() { FrameSearch::Contended } else { FrameSearch::None }
     }
 
     /// True if pages are dirty, or were until now. Asked before a frame is looked for: they may be clean after it.

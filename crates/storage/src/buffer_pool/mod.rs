@@ -88,7 +88,7 @@ pub struct Config {
     pub run_pages: u64,
     /// True if pages are read ahead.
     pub prefetch: bool,
-    /// Where the memory comes from; without it, all frames have theirs from the beginning.
+    /// The source of the memory; without a budget, all frames have memory from the beginning.
     pub budget: Option<Arc<Budget>>,
 }
 
@@ -101,7 +101,7 @@ pub type Source = Box<dyn Fn(u64) -> Option<Arc<dyn File>> + Send + Sync>;
 /// Result of an operation on a pool.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a page cannot be had.
+/// The reasons for which a page cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -140,7 +140,7 @@ pub enum Error {
     Waited {
         /// The page.
         page: u64,
-        /// How long.
+        /// The time waited.
         waited: Duration,
     },
     /// The page is pinned.
@@ -181,7 +181,7 @@ pub struct Statistics {
     /// Pages that are newer than on the medium.
     pub dirty: u64,
     /// Pinned pages.
-    pub held: u64,
+    pub pinned: u64,
 }
 
 /// A buffer pool over a file.
@@ -314,8 +314,8 @@ impl Pool {
         for partition in &shared.partitions {
             let partition = partition.lock();
             statistics.free += partition.free() as u64;
-            let is_held = |page| shared.table.of(page).is_some_and(|state| state.holds() > 0);
-            statistics.held += partition.pages().filter(|page| is_held(*page)).count() as u64;
+            let is_pinned = |page| shared.table.of(page).is_some_and(|state| state.pins() > 0);
+            statistics.pinned += partition.pages().filter(|page| is_pinned(*page)).count() as u64;
         }
         statistics
     }
@@ -324,7 +324,7 @@ impl Pool {
     #[inline]
     pub fn try_pin(&self, page: u64) -> Option<Pinned<'_>> {
         let state = self.shared.table.of(page)?;
-        state.pin().map(|frame| self.held(frame, state))
+        state.pin().map(|frame| self.pinned(frame, state))
     }
 
     /// Pins a page.
@@ -334,7 +334,7 @@ impl Pool {
     #[inline]
     pub fn pin(&self, page: u64) -> Result<Pinned<'_>> {
         match self.try_pin(page) {
-            Some(held) => Ok(held),
+            Some(pinned) => Ok(pinned),
             None => self.pin_slowly(page, self.state(page)?),
         }
     }
@@ -378,9 +378,9 @@ impl Pool {
             }
             self.pause(page, &mut backoff)?;
         };
-        let mut held = self.pinned_mut(frame, state);
-        held.fill(0);
-        Ok(held)
+        let mut pinned = self.pinned_mut(frame, state);
+        pinned.fill(0);
+        Ok(pinned)
     }
 
     /// Takes a page out of memory, dirty or not. Waits for its read, or its cleaning, to end.
@@ -423,8 +423,8 @@ impl Pool {
     }
 
     /// Takes a page out of memory together with what was written.
-    pub fn discard(&self, held: PinnedMut<'_>) {
-        let frame = held.into_state().discard();
+    pub fn discard(&self, pinned: PinnedMut<'_>) {
+        let frame = pinned.into_state().discard();
         self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
         self.shared.give_back(frame);
     }

@@ -81,7 +81,8 @@ impl Shared {
         pages
     }
 
-    /// Those of some pages that may be in memory, where no reads of them begin any more: at most as many as there are frames.
+    /// The pages of a range that may be in memory, at most as many as there are frames. No reads of the range begin any
+    /// more.
     pub fn perhaps_in_memory(&self, pages: Range<u64>) -> Box<dyn Iterator<Item = u64>> {
         let frames = self.populated.load(Ordering::Relaxed) as u64;
         if pages.end.saturating_sub(pages.start) <= frames {

@@ -118,7 +118,7 @@ pub fn encode_record(out: &mut Vec<u8>, generation: u64, kind: u32, sequence: u6
 /// Bytes of a record without a payload.
 pub const LEAST_BYTES: usize = FRAME_BYTES;
 
-/// How many bytes the record at the beginning of `bytes` says that it has, up to its checksum.
+/// The length of the record at the beginning of `bytes`, as it says, up to its checksum.
 pub fn claimed_bytes(bytes: &[u8]) -> Option<usize> {
     (le32(bytes, 0)? as usize).checked_add(FRAME_BYTES)
 }

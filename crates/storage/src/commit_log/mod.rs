@@ -68,7 +68,7 @@ pub struct CommitLog {
     /// The header of a generation that is over, where it could not be written yet.
     retired: Option<Header>,
     understood: bool,
-    /// Where the next record goes.
+    /// The offset of the next record.
     end: u64,
     sequence: u64,
     /// Bytes of the file that were written at least once.
@@ -80,8 +80,8 @@ impl CommitLog {
     /// Takes over the file at `path`, if there is one.
     ///
     /// # Errors
-    /// Those of reading, and that another database has it in use. Damage is none: records count up to the
-    /// first that is not valid.
+    /// Errors of reading, and that another database has it in use. Damage is none: records count up to the first that
+    /// is not valid.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<CommitLog> {
         let mut log = CommitLog {
             medium,
@@ -119,7 +119,7 @@ impl CommitLog {
         }
     }
 
-    /// Where the file is, or would be.
+    /// The path of the file, even before it exists.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -347,21 +347,21 @@ struct Window<'a> {
     file: &'a dyn File,
     /// Length of the file.
     len: u64,
-    /// Where in the file the part ends.
+    /// The end of the part in the file.
     end: u64,
     bytes: Vec<u8>,
-    /// Where in it the next record begins.
+    /// The next record in it.
     at: usize,
 }
 
 impl Window<'_> {
     /// The next bytes, if there are so many.
     fn see(&mut self, wanted: usize) -> Result<&[u8]> {
-        let there = self.bytes.len() - self.at;
-        if there < wanted && self.end < self.len {
+        let available = self.bytes.len() - self.at;
+        if available < wanted && self.end < self.len {
             self.bytes.drain(..self.at);
             self.at = 0;
-            let more = ((wanted - there) as u64).max(BLOCK_BYTES).min(self.len - self.end);
+            let more = ((wanted - available) as u64).max(BLOCK_BYTES).min(self.len - self.end);
             let read = read_up_to(self.file, self.end, more)?;
             self.end += read.len() as u64;
             self.bytes.extend_from_slice(&read);

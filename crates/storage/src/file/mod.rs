@@ -82,7 +82,7 @@ impl FileKind {
     }
 }
 
-/// How to open a file.
+/// The mode of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// The file must exist; writes fail.
@@ -104,7 +104,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// How strongly a byte range is locked against *other processes*.
+/// The strength of a lock on a byte range against *other processes*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeLock {
     /// Others may have shared locks on the range, too.
@@ -199,11 +199,11 @@ pub trait File: Send + Sync {
     /// Identity of the file behind this handle.
     fn id(&self) -> FileId;
 
-    /// When the file came to be, in a unit of the medium's; 0 where that is not known. A file that gets the inode's number
-    /// of one that is gone has another birth.
+    /// The file's time of creation, in a unit of the medium's; 0 where that is not known. A file that gets the inode's
+    /// number of one that is gone has another birth.
     ///
     /// # Errors
-    /// Those of looking: what cannot be looked at just now may well have one.
+    /// Errors of the look-up: a file that cannot be read just now may well have a birth.
     fn birth(&self) -> Result<u64> {
         Ok(0)
     }
@@ -272,7 +272,7 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where a path leads.
+/// The end of a path, behind all links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The absolute path, without symbolic links.

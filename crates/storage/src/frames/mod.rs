@@ -156,7 +156,7 @@ impl Frames {
         }
     }
 
-    /// Where a frame begins.
+    /// The address of a frame.
     #[inline]
     pub fn frame(&self, frame: u32) -> NonNull<u8> {
         let offset = frame as usize * self.page_bytes;
@@ -165,7 +165,7 @@ impl Frames {
         unsafe { self.memory.add(offset) }
     }
 
-    /// Where others find a frame, who only read.
+    /// The address of a frame for readers.
     #[inline]
     pub fn shown(&self, frame: u32) -> NonNull<u8> {
         let offset = frame as usize * self.page_bytes;

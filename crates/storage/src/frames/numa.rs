@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::io;
 
-/// Where Linux lists the nodes that are there.
+/// The list of Linux of the nodes of this machine.
 const ONLINE: &str = "/sys/devices/system/node/online";
 /// `MPOL_PREFERRED` (linux/mempolicy.h): from this node as long as it has some.
 #[cfg(target_os = "linux")]

@@ -24,7 +24,7 @@ pub(crate) struct Partition {
     /// The page in each of the frames that ever had memory.
     owner: Vec<u64>,
     free: Vec<u32>,
-    /// Those that were given up; the ones that never had memory lie behind `owner`.
+    /// Frames that were given up; the ones that never had memory lie behind `owner`.
     vacant: Vec<u32>,
     hand: usize,
     /// Pages of this partition that are being read, wherever their frames are.

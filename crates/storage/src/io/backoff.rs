@@ -9,7 +9,7 @@ const MOST: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 64;
 const NAP: Duration = Duration::from_micros(50);
 
-/// How long a wait has lasted, and how its next pause is spent.
+/// Backoff: the length of a wait so far, and the kind of its next pause.
 #[derive(Default)]
 pub struct Backoff {
     looks: u32,
@@ -20,7 +20,7 @@ impl Backoff {
     /// Lets others go on.
     ///
     /// # Errors
-    /// How long it has waited, where that is long enough.
+    /// The time waited, where that is long enough.
     pub fn pause(&mut self) -> Result<(), Duration> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > MOST {

@@ -31,7 +31,7 @@ pub(super) struct Lane {
 struct Waiting {
     requests: VecDeque<Request>,
     batches: VecDeque<Batch>,
-    /// How many of the requests the system was told of.
+    /// Requests that the system was told of.
     foretold: usize,
     sleeps_elsewhere: bool,
     closed: bool,

@@ -45,7 +45,7 @@ use lane::Lane;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How the queue works.
+/// The parameters of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoConfig {
     /// Threads for what does not go through io_uring.
@@ -78,7 +78,7 @@ pub struct IoStatistics {
     pub operations: u64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Those of the operations that went through io_uring.
+    /// Operations of these that went through io_uring.
     pub ring_operations: u64,
 }
 

@@ -22,7 +22,7 @@ impl Buffer for Box<[u8]> {
     }
 }
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the file.
@@ -35,9 +35,9 @@ pub enum Direction {
 pub struct Request {
     /// Of which file.
     pub file: Arc<dyn File>,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
     /// The bytes.
     pub buffer: Box<dyn Buffer>,

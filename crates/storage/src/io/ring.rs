@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The completion of the alarm's poll; no box has this address.
 const ALARM: u64 = 0;
 
-/// How long the thread rests when the kernel refuses to take submissions, for want of memory or room.
+/// The pause of the thread when the kernel refuses to take submissions, for want of memory or room.
 const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) struct Ring {

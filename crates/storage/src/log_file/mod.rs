@@ -26,7 +26,7 @@ const MOST_SET_ASIDE: u32 = 10_000;
 /// Gives a log that is not the database's another name, which nothing has, for good; answers that name.
 ///
 /// # Errors
-/// Those of renaming, and that too many are there already.
+/// Errors of renaming, and that too many exist already.
 pub fn set_aside(medium: &dyn Medium, path: &Path, latch: &SyncLatch) -> Result<PathBuf> {
     latch.check(path)?;
     for number in 1..=MOST_SET_ASIDE {

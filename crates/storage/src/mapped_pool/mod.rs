@@ -129,8 +129,8 @@ impl MappedPool {
 
     /// Pinned pages.
     #[doc(hidden)]
-    pub fn holds(&self) -> u64 {
-        self.0.holds()
+    pub fn pins(&self) -> u64 {
+        self.0.pins()
     }
 
     /// True while a page is on its way into memory.
@@ -208,7 +208,7 @@ impl MappedPool {
     /// its new bytes. Where `fill` answers `false`, or `change` failed, a page without pins is taken out of memory.
     ///
     /// # Errors
-    /// Those of `change`; [`Error::Waited`], and then nothing was changed.
+    /// Errors of `change`; [`Error::Waited`], and then nothing was changed.
     pub fn change<R, E: From<Error>>(
         &self,
         pages: Range<u64>,
@@ -216,7 +216,7 @@ impl MappedPool {
         mut fill: impl FnMut(u64, &mut [u8]) -> bool,
     ) -> std::result::Result<R, E> {
         // In order, so that two threads that change the same pages do not wait for each other.
-        let mut latched: Vec<(u64, Latches<'_>)> = Vec::new();
+        let mut latched: Vec<(u64, LatchedPage<'_>)> = Vec::new();
         for page in pages {
             // Behind the end nothing can be in memory, or come there, before the end is moved.
             let Some(state) = self.0.shared.table.of(page) else { break };
@@ -250,7 +250,7 @@ impl MappedPool {
                 .latch(page, state)
                 .inspect_err(|_| self.0.shared.stale.store(true, Ordering::Release))?;
             match latch.frame {
-                Some((frame, holds)) if holds > 0 => {
+                Some((frame, pins)) if pins > 0 => {
                     self.put(frame, &vec![0; self.0.shared.page_bytes]);
                     self.spoil(&latch);
                 }
@@ -271,7 +271,7 @@ impl MappedPool {
         self.0.read_ahead(pages);
     }
 
-    fn latch<'a>(&self, page: u64, state: &'a PageState) -> Result<Latches<'a>> {
+    fn latch<'a>(&self, page: u64, state: &'a PageState) -> Result<LatchedPage<'a>> {
         let mut backoff = Backoff::default();
         loop {
             let latched = {
@@ -279,8 +279,8 @@ impl MappedPool {
                 state.latch()
             };
             match latched {
-                Latched::Absent => return Ok(Latches { state, frame: None }),
-                Latched::Frame(frame, holds) => return Ok(Latches { state, frame: Some((frame, holds)) }),
+                Latched::Absent => return Ok(LatchedPage { state, frame: None }),
+                Latched::Frame(frame, pins) => return Ok(LatchedPage { state, frame: Some((frame, pins)) }),
                 Latched::Busy => self.0.pause(page, &mut backoff)?,
             }
         }
@@ -294,12 +294,12 @@ impl MappedPool {
         unsafe { shown::store(bytes, place) }
     }
 
-    fn spoil(&self, latch: &Latches<'_>) {
+    fn spoil(&self, latch: &LatchedPage<'_>) {
         latch.state.spoil();
         self.0.shared.stale.store(true, Ordering::Release);
     }
 
-    fn forget_latched(&self, latch: Latches<'_>) {
+    fn forget_latched(&self, latch: LatchedPage<'_>) {
         let frame = latch.state.forget_latched();
         if frame.is_none() {
             self.spoil(&latch);
@@ -312,13 +312,13 @@ impl MappedPool {
 }
 
 /// A page that is latched, until this is dropped.
-struct Latches<'a> {
+struct LatchedPage<'a> {
     state: &'a PageState,
     /// Its frame, and the number of its pins then.
     frame: Option<(u32, u64)>,
 }
 
-impl Drop for Latches<'_> {
+impl Drop for LatchedPage<'_> {
     fn drop(&mut self) {
         self.state.unlatch();
     }

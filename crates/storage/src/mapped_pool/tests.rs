@@ -42,10 +42,10 @@ fn write(pool: &MappedPool, page: u64, value: u64) {
 #[test]
 fn a_write_beneath_reaches_those_who_hold_and_those_who_come() {
     let pool = MappedPool::new(pool(64, 32, 2, false).1);
-    let held = pool.map(3, &mut ()).unwrap();
+    let pinned = pool.map(3, &mut ()).unwrap();
     write(&pool, 3, 333);
     write(&pool, 4, 444);
-    assert_eq!((word(held), look(&pool, 3), look(&pool, 4)), (333, 333, 444));
+    assert_eq!((word(pinned), look(&pool, 3), look(&pool, 4)), (333, 333, 444));
     unpin(&pool, 3);
     assert_eq!(pool.inconsistencies(), []);
 }
@@ -53,12 +53,12 @@ fn a_write_beneath_reaches_those_who_hold_and_those_who_come() {
 #[test]
 fn after_a_failed_write_only_what_is_pinned_stays() {
     let pool = MappedPool::new(pool(64, 32, 2, false).1);
-    let held = pool.map(3, &mut ()).unwrap();
+    let pinned = pool.map(3, &mut ()).unwrap();
     look(&pool, 4);
     let failed: Result<()> =
         pool.change(3..6, || Err(Error::Pinned { page: 3 }), |_, _| panic!("nothing to fill"));
     assert!(failed.is_err());
-    assert_eq!((word(held), pool.try_map(4), pool.try_map(5)), (3, None, None));
+    assert_eq!((word(pinned), pool.try_map(4), pool.try_map(5)), (3, None, None));
     unpin(&pool, 3);
     assert_eq!(pool.inconsistencies(), []);
 }
@@ -67,7 +67,7 @@ fn after_a_failed_write_only_what_is_pinned_stays() {
 fn behind_the_end_is_nothing_and_then_zeros() {
     let pool = MappedPool::new(pool(64, 64, 3, false).1);
     (0..64).for_each(|page| _ = look(&pool, page));
-    let held = pool.map(40, &mut ()).unwrap();
+    let pinned = pool.map(40, &mut ()).unwrap();
     pool.truncate(30).unwrap();
     assert_eq!((pool.pages(), pool.try_map(29).is_some(), pool.try_map(35)), (30, true, None));
     unpin(&pool, 29);
@@ -75,7 +75,7 @@ fn behind_the_end_is_nothing_and_then_zeros() {
     pool.file().set_len(30 * PAGE as u64).unwrap();
     pool.file().set_len(64 * PAGE as u64).unwrap();
     pool.set_pages(64);
-    assert_eq!((word(held), look(&pool, 40), look(&pool, 50), look(&pool, 10)), (0, 0, 0, 10));
+    assert_eq!((word(pinned), look(&pool, 40), look(&pool, 50), look(&pool, 10)), (0, 0, 0, 10));
     unpin(&pool, 40);
     assert_eq!(pool.inconsistencies(), []);
 }
@@ -87,10 +87,10 @@ fn whatever_a_file_has_claimed_only_pages_in_memory_are_cut_off() {
     let looked_at: Vec<u64> = pool.shared.perhaps_in_memory(30..1 << 40).collect();
     assert_eq!(looked_at, [30, 31, 32, 33, 34, 40]);
     let pool = MappedPool::new(pool);
-    let held = pool.map(40, &mut ()).unwrap();
+    let pinned = pool.map(40, &mut ()).unwrap();
     pool.set_pages(1 << 40);
     pool.truncate(30).unwrap();
-    assert_eq!((word(held), look(&pool, 29), pool.try_map(33), pool.is_stale()), (0, 29, None, true));
+    assert_eq!((word(pinned), look(&pool, 29), pool.try_map(33), pool.is_stale()), (0, 29, None, true));
     unpin(&pool, 40);
     assert_eq!(pool.inconsistencies(), []);
 }

@@ -20,9 +20,9 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 
-/// How a file is to be mapped.
+/// The kind of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MappingKind {
     /// So that a flushed cache line is durable; not everywhere.
     Synchronous,
     /// Any file, for tests: bytes arrive in the file, but survive the process only.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 
 /// The mapping of one file, made when it is first needed.
 pub(super) struct Mapping {
-    kind: Kind,
+    kind: MappingKind,
     state: Mutex<MappingState>,
 }
 
@@ -54,7 +54,7 @@ struct Region {
 unsafe impl Send for Region {}
 
 impl Mapping {
-    pub fn new(kind: Kind) -> Mapping {
+    pub fn new(kind: MappingKind) -> Mapping {
         Mapping { kind, state: Mutex::new(MappingState::Untried) }
     }
 
@@ -97,18 +97,18 @@ impl Mapping {
 
 impl Region {
     /// Maps the first `len` bytes, where that can be done.
-    fn new(file: &File, len: usize, kind: Kind) -> Option<Region> {
+    fn new(file: &File, len: usize, kind: MappingKind) -> Option<Region> {
         let write_back = flush::WriteBack::of_this_processor()?;
         if len == 0 {
             return None;
         }
         let flags = match kind {
             #[cfg(target_os = "linux")]
-            Kind::Synchronous => libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
+            MappingKind::Synchronous => libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
             #[cfg(not(target_os = "linux"))]
-            Kind::Synchronous => return None,
+            MappingKind::Synchronous => return None,
             #[cfg(test)]
-            Kind::Shared => libc::MAP_SHARED,
+            MappingKind::Shared => libc::MAP_SHARED,
         };
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the system's choice touches no memory that is in use.
@@ -227,7 +227,7 @@ mod tests {
     fn stores_arrive_in_the_file_wherever_they_begin_and_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(10_000).unwrap();
-        let mapping = Mapping::new(Kind::Shared);
+        let mapping = Mapping::new(MappingKind::Shared);
         let mut expected = vec![0; 10_000];
         for (offset, len) in [(0, 1), (63, 2), (64, 64), (100, 1000), (4095, 4098), (9_999, 1)] {
             let bytes: Vec<u8> = (0..len).map(|index| (index + offset) as u8 | 1).collect();
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_range_behind_the_end_is_left_to_the_caller_until_the_file_has_grown() {
         let file = tempfile::tempfile().unwrap();
-        let mapping = Mapping::new(Kind::Shared);
+        let mapping = Mapping::new(MappingKind::Shared);
         let write = |offset| mapping.write(&file, &[IoSlice::new(b"abcd")], offset).unwrap();
         assert!(!write(0) && !write(u64::MAX - 1));
         file.set_len(4096).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     fn a_file_that_is_no_memory_is_never_mapped_as_if_it_were() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let mapping = Mapping::new(Kind::Synchronous);
+        let mapping = Mapping::new(MappingKind::Synchronous);
         assert!(!mapping.write(&file, &[IoSlice::new(b"abcd")], 0).unwrap());
         assert_eq!(content(&file, 4), [0; 4]);
     }
@@ -269,12 +269,12 @@ mod tests {
     fn every_instruction_of_the_processor_does_it() {
         let mut bytes = vec![7u8; 1000];
         let best = WriteBack::of_this_processor().unwrap();
-        let there = match best {
+        let supported = match best {
             WriteBack::Clwb => &[WriteBack::Clwb, WriteBack::ClflushOpt, WriteBack::Clflush][..],
             WriteBack::ClflushOpt => &[WriteBack::ClflushOpt, WriteBack::Clflush],
             WriteBack::Clflush => &[WriteBack::Clflush],
         };
-        for write_back in there {
+        for write_back in supported {
             // SAFETY: the range is the vector's.
             unsafe { write_back.range(bytes.as_mut_ptr().add(3), 990) };
         }

@@ -1,4 +1,4 @@
-//! How files of the operating system are opened and created.
+//! Opening and creating files of the operating system.
 //!
 //! # Why
 //! A database may lie in a directory that other users may write to. They can put links, pipes and files at every name

@@ -6,7 +6,7 @@
 //!
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
-use super::mapped::{Kind, Mapping};
+use super::mapped::{Mapping, MappingKind};
 use super::opening::{self, Rights};
 use crate::file::{DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result};
 use crate::fork::LockedFile;
@@ -44,7 +44,7 @@ pub(super) fn open_file(
         id: FileId { device: metadata.dev(), inode: metadata.ino() },
         is_direct: false,
         direct: OnceLock::new(),
-        mapping: writable_memory(kind, mode).then(|| Mapping::new(Kind::Synchronous)),
+        mapping: writable_memory(kind, mode).then(|| Mapping::new(MappingKind::Synchronous)),
         locked: OnceLock::new(),
         durable_write_unsupported: AtomicBool::new(false),
     }))

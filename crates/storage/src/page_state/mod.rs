@@ -169,11 +169,11 @@ impl<W: Word> PageState<W> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             // One hold too many would carry into READING.
-            let held = word + PIN;
-            if word & FRAME == 0 || (word | held) & (not | READING) != 0 {
+            let pinned = word + PIN;
+            if word & FRAME == 0 || (word | pinned) & (not | READING) != 0 {
                 return None;
             }
-            let used = if word & USAGE == USAGE { held } else { held + usage };
+            let used = if word & USAGE == USAGE { pinned } else { pinned + usage };
             match self.0.swap_if(word, used, Ordering::Acquire) {
                 Ok(_) => return Some(frame_of(word)),
                 Err(now) => word = now,
@@ -274,7 +274,7 @@ impl<W: Word> PageState<W> {
     }
 
     /// The number of pins.
-    pub fn holds(&self) -> u64 {
+    pub fn pins(&self) -> u64 {
         (self.0.load(Ordering::Relaxed) & PINS) / PIN
     }
 
@@ -322,7 +322,7 @@ impl<W: Word> PageState<W> {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Latches a page whose bytes on the medium are about to change. Under the lock.
+    /// LatchedPage a page whose bytes on the medium are about to change. Under the lock.
     pub fn latch(&self) -> Latched {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {

@@ -117,7 +117,7 @@ fn pins_do_not_overflow() {
     let more = (0..100_000).map_while(|_| state.pin()).count();
     assert_eq!(more, 0xffff);
     assert!(!state.join());
-    assert_eq!((state.look(), state.holds()), (Found::Ready(3), 0xffff));
+    assert_eq!((state.look(), state.pins()), (Found::Ready(3), 0xffff));
 }
 
 #[test]

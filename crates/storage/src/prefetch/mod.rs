@@ -33,7 +33,7 @@ pub const CONFIRMED_STRIDE: u32 = 3;
 /// For so many wanted pages one may be wasted.
 pub const DEMAND_PER_WASTE: u64 = 128;
 
-/// How far to look ahead.
+/// The limits of the detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Streams told apart.
@@ -72,7 +72,7 @@ pub struct Run {
     pub first: u64,
     /// From one page to the next.
     pub stride: i64,
-    /// How many.
+    /// Their number.
     pub count: u32,
 }
 
@@ -137,7 +137,7 @@ impl Detector {
                 self.wasted += skipped;
                 place
             }
-            None => match self.streams.iter_mut().position(|stream| stream.turn(page, longest)) {
+            None => match self.streams.iter_mut().position(|stream| stream.change_stride(page, longest)) {
                 Some(place) => place,
                 None => self.begin(page),
             },

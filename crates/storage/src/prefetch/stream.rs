@@ -32,8 +32,8 @@ impl Stream {
         Stream { last: page, stride: 0, steps: 0, window: 0, asked: 0, skipped: 0, used: 0 }
     }
 
-    /// True if the page continues the stream, or repeats its last page. Moves the stream there and returns the pages
-    /// that were passed over.
+    /// Moves the stream to the page, and answers the pages that were passed over; `None` where the page neither
+    /// continues the stream nor repeats its last page.
     ///
     /// Pages that were resident are not reported, so a stream may be found anywhere in what it asked for.
     pub fn follow(&mut self, page: u64) -> Option<u64> {
@@ -50,7 +50,7 @@ impl Stream {
     }
 
     /// True if the page gives a stream that is not believed yet another stride.
-    pub fn turn(&mut self, page: u64, longest: u64) -> bool {
+    pub fn change_stride(&mut self, page: u64, longest: u64) -> bool {
         let step = page.wrapping_sub(self.last).cast_signed();
         if self.is_believed() || step.unsigned_abs() > longest {
             return false;

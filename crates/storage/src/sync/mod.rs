@@ -48,7 +48,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// How often it was notified.
+    /// The number of notifications.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }

@@ -83,7 +83,7 @@ pub struct RawRwLock {
     /// The number of readers, and the two flags.
     state: AtomicU32,
     /// Changed to wake the sleepers.
-    turn: AtomicU32,
+    wake_ups: AtomicU32,
     sleepers: AtomicU32,
 }
 
@@ -131,11 +131,11 @@ impl RawRwLock {
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         loop {
-            let turn = self.turn.load(Ordering::SeqCst);
+            let wake_ups = self.wake_ups.load(Ordering::SeqCst);
             if get() {
                 break;
             }
-            futex::wait(&self.turn, turn, None);
+            futex::wait(&self.wake_ups, wake_ups, None);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -143,8 +143,8 @@ impl RawRwLock {
     #[inline]
     fn wake(&self) {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.turn.fetch_add(1, Ordering::SeqCst);
-            futex::wake(&self.turn, i32::MAX);
+            self.wake_ups.fetch_add(1, Ordering::SeqCst);
+            futex::wake(&self.wake_ups, i32::MAX);
         }
     }
 }
@@ -154,7 +154,7 @@ impl RawRwLock {
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: RawRwLock =
-        RawRwLock { state: AtomicU32::new(0), turn: AtomicU32::new(0), sleepers: AtomicU32::new(0) };
+        RawRwLock { state: AtomicU32::new(0), wake_ups: AtomicU32::new(0), sleepers: AtomicU32::new(0) };
     type GuardMarker = lock_api::GuardNoSend;
 
     #[inline]

@@ -1,10 +1,10 @@
 //! Appending: transactions, and slots that are written ahead of their transaction.
 
 use super::format::{Checksum, FRAME_HEADER_BYTES, Header};
-use super::{RedoLog, Slots, Transaction};
+use super::{RedoLog, ReservedSlots, Transaction};
 use crate::file::{DeviceError, Operation, Result};
 use crate::log_file::Durability;
-use std::io::{self, IoSlice};
+use std::io;
 use std::ops::Range;
 
 /// Bytes of the buffer that are kept from one append to the next.
@@ -26,27 +26,28 @@ impl RedoLog {
     ) -> Result<()> {
         let (numbers, slots) = (transaction.page_numbers, transaction.slots);
         if numbers.is_empty() && slots.is_empty() {
-            return self.settle(durability);
+            return self.file.sync_for(durability);
         }
+        debug_assert!(slots.len() as u32 <= self.slots, "pages in slots that were not reserved");
         let header = self.begin(transaction.page_bytes)?;
         let behind_slots = self.frames + slots.len() as u32;
         let end = behind_slots + numbers.len() as u32;
         let end_offset = header.frame_offset(end);
-        if end_offset > self.allocated + LARGE_BYTES {
-            self.reserve_whole(end_offset)?;
+        if end_offset > self.file.allocated() + LARGE_BYTES {
+            self.file.reserve_whole(end_offset)?;
         } else {
-            self.reserve(end_offset)?;
+            self.file.reserve(end_offset)?;
         }
         let mut checksum = self.close_slots(&header, transaction)?;
-        let alone = numbers.len() <= PAGES_PER_WRITE && !self.unsynced && durability == Durability::Durable;
+        let alone =
+            numbers.len() <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
         for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
             let part = first..numbers.len().min(first + PAGES_PER_WRITE);
             self.fill(&header, transaction, part, &mut checksum, copy)?;
             let offset = header.frame_offset(behind_slots + first as u32);
             self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
-            self.unsynced |= !alone;
         }
-        self.settle(durability).inspect_err(|_| self.disown(&header))?;
+        self.file.sync_for(durability).inspect_err(|_| self.disown(&header))?;
         let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
         for (frame, page_number) in (self.frames..).zip(in_order) {
             self.newest.insert(*page_number, frame);
@@ -63,22 +64,13 @@ impl RedoLog {
     /// the next opening must not find it. The latch is closed by then, but these bytes count for nothing whatever
     /// becomes of them. A device that refuses them as well leaves it open whether the transaction happened.
     fn disown(&self, header: &Header) {
-        if let Some(file) = &self.file {
-            let _ = file.write_at(&[0; FRAME_HEADER_BYTES], header.frame_offset(self.frames));
-        }
+        self.file.void(&[0; FRAME_HEADER_BYTES], header.frame_offset(self.frames));
     }
 
     /// Makes sure that `frames` more frames will not run out of space, without writing them.
     pub fn claim(&mut self, page_bytes: u32, frames: u32) -> Result<()> {
         let header = self.begin(page_bytes)?;
-        let end = header.frame_offset(self.frames + frames);
-        let Some(file) = self.file.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
-            return Ok(());
-        };
-        self.latch.check(&self.path)?;
-        file.allocate(end)?;
-        self.claimed = end;
-        Ok(())
+        self.file.claim(header.frame_offset(self.frames + frames))
     }
 
     /// The log after [`RedoLog::append`] of this transaction, which has no slots: its frames, and the checksum of the
@@ -100,18 +92,18 @@ impl RedoLog {
 
     /// Room for `count` pages, from number `first` (from 0), of a transaction under way. They may be written more than
     /// once before [`RedoLog::append`], and do not count before it.
-    pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<Slots> {
+    pub fn reserve_slots(&mut self, page_bytes: u32, first: u32, count: u32) -> Result<ReservedSlots> {
         let header = self.begin(page_bytes)?;
-        self.reserve_whole(header.frame_offset(self.frames + first + count))?;
-        self.latch.check(&self.path)?;
+        self.file.reserve_whole(header.frame_offset(self.frames + first + count))?;
+        self.file.check()?;
         self.slots = self.slots.max(first + count);
-        self.unsynced = true;
-        let Some(file) = self.file.clone() else {
+        self.file.mark_unsynced();
+        let Some(file) = self.file.opened().cloned() else {
             let gone = io::Error::from(io::ErrorKind::NotFound);
-            return Err(DeviceError::new(Operation::Write, &self.path, gone));
+            return Err(DeviceError::new(Operation::Write, self.file.path(), gone));
         };
         let offset = header.frame_offset(self.frames + first) + FRAME_HEADER_BYTES as u64;
-        Ok(Slots { file, offset, header })
+        Ok(ReservedSlots { file, offset, header })
     }
 
     /// True while slots are in use: the log must not begin a new generation.
@@ -127,10 +119,10 @@ impl RedoLog {
     /// Writes the frame headers of the slots; returns the checksum behind them.
     fn close_slots(&mut self, header: &Header, transaction: &Transaction<'_>) -> Result<Checksum> {
         let mut checksum = self.checksum;
-        let Some(file) = self.file.clone().filter(|_| !transaction.slots.is_empty()) else {
+        let Some(file) = self.file.opened().cloned().filter(|_| !transaction.slots.is_empty()) else {
             return Ok(checksum);
         };
-        self.latch.check(&self.path)?;
+        self.file.check()?;
         let step = header.step();
         for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
             let last = transaction.page_numbers.is_empty() && index + 1 == transaction.slots.len();
@@ -139,7 +131,7 @@ impl RedoLog {
             file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
             checksum = next;
         }
-        self.unsynced = true;
+        self.file.mark_unsynced();
         Ok(checksum)
     }
 
@@ -166,14 +158,11 @@ impl RedoLog {
     }
 
     /// Writes the buffer, durably or not.
-    fn write(&self, offset: u64, durable: bool) -> Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        self.latch.check(&self.path)?;
-        let bytes = [IoSlice::new(&self.buffer)];
+    fn write(&mut self, offset: u64, durable: bool) -> Result<()> {
         if durable {
-            self.latch.watch(file.write_durable_at(&bytes, offset))
+            self.file.write_durably(&self.buffer, offset)
         } else {
-            file.write_vectored_at(&bytes, offset)
+            self.file.write_later(&self.buffer, offset)
         }
     }
 }

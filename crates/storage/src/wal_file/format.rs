@@ -25,7 +25,7 @@ pub const HEADER_BYTES: usize = 32;
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 24;
 
-/// Where a frame's header has the checksum.
+/// The offset of the checksum in a frame's header.
 pub const CHECKSUM_AT: usize = 16;
 
 const MAGIC: u32 = 0x377f_0682;
@@ -69,11 +69,11 @@ impl Checksum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSum(Checksum);
 
-/// The checksum after so many bytes of zeros.
+/// The effect of a page of zeros on any checksum.
 #[derive(Clone, Copy, Debug)]
-pub struct Step([Checksum; 2]);
+pub struct ChecksumStep([Checksum; 2]);
 
-impl Step {
+impl ChecksumStep {
     fn over(self, before: Checksum) -> Checksum {
         let [first, second] = self.0;
         let add = |a: u32, b: u32| before.0.wrapping_mul(a).wrapping_add(before.1.wrapping_mul(b));
@@ -86,9 +86,9 @@ impl Step {
 pub struct Origin {
     /// The checksum of the data file's first sector when the generation began.
     pub content: u32,
-    /// Which file the data file is.
+    /// The identity of the data file, in 16 bits.
     pub data: u16,
-    /// Which file the log is.
+    /// The identity of the log's file, in 16 bits.
     pub log: u16,
 }
 
@@ -97,7 +97,7 @@ pub struct Origin {
 pub struct Header {
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// How many times the log was begun anew; or which files it is of.
+    /// The number of generations before; or the identities of the log's files.
     pub generation: u32,
     /// The mark of this generation's frames.
     pub salts: [u32; 2],
@@ -170,7 +170,7 @@ impl Header {
         FRAME_HEADER_BYTES + self.page_bytes as usize
     }
 
-    /// Where a frame begins; frames count from 0.
+    /// The offset of a frame; frames count from 0.
     pub fn frame_offset(&self, frame: u32) -> u64 {
         HEADER_BYTES as u64 + u64::from(frame) * self.frame_bytes() as u64
     }
@@ -199,9 +199,9 @@ impl Header {
     }
 
     /// The checksum after a page of zeros.
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> ChecksumStep {
         let zeros = vec![0; self.page_bytes as usize];
-        Step([Checksum(1, 0), Checksum(0, 1)].map(|unit| unit.over(&zeros, self.big_endian)))
+        ChecksumStep([Checksum(1, 0), Checksum(0, 1)].map(|unit| unit.over(&zeros, self.big_endian)))
     }
 
     /// As [`Header::encode_frame`], for a page of which only the sum is at hand.
@@ -210,7 +210,7 @@ impl Header {
         before: Checksum,
         page_number: u32,
         database_pages: u32,
-        step: Step,
+        step: ChecksumStep,
         sum: PageSum,
     ) -> ([u8; FRAME_HEADER_BYTES], Checksum) {
         let (mut bytes, _) = self.encode_frame(before, page_number, database_pages, &[]);

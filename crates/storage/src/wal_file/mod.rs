@@ -10,7 +10,8 @@
 //! | `origin` | the database of a log |
 //! | `scan` | the valid prefix of an existing file |
 //! | `append` | transactions and slots on their way into the file |
-//! | `mod` | the open log: reading, generations, space |
+//! | `file` | the file: its name, its lock, its space, its syncs |
+//! | `mod` | the open log: reading, generations |
 //!
 //! # What it promises
 //! 1. After [`RedoLog::append`] with [`Durability::Durable`] returned, the transaction and all before it
@@ -29,21 +30,22 @@
 //!    nothing could be trusted.
 
 mod append;
+mod file;
 pub mod format;
 pub mod origin;
 mod scan;
 
+pub use file::Whereabouts;
 pub use scan::{Frame, frames};
 
-use crate::file::{
-    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
-};
-use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
+use crate::file::{DeviceError, File, Medium, OpenMode, Operation, Result, SyncLatch};
+use crate::log_file::{Durability, read_up_to};
+use file::LogFile;
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
 use origin::{DataFile, which};
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A transaction of pages.
@@ -60,10 +62,10 @@ pub struct Transaction<'a> {
 }
 
 /// Room in the log for pages of a transaction that is not finished yet.
-pub struct Slots {
+pub struct ReservedSlots {
     /// The log's file.
     pub file: Arc<dyn File>,
-    /// Where the first page goes; before each there is room for a frame's header.
+    /// The offset of the first page; before each there is room for a frame's header.
     pub offset: u64,
     /// The header that [`Header::page_sum`] is asked of.
     pub header: Header,
@@ -71,46 +73,25 @@ pub struct Slots {
 
 /// An image of page 1 that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct PageOneImage {
     /// Its frame.
     pub frame: u32,
-    /// How many transactions are before the one that it is of.
+    /// The number of transactions before its own.
     pub transaction: u32,
 }
 
 /// The content of an existing file, as the scan found it.
-struct Found {
+struct ScanResult {
     /// True if the file is a log, or empty.
     understood: bool,
-    images: Vec<Image>,
+    images: Vec<PageOneImage>,
     transactions: u32,
-}
-
-/// Where the file of an open log is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
-    /// Where it was opened, or there is none yet.
-    AtItsName,
-    /// It was renamed, removed or replaced.
-    Elsewhere,
-    /// It has its name, and frames were cut off.
-    Cut,
 }
 
 /// A redo log, and the index of its pages.
 pub struct RedoLog {
-    medium: Arc<dyn Medium>,
-    path: PathBuf,
-    latch: Arc<SyncLatch>,
-    /// The file it belongs to, where that is to be known.
-    data: Option<DataFile>,
-    file: Option<Arc<dyn File>>,
-    in_use: Option<InUse>,
-    found: Found,
-    /// True while the file's name may not be durable.
-    name_unsynced: bool,
-    /// True once bytes were appended without a sync.
-    unsynced: bool,
+    file: LogFile,
+    found: ScanResult,
     /// The header on the medium; absent while there is none, or while everything in the log is void.
     header: Option<Header>,
     /// True if a commit log builds upon this generation, which must therefore go on.
@@ -125,10 +106,6 @@ pub struct RedoLog {
     copied: u32,
     newest: BTreeMap<u32, u32>,
     database_pages: u32,
-    /// Bytes of the file that were written at least once.
-    allocated: u64,
-    /// Bytes of the file that there is space for.
-    claimed: u64,
     /// Frames on their way to the medium.
     buffer: Vec<u8>,
 }
@@ -137,8 +114,8 @@ impl RedoLog {
     /// Takes over the file at `path`, if there is one.
     ///
     /// # Errors
-    /// Those of reading, and [`Operation::Lock`] where another database has it in use. Damage is none: frames count up to
-    /// the first that is not valid.
+    /// Errors of reading, and [`Operation::Lock`] where another database has it in use. Damage is none: frames count up
+    /// to the first that is not valid.
     pub fn open(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>) -> Result<RedoLog> {
         RedoLog::new(medium, path, latch, None).take_over(OpenMode::ReadWrite)
     }
@@ -159,22 +136,15 @@ impl RedoLog {
     /// Looks at the file at `path`, even one in use; nothing may be written to it.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn look(medium: Arc<dyn Medium>, path: &Path, data: Option<DataFile>) -> Result<RedoLog> {
         RedoLog::new(medium, path, Arc::default(), data).take_over(OpenMode::ReadOnly)
     }
 
     fn new(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>, data: Option<DataFile>) -> RedoLog {
         RedoLog {
-            medium,
-            path: path.to_owned(),
-            latch,
-            data,
-            file: None,
-            in_use: None,
-            found: Found { understood: true, images: Vec::new(), transactions: 0 },
-            name_unsynced: false,
-            unsynced: false,
+            file: LogFile::new(medium, path, latch, data),
+            found: ScanResult { understood: true, images: Vec::new(), transactions: 0 },
             header: None,
             built_upon: false,
             last: None,
@@ -184,37 +154,26 @@ impl RedoLog {
             copied: 0,
             newest: BTreeMap::new(),
             database_pages: 0,
-            allocated: 0,
-            claimed: 0,
             buffer: Vec::new(),
         }
     }
 
     fn take_over(mut self, mode: OpenMode) -> Result<RedoLog> {
-        if self.medium.info(&self.path)?.is_some_and(|info| info.is_file) {
-            let file = self.medium.open(&self.path, FileKind::RedoLog, mode)?;
-            if mode != OpenMode::ReadOnly {
-                self.in_use = Some(InUse::take(&file)?);
-            }
+        if let Some(file) = self.file.find(mode)? {
             scan::scan(&*file, &mut self)?;
-            self.file = Some(file);
-            // The writer may have died before the name, or the last bytes, were durable.
-            self.name_unsynced = true;
-            self.unsynced = true;
+            self.file.take_over(file);
         }
         Ok(self)
     }
 
     /// A log that has no file will have it at another place.
     pub fn relocate(&mut self, path: &Path) {
-        if self.file.is_none() {
-            path.clone_into(&mut self.path);
-        }
+        self.file.relocate(path);
     }
 
-    /// Where the file is, or would be.
+    /// The path of the file, even before it exists.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Frames that count.
@@ -254,14 +213,15 @@ impl RedoLog {
 
     /// True if the header names this file as the log, and another one as the data file.
     pub fn names_another_file(&self) -> Result<bool> {
-        let (Some(origin), Some(file), Some(data)) = (self.origin(), &self.file, &self.data) else {
+        let (Some(origin), Some(file), Some(data)) = (self.origin(), self.file.opened(), self.file.data())
+        else {
             return Ok(false);
         };
         Ok(origin.log == which(&**file)? && origin.data != which(&*data.file)?)
     }
 
     /// The images of page 1 that were found, oldest first.
-    pub fn page_one_images(&self) -> &[Image] {
+    pub fn page_one_images(&self) -> &[PageOneImage] {
         &self.found.images
     }
 
@@ -272,19 +232,13 @@ impl RedoLog {
 
     /// Reads the beginning of the page in a frame.
     pub fn read_frame(&self, frame: u32, buf: &mut [u8]) -> Result<()> {
-        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(()) };
+        let (Some(header), Some(file)) = (self.header, self.file.opened()) else { return Ok(()) };
         file.read_at(buf, header.frame_offset(frame) + FRAME_HEADER_BYTES as u64).map(drop)
     }
 
-    /// Where the file is. One call to the medium.
+    /// The place of the file. One call to the medium.
     pub fn whereabouts(&self) -> Result<Whereabouts> {
-        let Some(file) = &self.file else { return Ok(Whereabouts::AtItsName) };
-        Ok(match self.medium.glance(&self.path)? {
-            Some((id, _)) if id != file.id() => Whereabouts::Elsewhere,
-            Some((_, len)) if len < self.bytes() => Whereabouts::Cut,
-            Some(_) => Whereabouts::AtItsName,
-            None => Whereabouts::Elsewhere,
-        })
+        self.file.whereabouts(self.bytes())
     }
 
     /// Bytes of memory it takes: the index, about, and the buffer.
@@ -321,7 +275,7 @@ impl RedoLog {
     /// Reads the newest version of a page; `false` where the log does not have it.
     pub fn read_page(&self, page_number: u32, offset: usize, buf: &mut [u8]) -> Result<bool> {
         let (Some(frame), Some(header), Some(file)) =
-            (self.newest.get(&page_number), self.header, &self.file)
+            (self.newest.get(&page_number), self.header, self.file.opened())
         else {
             return Ok(false);
         };
@@ -331,17 +285,17 @@ impl RedoLog {
         }
         // The page in the database file is older.
         let what = io::Error::other(format!("it was cut by somebody, and has lost page {page_number}"));
-        Err(DeviceError::new(Operation::Read, &self.path, what))
+        Err(DeviceError::new(Operation::Read, self.file.path(), what))
     }
 
     /// The bytes of the file that count, header included.
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        self.file.as_ref().map_or(Ok(Vec::new()), |file| read_up_to(&**file, 0, self.bytes()))
+        self.file.opened().map_or(Ok(Vec::new()), |file| read_up_to(&**file, 0, self.bytes()))
     }
 
     /// The checksum of the last of the first `frames` frames; `None` where there are not so many.
     pub fn checksum_after(&self, frames: u32) -> Result<Option<[u32; 2]>> {
-        let (Some(header), Some(file)) = (self.header, &self.file) else { return Ok(None) };
+        let (Some(header), Some(file)) = (self.header, self.file.opened()) else { return Ok(None) };
         if frames == 0 || frames > self.frames {
             return Ok(None);
         }
@@ -353,12 +307,12 @@ impl RedoLog {
 
     /// True if everything appended is durable.
     pub fn is_synced(&self) -> bool {
-        !self.unsynced && !self.name_unsynced
+        self.file.is_synced()
     }
 
     /// Makes everything appended durable.
     pub fn sync(&mut self) -> Result<()> {
-        self.settle(Durability::Durable)
+        self.file.sync_for(Durability::Durable)
     }
 
     /// Voids the log: every page of it is in the database file, and that is synced. The next append begins
@@ -389,20 +343,20 @@ impl RedoLog {
             }
             Some(header) if self.frames > 0 => {
                 let what = format!("it holds pages of {} bytes, these have {page_bytes}", header.page_bytes);
-                return Err(DeviceError::new(Operation::Write, &self.path, io::Error::other(what)));
+                return Err(DeviceError::new(Operation::Write, self.file.path(), io::Error::other(what)));
             }
             _ => {}
         }
-        self.latch.check(&self.path)?;
-        let is_new = self.file.is_none();
-        let file = self.file_or_new()?;
+        self.file.check()?;
+        let is_new = self.file.opened().is_none();
+        let file = self.file.open_or_create()?;
         let room = HEADER_BYTES as u64 + u64::from(page_bytes);
-        if self.allocated == 0 {
+        if self.file.allocated() == 0 {
             file.allocate(room)?;
         } else {
-            self.reserve(room)?;
+            self.file.reserve(room)?;
         }
-        let origin = self.data.as_ref().map(|data| data.origin(&*file)).transpose()?;
+        let origin = self.file.data().map(|data| data.origin(&*file)).transpose()?;
         let header = match self.header.take().or(self.last) {
             Some(last) => last.next(page_bytes, origin),
             None => Header::first(page_bytes, origin),
@@ -410,10 +364,9 @@ impl RedoLog {
         let (bytes, checksum) = header.encode();
         if is_new {
             // No header has ever counted there: it may become durable together with the first frames.
-            file.write_at(&bytes, 0)?;
-            self.unsynced = true;
+            self.file.write_later(&bytes, 0)?;
         } else {
-            self.latch.watch(file.write_durable_at(&[IoSlice::new(&bytes)], 0))?;
+            self.file.write_durably(&bytes, 0)?;
         }
         self.header = Some(header);
         self.checksum = checksum;
@@ -427,35 +380,15 @@ impl RedoLog {
 
     /// Closes the file, which stays as it is: another process will go on with it.
     pub fn close(&mut self) {
-        self.file = None;
-        self.in_use = None;
+        self.file.close();
     }
 
     /// True if an open generation goes on. One without frames may have begun before the data file was changed in
     /// another way.
     fn still_says(&self, header: &Header) -> Result<bool> {
-        let (Some(data), Some(file)) = (&self.data, &self.file) else { return Ok(true) };
+        let (Some(data), Some(file)) = (self.file.data(), self.file.opened()) else { return Ok(true) };
         let goes_on = self.frames > 0 || self.slots > 0 || self.built_upon;
         Ok(goes_on || data.origin(&**file)? == header.origin())
-    }
-
-    /// The file, created where there is none. No other file is replaced, and none is created beside a file that has
-    /// taken the data file's name.
-    fn file_or_new(&mut self) -> Result<Arc<dyn File>> {
-        if let Some(file) = &self.file {
-            return Ok(file.clone());
-        }
-        if let Some(data) = &self.data
-            && !data.has_its_name(&*self.medium)?
-        {
-            let moved = io::Error::new(io::ErrorKind::NotFound, "the database was renamed or removed");
-            return Err(DeviceError::new(Operation::Open, &self.path, moved));
-        }
-        let file = self.medium.open(&self.path, FileKind::RedoLog, OpenMode::CreateNew)?;
-        self.in_use = Some(InUse::take(&file)?);
-        self.name_unsynced = true;
-        self.file = Some(file.clone());
-        Ok(file)
     }
 
     /// Removes the file, for good. Every page of it must be in the database file, and that synced. A file that has lost its
@@ -464,67 +397,12 @@ impl RedoLog {
         self.reset();
         self.last = None;
         self.slots = 0;
-        (self.allocated, self.claimed) = (0, 0);
-        self.unsynced = false;
-        self.name_unsynced = false;
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let named = self.medium.identity(&self.path)? == Some(file.id());
-        if named {
-            self.medium.delete(&self.path)?;
-            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
-        } else {
-            self.latch.watch(file.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
-        }
-        self.in_use = None;
-        Ok(())
+        self.file.delete()
     }
 
     /// Gives the file a name of its own, because another database has taken that of the data file.
     pub fn step_aside(&mut self) -> Result<()> {
-        if self.file.is_some() && self.whereabouts()? != Whereabouts::Elsewhere {
-            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
-        }
-        Ok(())
-    }
-
-    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first space of a
-    /// file is not filled: it is written at once, and a program with one transaction writes no more than that.
-    fn reserve(&mut self, end: u64) -> Result<()> {
-        if self.allocated == 0 {
-            return self.reserve_whole(end);
-        }
-        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
-        self.latch.check(&self.path)?;
-        self.allocated = space::grow(&*file, self.allocated, end)?;
-        self.unsynced = true;
-        Ok(())
-    }
-
-    /// Reserves space of which every byte is written next: zeros would be written for nothing.
-    fn reserve_whole(&mut self, end: u64) -> Result<()> {
-        let Some(file) = self.file.clone().filter(|_| end > self.allocated) else { return Ok(()) };
-        self.latch.check(&self.path)?;
-        file.allocate(end)?;
-        self.allocated = end;
-        self.unsynced = true;
-        Ok(())
-    }
-
-    /// Syncs what is left to sync, the name of a new file included.
-    fn settle(&mut self, durability: Durability) -> Result<()> {
-        let Some(file) = self.file.clone().filter(|_| durability == Durability::Durable) else {
-            return Ok(());
-        };
-        if self.unsynced {
-            self.latch.check(&self.path)?;
-            self.latch.watch(file.sync())?;
-            self.unsynced = false;
-        }
-        if self.name_unsynced {
-            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
-            self.name_unsynced = false;
-        }
-        Ok(())
+        self.file.step_aside(self.bytes())
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The file that a log belongs to.
 #[derive(Clone)]
 pub struct DataFile {
-    /// Where it was opened.
+    /// The path that it was opened with.
     pub path: PathBuf,
     /// The file of that name: its identity.
     pub file: Arc<dyn File>,
@@ -53,10 +53,10 @@ pub fn content_of(sector: &[u8]) -> u32 {
     crc32c::crc32c_append(sector.len() as u32, sector)
 }
 
-/// Which file it is, in 16 bits. The device is left out: its number changes when the machine starts.
+/// The identity of a file, in 16 bits. The device is left out: its number changes when the machine starts.
 ///
 /// # Errors
-/// Those of looking: half an identity would be another file's.
+/// Errors of the look-up: half an identity would be another file's.
 pub fn which(file: &dyn File) -> Result<u16> {
     let sum =
         crc32c::crc32c_append(crc32c::crc32c(&file.id().inode.to_le_bytes()), &file.birth()?.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The scan of an existing log: its valid prefix, up to the last frame that ends a transaction.
 
 use super::format::{Checksum, HEADER_BYTES, Header};
-use super::{Image, RedoLog};
+use super::{PageOneImage, RedoLog};
 use crate::file::{File, Result};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ const FRAMES_PER_READ: usize = 64;
 
 /// Fills in the content of the file. A file without a valid header has no content.
 pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
-    log.allocated = file.len()?;
     let mut bytes = [0; HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     let Some((header, checksum)) = Header::decode(&bytes[..read]) else {
@@ -24,7 +23,7 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
     frames(file, &header, checksum, |frame| {
         transaction.insert(frame.page_number, frame.number);
         if frame.page_number == 1 {
-            images.push(Image { frame: frame.number, transaction: log.found.transactions });
+            images.push(PageOneImage { frame: frame.number, transaction: log.found.transactions });
         }
         if frame.database_pages != 0 {
             log.newest.append(&mut transaction);
@@ -53,7 +52,7 @@ pub struct Frame {
 /// a transaction do not count.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn frames(file: &dyn File, header: &Header, start: Checksum, mut each: impl FnMut(Frame)) -> Result<()> {
     let mut checksum = start;
     let mut buffer = vec![0; header.frame_bytes() * FRAMES_PER_READ];

@@ -1,5 +1,6 @@
 use super::append::PAGES_PER_WRITE;
 use super::*;
+use crate::file::FileKind;
 use crate::file::Operation;
 use crate::sim::SimMedium;
 use crate::sim::{Faults, Random, SyncSite};
@@ -294,7 +295,7 @@ fn pages_written_early_are_joined_to_the_chain() {
 }
 
 fn data_file(medium: &SimMedium, content: u8) -> DataFile {
-    let path = PathBuf::from("/a");
+    let path = std::path::PathBuf::from("/a");
     let file = medium.open(&path, FileKind::Database, OpenMode::Create).unwrap();
     file.write_at(&[content; 4096], 0).unwrap();
     DataFile { path, content: file.clone(), file }
@@ -323,7 +324,7 @@ fn a_generation_says_what_the_data_file_was_when_it_began() {
     let mut log = open_of(&medium, &data).unwrap();
     append(&mut log, &[1], 1, Durability::Durable).unwrap();
     let first = log.origin().unwrap();
-    assert_eq!(first, data.origin(&**log.file.as_ref().unwrap()).unwrap());
+    assert_eq!(first, data.origin(&**log.file.opened().unwrap()).unwrap());
     assert!(!log.names_another_file().unwrap());
     log.reset();
     log.restart().unwrap();
@@ -378,7 +379,7 @@ fn what_is_set_aside_replaces_nothing() {
     for number in 1..4 {
         medium.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::CreateNew).unwrap();
         let aside = crate::log_file::set_aside(&medium, Path::new("/a-wal"), &latch).unwrap();
-        assert_eq!(aside, PathBuf::from(format!("/a-wal.set-aside-{number}")));
+        assert_eq!(aside, std::path::PathBuf::from(format!("/a-wal.set-aside-{number}")));
     }
     assert_eq!(medium.files().len(), 3);
 }

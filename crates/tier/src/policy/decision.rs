@@ -1,4 +1,4 @@
-//! Which chunks are hot: the set that gains most (P-SQLITE, section IV.B, formulas 1 to 3).
+//! The decision about hot chunks: the set that gains most (P-SQLITE, section IV.B, formulas 1 to 3).
 //!
 //! ```text
 //! EWMA of the next period  = α · writes + (1 - α) · EWMA                 α = 2 / (N + 1), N = 2 periods
@@ -23,7 +23,7 @@ pub struct Latencies {
 }
 
 impl Default for Latencies {
-    /// Those of the paper's table II: a page of NAND in 800 us; PRAM at 100 and 20 ns a byte.
+    /// The latencies of the paper's table II: a page of NAND in 800 us; PRAM at 100 and 20 ns a byte.
     fn default() -> Latencies {
         Latencies { flash_write_us: 800.0, tier_write_us: 204.8, tier_read_us: 40.96 }
     }

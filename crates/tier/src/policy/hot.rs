@@ -16,7 +16,7 @@ use super::section::{MOST_WRITES, Place, Section, SectionTable};
 use super::small_float::SmallFloat;
 use std::collections::{BTreeSet, HashSet};
 
-/// How often, and from how long a history, hot chunks are chosen.
+/// The period of choosing hot chunks, and the length of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     /// Write transactions of a period, 1 to 15.

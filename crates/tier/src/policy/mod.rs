@@ -1,5 +1,5 @@
-//! Which chunks live on the tier. Policies are pure: told what happened, they answer what to do; they read and
-//! write nothing.
+//! The policies: the choice of chunks for the tier. Policies are pure: told what happened, they answer what to do; they
+//! read and write nothing.
 //!
 //! | file | holds |
 //! |---|---|
@@ -32,9 +32,9 @@ pub use lru::Lru;
 pub use section::{MOST_WRITES, Place, Section, SectionTable};
 pub use small_float::SmallFloat;
 
-/// Which policy.
+/// The kind of policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum PolicyKind {
     /// Hot chunks by their expected writes.
     #[default]
     Ewma,
@@ -62,10 +62,10 @@ pub enum Policy {
 
 impl Policy {
     /// A policy for a tier of `capacity` chunks.
-    pub fn new(kind: Kind, capacity: usize, period: Period, latencies: Latencies) -> Policy {
+    pub fn new(kind: PolicyKind, capacity: usize, period: Period, latencies: Latencies) -> Policy {
         match kind {
-            Kind::Ewma => Policy::Ewma(HotChunks::new(capacity, period, latencies)),
-            Kind::Lru => Policy::Lru(Lru::new()),
+            PolicyKind::Ewma => Policy::Ewma(HotChunks::new(capacity, period, latencies)),
+            PolicyKind::Lru => Policy::Lru(Lru::new()),
         }
     }
 

@@ -6,7 +6,7 @@ use litefoot_storage::file::ErrorKind;
 /// A file with some chunks away, durably, and what it holds.
 fn away() -> (SimMedium, Arc<TieredFile>, Vec<u8>) {
     let (sim, medium) = medium(40 * CHUNK_BYTES);
-    let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    let file = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
     for chunk in [3, 4, 9] {
         file.write_at(&[chunk as u8; CHUNK_BYTES], chunk * CHUNK_BYTES as u64).unwrap();
     }
@@ -81,7 +81,7 @@ fn a_write_or_sync_that_fails_closes_the_file_for_writing_and_loses_nothing_dura
             drop(file);
             sim.set_faults(Faults::default());
             let medium: Arc<dyn Medium> = Arc::new(sim.clone());
-            let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+            let file = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
             let found = all_of(&*file);
             // Chunks that no write has met are as they were.
             assert!(found[39 * CHUNK_BYTES..] == expected[39 * CHUNK_BYTES..]);
@@ -107,7 +107,7 @@ fn a_chunk_that_cannot_be_read_from_flash_does_not_move() {
     assert!(all_of(&*file) == expected);
     drop(file);
     let medium: Arc<dyn Medium> = Arc::new(sim);
-    assert!(all_of(&*open_with(&medium, &config(8, Kind::Lru)).unwrap()) == expected);
+    assert!(all_of(&*open_with(&medium, &config(8, PolicyKind::Lru)).unwrap()) == expected);
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_full_flash_does_not_keep_chunks_from_coming_home() {
 fn space_for_the_device_is_reserved_when_it_is_opened() {
     let (sim, medium) = medium(9000);
     sim.set_faults(Faults::full_at(20_000));
-    let error = open_with(&medium, &config(16, Kind::Lru)).err().unwrap();
+    let error = open_with(&medium, &config(16, PolicyKind::Lru)).err().unwrap();
     assert!(error.to_string().contains(TIER), "{error}");
     sim.set_faults(Faults::default());
-    open_with(&medium, &config(16, Kind::Lru)).unwrap();
+    open_with(&medium, &config(16, PolicyKind::Lru)).unwrap();
 }

@@ -6,7 +6,7 @@ mod refused;
 
 use super::devices::Barrier;
 use super::format::{CHUNK_BYTES, HEADER_BYTES, Mark, device_bytes};
-use super::policy::{Kind, Period};
+use super::policy::{Period, PolicyKind};
 use super::{Config, Error, TieredFile};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
@@ -40,7 +40,7 @@ fn open_with(medium: &Arc<dyn Medium>, config: &Config) -> super::Result<Arc<Tie
 }
 
 /// Few slots, and chunks that move soon.
-fn config(slots: u32, kind: Kind) -> Config {
+fn config(slots: u32, kind: PolicyKind) -> Config {
     let period = Period { transactions: 1, history: 2 };
     Config { bytes: device_bytes(slots), kind, period, wear_gap: 3, ..Config::default() }
 }
@@ -147,7 +147,7 @@ fn it_agrees_with_a_plain_file() {
     let mut moved = (0, 0, 0);
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let kind = if seed % 2 == 0 { Kind::Ewma } else { Kind::Lru };
+        let kind = if seed % 2 == 0 { PolicyKind::Ewma } else { PolicyKind::Lru };
         let config = config(4 + random.below(14) as u32, kind);
         let mut plain = content(1 + 16 + random.below(40_000) as usize);
         let (sim, medium) = medium(plain.len());
@@ -175,7 +175,7 @@ fn it_agrees_with_a_plain_file() {
 #[test]
 fn parts_of_a_buffer_are_read_and_the_end_is_short() {
     let (_, medium) = medium(10_000);
-    let file = open_with(&medium, &config(4, Kind::Lru)).unwrap();
+    let file = open_with(&medium, &config(4, PolicyKind::Lru)).unwrap();
     file.write_at(&[7; 3000], 3000).unwrap();
     let mut bytes = [0; 5000];
     assert_eq!(file.read_at(&mut bytes, 2000).unwrap(), 5000);
@@ -208,7 +208,7 @@ fn hot_chunks_stop_writing_to_flash() {
 #[test]
 fn a_full_tier_goes_on_and_wear_is_spread() {
     let (sim, medium) = medium(64 * CHUNK_BYTES);
-    let config = Config { wear_gap: 16, ..config(16, Kind::Lru) };
+    let config = Config { wear_gap: 16, ..config(16, PolicyKind::Lru) };
     let file = open_with(&medium, &config).unwrap();
     let mut random = Random::new(3);
     for number in 0..20_000_u64 {
@@ -238,7 +238,7 @@ fn a_full_tier_goes_on_and_wear_is_spread() {
 fn threads_read_while_chunks_move() {
     const CHUNKS: u64 = 24;
     let (_, medium) = medium(CHUNKS as usize * CHUNK_BYTES);
-    let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    let file = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
     for chunk in 0..CHUNKS {
         file.write_at(&[0; CHUNK_BYTES], chunk * CHUNK_BYTES as u64).unwrap();
     }

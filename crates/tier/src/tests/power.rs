@@ -84,7 +84,7 @@ fn power_cuts(seed: u64, skipped: Option<Barrier>, cuts: usize) -> (usize, Optio
             break;
         }
         let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(run));
-        let kind = if run % 2 == 0 { Kind::Ewma } else { Kind::Lru };
+        let kind = if run % 2 == 0 { PolicyKind::Ewma } else { PolicyKind::Lru };
         // The entries of up to 16 slots share a sector, which is never torn.
         let large = random.one_in(3);
         let slots = if large { 17 + random.below(20) } else { 4 + random.below(9) };

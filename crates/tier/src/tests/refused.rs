@@ -7,7 +7,7 @@ type Files = Vec<(PathBuf, FileKind, Vec<u8>)>;
 /// A file with chunks away, and the device, as a process that ended has left them.
 fn away() -> Files {
     let (sim, medium) = medium(20_000);
-    let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    let file = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
     file.write_at(&[9; 5000], 4000).unwrap();
     file.sync().unwrap();
     assert!(file.away() > 2);
@@ -30,7 +30,7 @@ fn refusal(files: Files) -> Error {
     let sim = SimMedium::with_files(files);
     let before = sim.files();
     let medium: Arc<dyn Medium> = Arc::new(sim.clone());
-    let error = open_with(&medium, &config(8, Kind::Lru)).err().expect("it was opened");
+    let error = open_with(&medium, &config(8, PolicyKind::Lru)).err().expect("it was opened");
     assert!(before == sim.files(), "something was written: {error}");
     error
 }
@@ -39,7 +39,7 @@ fn refusal(files: Files) -> Error {
 fn opened_again(files: &Files) -> Files {
     let sim = SimMedium::with_files(files.clone());
     let medium: Arc<dyn Medium> = Arc::new(sim.clone());
-    drop(open_with(&medium, &config(8, Kind::Lru)).unwrap());
+    drop(open_with(&medium, &config(8, PolicyKind::Lru)).unwrap());
     sim.files()
 }
 
@@ -61,7 +61,7 @@ fn another_files_device_is_foreign() {
     let path = Path::new("/other.db");
     let other = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
     other.write_at(&content(20_000), 0).unwrap();
-    let file = TieredFile::open(other, &medium, Path::new(TIER), &config(8, Kind::Lru)).unwrap();
+    let file = TieredFile::open(other, &medium, Path::new(TIER), &config(8, PolicyKind::Lru)).unwrap();
     file.write_at(&[9; 5000], 4000).unwrap();
     drop(file);
     let others = bytes_of(&sim.files(), TIER);
@@ -78,7 +78,7 @@ fn a_plain_file_does_not_take_the_device_of_one_at_another_path() {
     let sim = SimMedium::with_files(away());
     let medium: Arc<dyn Medium> = Arc::new(sim);
     let other = medium.open(Path::new("/other.db"), FileKind::Database, OpenMode::Create).unwrap();
-    let error = TieredFile::open(other, &medium, Path::new(TIER), &config(8, Kind::Lru)).err().unwrap();
+    let error = TieredFile::open(other, &medium, Path::new(TIER), &config(8, PolicyKind::Lru)).err().unwrap();
     assert!(matches!(&error, Error::Foreign { owner, .. } if owner == Path::new(FLASH)), "{error}");
     assert!(error.to_string().contains("drain"), "{error}");
 }
@@ -132,16 +132,18 @@ fn damage_and_other_files_are_refused_by_name() {
 #[test]
 fn one_device_one_database() {
     let (_, medium) = medium(9000);
-    let first = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    let first = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
     let other = medium.open(Path::new("/other.db"), FileKind::Database, OpenMode::Create).unwrap();
-    let error = TieredFile::open(other, &medium, Path::new(TIER), &config(8, Kind::Lru)).err().unwrap();
+    let error = TieredFile::open(other, &medium, Path::new(TIER), &config(8, PolicyKind::Lru)).err().unwrap();
     assert!(matches!(error, Error::InUse { .. }), "{error}");
     drop(first);
-    let error =
-        TieredFile::open(flash(&medium), &medium, Path::new(FLASH), &config(8, Kind::Lru)).err().unwrap();
+    let error = TieredFile::open(flash(&medium), &medium, Path::new(FLASH), &config(8, PolicyKind::Lru))
+        .err()
+        .unwrap();
     assert!(matches!(error, Error::NotATier { .. }), "{error}");
-    let error =
-        TieredFile::open(flash(&medium), &medium, Path::new("/small"), &config(3, Kind::Lru)).err().unwrap();
+    let error = TieredFile::open(flash(&medium), &medium, Path::new("/small"), &config(3, PolicyKind::Lru))
+        .err()
+        .unwrap();
     assert!(matches!(error, Error::TooSmall { .. }), "{error}");
 }
 
@@ -150,7 +152,7 @@ fn the_mark_tells_where_the_device_was() {
     let sim = SimMedium::with_files(away());
     let medium: Arc<dyn Medium> = Arc::new(sim.clone());
     assert_eq!(crate::tier_of(&*flash(&medium)).unwrap(), Some(PathBuf::from(TIER)));
-    let file = open_with(&medium, &config(8, Kind::Lru)).unwrap();
+    let file = open_with(&medium, &config(8, PolicyKind::Lru)).unwrap();
     file.drain().unwrap();
     assert_eq!(crate::tier_of(&*flash(&medium)).unwrap(), None);
 }

@@ -28,7 +28,7 @@ use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, Medium, Operation};
 use litefoot_storage::sync::Mutex;
-use litefoot_storage::wal_file::Slots;
+use litefoot_storage::wal_file::ReservedSlots;
 use litefoot_storage::worker::Worker;
 use std::io::IoSlice;
 use std::path::PathBuf;
@@ -427,7 +427,7 @@ impl TxnTarget for OpenDatabase {
         self.rollback_log.contains(number)
     }
 
-    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<ReservedSlots> {
         self.rollback_log.reserve_slots(&self.db, page_bytes, first, count)
     }
 }

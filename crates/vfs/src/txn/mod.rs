@@ -28,7 +28,7 @@ pub(crate) mod wal_spill_state;
 
 use crate::db::Db;
 use crate::error::Result;
-use litefoot_storage::wal_file::Slots;
+use litefoot_storage::wal_file::ReservedSlots;
 use std::io::IoSlice;
 
 /// Where pages go that leave memory before their commit.
@@ -59,7 +59,7 @@ pub trait TxnTarget: SpillTarget {
     fn log_contains(&self, number: u32) -> bool;
 
     /// Room in that log for `count` pages of a transaction that does not fit into memory, from slot `first`.
-    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<Slots>;
+    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<ReservedSlots>;
 }
 
 impl SpillTarget for Db {

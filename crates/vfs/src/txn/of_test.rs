@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_storage::wal_file::format::{Header, PageSum};
-use litefoot_storage::wal_file::{RedoLog, Slots};
+use litefoot_storage::wal_file::{RedoLog, ReservedSlots};
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl TxnTarget for PlainTarget {
         false
     }
 
-    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+    fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<ReservedSlots> {
         Ok(self.log.lock().unwrap().reserve_slots(page_bytes as u32, first as u32, count as u32)?)
     }
 }
@@ -84,9 +84,9 @@ pub(crate) fn empty_file(kind: FileKind) -> Arc<dyn File> {
 }
 
 /// Slots of an empty log, from an offset on.
-pub(crate) fn test_slots(page_bytes: usize, offset: u64) -> Slots {
+pub(crate) fn test_slots(page_bytes: usize, offset: u64) -> ReservedSlots {
     let header = Header::first(page_bytes as u32, None);
-    Slots { file: empty_file(FileKind::RedoLog), offset, header }
+    ReservedSlots { file: empty_file(FileKind::RedoLog), offset, header }
 }
 
 /// The checksum of a page that is full of a byte.

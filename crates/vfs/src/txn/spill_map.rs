@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! 1. A page has one place, for as long as the transaction lasts, unless it is cut off or the slots are left.
-//! 2. Slots are in the log in the order in which they were given; none is given back alone.
+//! 2. ReservedSlots are in the log in the order in which they were given; none is given back alone.
 //! 3. A slot has a checksum once its page was written.
 
 use crate::txn::spiller::{PageBytes, SlotSums, SpillJob, ToSlot};
@@ -89,7 +89,7 @@ impl SpillMap {
     }
 
     /// Gives pages these slots.
-    pub fn give(&mut self, numbers: &[u32], slots: wal_file::Slots) {
+    pub fn give(&mut self, numbers: &[u32], slots: wal_file::ReservedSlots) {
         for (index, number) in numbers.iter().enumerate() {
             let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
             self.places.insert(*number, Some(self.slots.len()));

@@ -4,7 +4,7 @@
 //! log, where they will stay: the commit only adds their headers. From then on SQLite's log reads them there.
 //!
 //! # Invariants
-//! 1. Slots are given when everything committed is in the redo log, and nobody else commits before the transaction ends:
+//! 1. ReservedSlots are given when everything committed is in the redo log, and nobody else commits before the transaction ends:
 //!    nothing else is appended where they are.
 //! 2. Where pages of it have left, the frame that completes it does not, even if its page is new: it is appended behind the
 //!    slots, and says that they count. (Page 1 does not leave either, but need not be among its pages.)
@@ -120,7 +120,7 @@ impl WalFrames {
     }
 
     /// Gives them slots.
-    pub fn give_slots(&mut self, unplaced: &[u32], slots: wal_file::Slots) {
+    pub fn give_slots(&mut self, unplaced: &[u32], slots: wal_file::ReservedSlots) {
         self.bytes.set_log(slots.file.clone());
         self.spill.cycle.map.give(unplaced, slots);
     }

@@ -71,7 +71,7 @@ impl Search {
     /// every time.
     ///
     /// # Errors
-    /// Those of the graph and the workers. The search cannot go on after one.
+    /// Errors of the graph and the workers. The search cannot go on after one.
     pub fn next_level<P: Pages>(
         &mut self,
         workers: &Workers,

@@ -10,7 +10,7 @@ use std::io::BufRead;
 /// In which order nodes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// That of the text; the graph is never in memory.
+    /// The size of the text; the graph is never in memory.
     Text,
     /// One that puts nodes that are visited together next to each other, after Gorder. The whole graph is in
     /// memory meanwhile: 16 bytes for each edge, 80 for each node.
@@ -31,14 +31,14 @@ pub struct Loaded {
 /// Hears how many edges are done; an error of it ends the work.
 pub type Progress<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
-/// How many edges, or nodes without any, pass between two reports.
+/// Edges, or nodes without any, between two reports.
 const REPORT_EVERY: u64 = 4096;
 
 /// Loads a graph into new pages, the metadata page first. `progress` hears how many edges are done and may
 /// end it with an error.
 ///
 /// # Errors
-/// Those of the text, of the pages, and of `progress`. The pages written until then are no graph: the metadata page is
+/// Errors of the text, of the pages, and of `progress`. The pages written until then are no graph: the metadata page is
 /// written last.
 pub fn load<P: PagesMut, R: BufRead>(
     pages: &P,

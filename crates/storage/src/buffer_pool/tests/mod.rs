@@ -74,11 +74,11 @@ fn the_clock_replaces_in_exactly_this_order() {
 fn a_partition_without_frames_borrows_those_of_others() {
     let (_, pool) = pool(200, FEWEST_FRAMES, 4, false);
     // All of partition 0: it has four frames of its own.
-    let held: Vec<Pinned<'_>> = (0..16).map(|index| pool.pin(4 * index).unwrap()).collect();
-    assert!(held.iter().enumerate().all(|(index, page)| number(page) == 4 * index as u64));
+    let pinned: Vec<Pinned<'_>> = (0..16).map(|index| pool.pin(4 * index).unwrap()).collect();
+    assert!(pinned.iter().enumerate().all(|(index, page)| number(page) == 4 * index as u64));
     assert!(matches!(pool.pin(1), Err(Error::AllPinned { frames: 16 })));
     assert!(matches!(pool.pin_new(1), Err(Error::AllPinned { frames: 16 })));
-    drop(held);
+    drop(pinned);
     (0..200).for_each(|page| touch(&pool, page));
     assert_eq!(pool.inconsistencies(), []);
     for page in 0..200 {
@@ -90,13 +90,13 @@ fn a_partition_without_frames_borrows_those_of_others() {
 #[test]
 fn a_pinned_page_keeps_its_writer_waiting_and_is_not_evicted() {
     let (_, pool) = pool(40, FEWEST_FRAMES, 2, false);
-    let held = pool.pin(3).unwrap();
+    let pinned = pool.pin(3).unwrap();
     assert!(matches!(pool.forget(3), Err(Error::Pinned { page: 3 })));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| pool.pin_mut(3).map(|mut page| page[0] = 9).unwrap());
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!((number(&held), writer.is_finished()), (3, false));
-        drop(held);
+        assert_eq!((number(&pinned), writer.is_finished()), (3, false));
+        drop(pinned);
         writer.join().unwrap();
     });
     assert_eq!((pool.pin(3).unwrap()[0], pool.dirty()), (9, 1));
@@ -162,11 +162,11 @@ fn pages_to_read_ahead_are_read_where_the_page_that_led_to_them_is_taken_by_anot
     // Its first use asks for the next window, and then it cannot be held: all holds are taken.
     let ahead = pool.statistics().ahead;
     let state = pool.shared.table.of(4).unwrap();
-    let holds = std::iter::from_fn(|| state.pin_ready()).count();
+    let pins = std::iter::from_fn(|| state.pin_ready()).count();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| touch(&pool, 4));
         assert!(until(&|| pool.statistics().ahead > ahead));
-        (0..holds).for_each(|_| state.unpin());
+        (0..pins).for_each(|_| state.unpin());
         first.join().unwrap();
     });
     assert!(until(&|| on_their_way() == 0), "{} pages are being read for ever", on_their_way());
@@ -190,31 +190,31 @@ fn whatever_threads_do_a_page_has_one_frame_and_holds_its_own_bytes() {
                 let page = if random.one_in(2) { (round + thread * 50) % 200 } else { random.below(200) };
                 match random.below(16) {
                     0..=6 => {
-                        if let Ok(held) = pool.pin(page) {
-                            assert!(is_of(&held, page), "page {page}");
+                        if let Ok(pinned) = pool.pin(page) {
+                            assert!(is_of(&pinned, page), "page {page}");
                             done += 1;
                         }
                     }
                     7..=8 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.pin_mut(page) {
-                            assert!(is_of(&held, page), "page {page}");
-                            held[8..].fill(random.bits() as u8);
+                        if let Ok(mut pinned) = pool.pin_mut(page) {
+                            assert!(is_of(&pinned, page), "page {page}");
+                            pinned[8..].fill(random.bits() as u8);
                         }
                     }
                     9 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.pin_new(page) {
-                            held[..8].copy_from_slice(&page.to_le_bytes());
+                        if let Ok(mut pinned) = pool.pin_new(page) {
+                            pinned[..8].copy_from_slice(&page.to_le_bytes());
                         }
                     }
                     10..=11 => drop(pool.forget(page)),
                     12 => pool.forget_clean(page),
                     13 => {
                         let _writes = writing.read();
-                        if let Ok(mut held) = pool.pin_mut(page) {
-                            held[8..].fill(1);
-                            pool.discard(held);
+                        if let Ok(mut pinned) = pool.pin_mut(page) {
+                            pinned[8..].fill(1);
+                            pool.discard(pinned);
                         }
                     }
                     _ if thread == 0 || pool.dirty() > 20 => {

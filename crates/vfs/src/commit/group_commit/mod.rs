@@ -35,7 +35,7 @@ use litefoot_storage::file::SyncLatch;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::Slots;
+use litefoot_storage::wal_file::ReservedSlots;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -330,7 +330,7 @@ impl GroupCommit {
         db: &Db,
         first: usize,
         count: usize,
-    ) -> Result<Slots> {
+    ) -> Result<ReservedSlots> {
         if first == 0 {
             self.materialize(frames, db, Durability::Buffered, false, (None, None))?;
         }

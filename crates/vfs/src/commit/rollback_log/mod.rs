@@ -30,7 +30,7 @@ use litefoot_storage::file::{self, File};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::Slots;
+use litefoot_storage::wal_file::ReservedSlots;
 use litefoot_storage::worker::Worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,7 +167,13 @@ impl RollbackRedoLog {
     }
 
     /// Reserves `count` slots of the log, from slot `first`, for a transaction that does not fit into memory.
-    pub fn reserve_slots(&self, db: &Db, page_bytes: usize, first: usize, count: usize) -> Result<Slots> {
+    pub fn reserve_slots(
+        &self,
+        db: &Db,
+        page_bytes: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<ReservedSlots> {
         let mut state = self.state.write();
         if first > 0
             && let Some(redo) = &mut state.redo

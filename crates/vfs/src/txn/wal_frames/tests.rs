@@ -72,7 +72,7 @@ fn a_transaction_has_spilled_pages_as_long_as_its_slots_are_not_logged() {
     write_frame(&mut frames, 0, 2, 0);
     write_frame(&mut frames, 1, 3, 0);
     let header = Header::first(PAGE as u32, None);
-    let slots = litefoot_storage::wal_file::Slots { file: data(), offset: 56, header };
+    let slots = litefoot_storage::wal_file::ReservedSlots { file: data(), offset: 56, header };
     frames.give_slots(&[2, 3], slots);
     // One comes back, and the other is given up.
     let last = write_frame(&mut frames, 1, 2, 5);

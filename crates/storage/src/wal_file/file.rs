@@ -1,0 +1,272 @@
+//! The file of a redo log: its name, its lock, its space, and the parts of it that are not durable yet.
+//!
+//! # Invariants
+//! 1. The latch is checked before every write, and watches every sync and every durable write.
+//! 2. `unsynced` and `name_unsynced` are cleared only by a sync that succeeded, or with the file.
+//! 3. Every byte below `allocated` was written at least once, or is about to be.
+
+use super::format::HEADER_BYTES;
+use super::origin::DataFile;
+use crate::file::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
+};
+use crate::log_file::{Durability, InUse, set_aside, space};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The place of the file of an open log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Where it was opened, or there is none yet.
+    AtItsName,
+    /// It was renamed, removed or replaced.
+    Elsewhere,
+    /// It has its name, and frames were cut off.
+    Cut,
+}
+
+/// The file of a redo log, which may not exist yet.
+pub(super) struct LogFile {
+    medium: Arc<dyn Medium>,
+    path: PathBuf,
+    latch: Arc<SyncLatch>,
+    /// The data file of the log, where its origin is to be known.
+    data: Option<DataFile>,
+    opened: Option<Arc<dyn File>>,
+    in_use: Option<InUse>,
+    /// True while the file's name may not be durable.
+    name_unsynced: bool,
+    /// True once bytes were written without a sync.
+    unsynced: bool,
+    /// Bytes of the file that were written at least once.
+    allocated: u64,
+    /// Bytes of the file that there is space for.
+    claimed: u64,
+}
+
+impl LogFile {
+    /// A log without a file.
+    pub fn new(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        latch: Arc<SyncLatch>,
+        data: Option<DataFile>,
+    ) -> LogFile {
+        LogFile {
+            medium,
+            path: path.to_owned(),
+            latch,
+            data,
+            opened: None,
+            in_use: None,
+            name_unsynced: false,
+            unsynced: false,
+            allocated: 0,
+            claimed: 0,
+        }
+    }
+
+    /// Opens and locks the file, if there is one; only looks at it in [`OpenMode::ReadOnly`].
+    pub fn find(&mut self, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        if !self.medium.info(&self.path)?.is_some_and(|info| info.is_file) {
+            return Ok(None);
+        }
+        let file = self.medium.open(&self.path, FileKind::RedoLog, mode)?;
+        if mode != OpenMode::ReadOnly {
+            self.in_use = Some(InUse::take(&file)?);
+        }
+        self.allocated = file.len()?;
+        Ok(Some(file))
+    }
+
+    /// Takes over a file that was found, and scanned.
+    pub fn take_over(&mut self, file: Arc<dyn File>) {
+        self.opened = Some(file);
+        // The writer may have died before the name, or the last bytes, were durable.
+        self.name_unsynced = true;
+        self.unsynced = true;
+    }
+
+    /// A log that has no file will have it at another place.
+    pub fn relocate(&mut self, path: &Path) {
+        if self.opened.is_none() {
+            path.clone_into(&mut self.path);
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file; `None` while there is none.
+    pub fn opened(&self) -> Option<&Arc<dyn File>> {
+        self.opened.as_ref()
+    }
+
+    /// The data file of the log, where its origin is to be known.
+    pub fn data(&self) -> Option<&DataFile> {
+        self.data.as_ref()
+    }
+
+    /// Bytes of the file that were written at least once.
+    pub fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// The place of the file, of which `bytes` count. One call to the medium.
+    pub fn whereabouts(&self, bytes: u64) -> Result<Whereabouts> {
+        let Some(file) = &self.opened else { return Ok(Whereabouts::AtItsName) };
+        Ok(match self.medium.glance(&self.path)? {
+            Some((id, _)) if id != file.id() => Whereabouts::Elsewhere,
+            Some((_, len)) if len < bytes => Whereabouts::Cut,
+            Some(_) => Whereabouts::AtItsName,
+            None => Whereabouts::Elsewhere,
+        })
+    }
+
+    /// True if no write and no name waits for a sync.
+    pub fn is_synced(&self) -> bool {
+        !self.unsynced && !self.name_unsynced
+    }
+
+    /// True if some write waits for a sync.
+    pub fn is_unsynced(&self) -> bool {
+        self.unsynced
+    }
+
+    /// Refuses to write after a failed sync.
+    pub fn check(&self) -> Result<()> {
+        self.latch.check(&self.path)
+    }
+
+    /// Writes bytes that the next sync makes durable.
+    pub fn write_later(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        let Some(file) = &self.opened else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        file.write_vectored_at(&[IoSlice::new(bytes)], offset)?;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Writes bytes durably.
+    pub fn write_durably(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let Some(file) = &self.opened else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        self.latch.watch(file.write_durable_at(&[IoSlice::new(bytes)], offset))
+    }
+
+    /// Overwrites bytes after a failure, as far as the device lets it: the latch is closed by then.
+    pub fn void(&self, bytes: &[u8], offset: u64) {
+        if let Some(file) = &self.opened {
+            let _ = file.write_at(bytes, offset);
+        }
+    }
+
+    /// Notes that bytes were, or will be, written to [`LogFile::opened`] without a sync.
+    pub fn mark_unsynced(&mut self) {
+        self.unsynced = true;
+    }
+
+    /// Closes the file, which stays as it is.
+    pub fn close(&mut self) {
+        self.opened = None;
+        self.in_use = None;
+    }
+
+    /// The file, created where there is none. No other file is replaced, and none is created beside a file that has
+    /// taken the data file's name.
+    pub fn open_or_create(&mut self) -> Result<Arc<dyn File>> {
+        if let Some(file) = &self.opened {
+            return Ok(file.clone());
+        }
+        if let Some(data) = &self.data
+            && !data.has_its_name(&*self.medium)?
+        {
+            let moved = io::Error::new(io::ErrorKind::NotFound, "the database was renamed or removed");
+            return Err(DeviceError::new(Operation::Open, &self.path, moved));
+        }
+        let file = self.medium.open(&self.path, FileKind::RedoLog, OpenMode::CreateNew)?;
+        self.in_use = Some(InUse::take(&file)?);
+        self.name_unsynced = true;
+        self.opened = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Removes the file, for good. A file that has lost its name stays, and nothing in it counts any more.
+    pub fn delete(&mut self) -> Result<()> {
+        (self.allocated, self.claimed) = (0, 0);
+        self.unsynced = false;
+        self.name_unsynced = false;
+        let Some(file) = self.opened.take() else { return Ok(()) };
+        let named = self.medium.identity(&self.path)? == Some(file.id());
+        if named {
+            self.medium.delete(&self.path)?;
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+        } else {
+            self.latch.watch(file.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
+        }
+        self.in_use = None;
+        Ok(())
+    }
+
+    /// Gives the file, of which `bytes` count, a name of its own: another database has taken that of the data file.
+    pub fn step_aside(&mut self, bytes: u64) -> Result<()> {
+        if self.opened.is_some() && self.whereabouts(bytes)? != Whereabouts::Elsewhere {
+            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
+        }
+        Ok(())
+    }
+
+    /// Reserves space, and fills it with zeros so that later writes into it change no metadata. The first space of a
+    /// file is not filled: it is written at once, and a program with one transaction writes no more than that.
+    pub fn reserve(&mut self, end: u64) -> Result<()> {
+        if self.allocated == 0 {
+            return self.reserve_whole(end);
+        }
+        let Some(file) = self.opened.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        self.allocated = space::grow(&*file, self.allocated, end)?;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Reserves space of which every byte is written next: zeros would be written for nothing.
+    pub fn reserve_whole(&mut self, end: u64) -> Result<()> {
+        let Some(file) = self.opened.clone().filter(|_| end > self.allocated) else { return Ok(()) };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.allocated = end;
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Makes sure that writes before `end` do not run out of space, without writing there.
+    pub fn claim(&mut self, end: u64) -> Result<()> {
+        let Some(file) = self.opened.clone().filter(|_| end > self.claimed.max(self.allocated)) else {
+            return Ok(());
+        };
+        self.latch.check(&self.path)?;
+        file.allocate(end)?;
+        self.claimed = end;
+        Ok(())
+    }
+
+    /// Syncs everything that is not durable yet, the name of a new file included, if that is asked for.
+    pub fn sync_for(&mut self, durability: Durability) -> Result<()> {
+        let Some(file) = self.opened.clone().filter(|_| durability == Durability::Durable) else {
+            return Ok(());
+        };
+        if self.unsynced {
+            self.latch.check(&self.path)?;
+            self.latch.watch(file.sync())?;
+            self.unsynced = false;
+        }
+        if self.name_unsynced {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
+            self.name_unsynced = false;
+        }
+        debug_assert!(self.is_synced());
+        Ok(())
+    }
+}
