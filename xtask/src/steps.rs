@@ -93,7 +93,7 @@ pub const FRONT: &[Step] = &[
         },
     },
     Step {
-        name: "docs",
+        name: "rustdoc",
         does: "the documentation builds without warnings",
         run: || {
             process::cargo_with(
