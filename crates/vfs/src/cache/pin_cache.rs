@@ -102,6 +102,12 @@ impl PinSlot {
         }
     }
 
+    /// Whether the slot may take this page for another. A connection that writes keeps none: it may cut the page off.
+    #[inline]
+    fn is_free_for(&self, offset: u64, only_reads: bool) -> bool {
+        only_reads && self.users() == 0 && !self.has(offset)
+    }
+
     #[inline]
     fn users(&self) -> u32 {
         self.users.load(Ordering::Relaxed)
@@ -171,9 +177,7 @@ impl PinCache {
     /// Whether a page may be kept.
     #[inline]
     pub fn may_cache_pin(&self, reader_slot: &ReaderSlot, pages: &Pages, page: Page) -> bool {
-        let slot = self.slot(page);
-        // Who writes may cut the page off.
-        reader_slot.only_reads() && slot.users() == 0 && !slot.has(page.offset) && pages.may_cache_pin()
+        self.slot(page).is_free_for(page.offset, reader_slot.only_reads()) && pages.may_cache_pin()
     }
 
     /// Keeps a page that may be, and that the connection holds; SQLite looks at it `users` times.
@@ -262,4 +266,48 @@ impl PinCaches {
 fn count(pin_cache: &PinCache, stats: &Stats) {
     let hits = pin_cache.hits.load(Ordering::Relaxed);
     Stats::add(&stats.pool_hits, hits - pin_cache.counted.swap(hits, Ordering::Relaxed));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_takes_a_page_only_of_a_reader_and_only_while_sqlite_looks_at_none() {
+        for (page, users, offset, only_reads, free) in [
+            (0, 0, 4096, true, true),
+            (0, 0, 4096, false, false),
+            // The slot has another page, and SQLite has done with that.
+            (8193, 0, 4096, true, true),
+            (8193, 1, 4096, true, false),
+            // The slot has the page already.
+            (4097, 0, 4096, true, false),
+            (4097, 2, 4096, true, false),
+        ] {
+            let slot = PinSlot::default();
+            slot.page.store(page, Ordering::Relaxed);
+            slot.users.store(users, Ordering::Relaxed);
+            assert_eq!(slot.is_free_for(offset, only_reads), free, "{page} {users} {only_reads}");
+        }
+    }
+
+    #[test]
+    fn pages_at_even_distances_meet_in_few_slots() {
+        for distance in [1, 2, 64, 128, 1000, 4096] {
+            let mut slots: Vec<usize> = (0..SLOTS as u64).map(|page| place(page * distance)).collect();
+            slots.sort_unstable();
+            slots.dedup();
+            assert!(slots.len() >= SLOTS / 3, "{} slots at a distance of {distance}", slots.len());
+        }
+    }
+
+    #[test]
+    fn hits_are_counted_together() {
+        let pin_cache = PinCache::default();
+        for count in 1..=COUNTED_TOGETHER {
+            assert!(!pin_cache.wants_count(), "after {}", count - 1);
+            pin_cache.hit();
+        }
+        assert!(pin_cache.wants_count());
+    }
 }

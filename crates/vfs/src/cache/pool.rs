@@ -284,12 +284,12 @@ impl Pages {
     /// Whether a page more may be held that nobody looks at.
     #[inline]
     pub fn may_cache_pin(&self) -> bool {
-        self.cached_pins() < (self.pool.populated() / PIN_CACHE_SHARE) as u64
+        self.cached_pins() < most_cached_pins(self.pool.populated())
     }
 
     /// Whether too many are: there is less memory than there was.
     pub fn pins_too_much(&self) -> bool {
-        self.cached_pins() > (self.pool.populated() / PIN_CACHE_SHARE * 2) as u64
+        self.cached_pins() > 2 * most_cached_pins(self.pool.populated())
     }
 
     /// So many pages more are held that nobody looks at, or that SQLite was lent although it does not hold them.
@@ -423,23 +423,40 @@ impl Memory for InPool<'_> {
 
 /// The file past the system's cache, where reads are to go there.
 fn past_cache<S>(setup: &Setup<'_, S>, free: Option<usize>) -> Option<Arc<dyn File>> {
-    let wanted = match setup.direct {
-        Direct::On => true,
-        Direct::Off => false,
-        // What the system could keep is read from there faster than from the device, and it gives that memory
-        // away when somebody needs it.
-        Direct::Auto => free.is_some_and(|free| setup.len > free as u64 / 2),
-    };
-    (wanted && setup.page_bytes >= DIRECT_BYTES).then(|| setup.file.past_cache()).flatten()
+    reads_past_cache(setup.direct, setup.page_bytes, setup.len, free)
+        .then(|| setup.file.past_cache())
+        .flatten()
 }
 
-/// When the file is swept: where the system has memory for it. Not for a clock where time is not the system's.
+/// Whether reads of a database of `len` bytes bypass the system's cache, while so much memory is free.
+fn reads_past_cache(direct: Direct, page_bytes: usize, len: u64, free: Option<usize>) -> bool {
+    let wanted = match direct {
+        Direct::On => true,
+        Direct::Off => false,
+        // What the system could keep is read from there faster than from the device, and the system gives that memory
+        // away when another process needs it.
+        Direct::Auto => free.is_some_and(|free| len > free as u64 / 2),
+    };
+    wanted && page_bytes >= DIRECT_BYTES
+}
+
+/// When the whole file is read ahead: where the system has memory for it. Not for a clock where time is not the system's.
 fn full_file_mode<S>(setup: &Setup<'_, S>, free: Option<usize>) -> FullFileMode {
     if setup.file.raw_descriptor().is_none() {
         return FullFileMode::Always;
     }
-    let pages = free.unwrap_or_default() / 2 / setup.page_bytes;
-    FullFileMode::UpTo(u32::try_from(pages).unwrap_or(u32::MAX))
+    FullFileMode::UpTo(full_file_pages(setup.page_bytes, free))
+}
+
+/// Most pages of a file that is read ahead whole, while so much memory is free.
+fn full_file_pages(page_bytes: usize, free: Option<usize>) -> u32 {
+    u32::try_from(free.unwrap_or_default() / 2 / page_bytes).unwrap_or(u32::MAX)
+}
+
+/// Most pages that connections may keep pinned, of a pool that has so many in memory; where memory was taken away, twice
+/// as many may stay.
+fn most_cached_pins(populated: usize) -> u64 {
+    (populated / PIN_CACHE_SHARE) as u64
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.
@@ -453,5 +470,42 @@ impl<S: PageSource> File for Newest<S> {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         self.log.read(&*self.file, buf, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_go_past_the_systems_cache_where_that_could_not_keep_the_file() {
+        const MIB: u64 = 1 << 20;
+        for (direct, page_bytes, len, free, past) in [
+            (Direct::On, 4096, 0, None, true),
+            (Direct::On, 1024, 0, None, false),
+            (Direct::Off, 4096, 100 * MIB, Some(0), false),
+            (Direct::Auto, 4096, 5 * MIB, Some(10 << 20), false),
+            (Direct::Auto, 4096, 5 * MIB + 1, Some(10 << 20), true),
+            (Direct::Auto, 512, 100 * MIB, Some(0), false),
+            (Direct::Auto, 4096, 100 * MIB, None, false),
+        ] {
+            assert_eq!(reads_past_cache(direct, page_bytes, len, free), past, "{len} {free:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_ahead_whole_up_to_half_of_the_free_memory() {
+        for (page_bytes, free, pages) in
+            [(4096, None, 0), (4096, Some(8192), 1), (1024, Some(8192), 4), (512, Some(usize::MAX), u32::MAX)]
+        {
+            assert_eq!(full_file_pages(page_bytes, free), pages);
+        }
+    }
+
+    #[test]
+    fn connections_keep_a_small_part_of_the_pool_pinned() {
+        for (populated, pins) in [(0, 0), (7, 0), (8, 1), (8000, 1000)] {
+            assert_eq!(most_cached_pins(populated), pins);
+        }
     }
 }

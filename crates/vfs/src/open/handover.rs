@@ -67,18 +67,56 @@ impl Handover {
     }
 }
 
-/// Whether it may be given to another process while it is open.
+/// What decides whether a database may be given to another process while it is open.
+#[derive(Clone, Copy)]
+struct LendingFacts {
+    /// Whether SQLite is reached from below.
+    has_host: bool,
+    /// Whether transactions are held back until they commit.
+    holds_back: bool,
+    /// Whether the file can be written.
+    writable: bool,
+    /// Whether the database has a tier, or is to have one.
+    tier: bool,
+    /// Whether it has a commit log, or a place for one.
+    commit_log: bool,
+    /// Whether the file is the system's, so that others can lock it.
+    has_descriptor: bool,
+}
+
+impl LendingFacts {
+    fn of(database: &OpenDatabase) -> LendingFacts {
+        let (db, options) = (&database.db, database.db.options());
+        LendingFacts {
+            has_host: database.host.is_some(),
+            holds_back: db.holds_back(),
+            writable: db.writable(),
+            tier: options.tier.is_some() || db.tier().is_some(),
+            commit_log: options.commit_log_path.is_some() || options.logs_statements(),
+            has_descriptor: db.file().raw_descriptor().is_some(),
+        }
+    }
+
+    /// Whether another process would find all that it needs.
+    fn allow(self) -> bool {
+        self.has_host
+            && (self.holds_back || !self.writable)
+            && !self.tier
+            && !self.commit_log
+            && self.has_descriptor
+    }
+}
+
+/// Whether a database may be given to another process while it is open.
 fn may_be_given(database: &OpenDatabase) -> bool {
-    let options = database.db.options();
-    database.host.is_some()
-        && (database.db.holds_back() || !database.db.writable())
-        && options.tier.is_none()
-        && database.db.tier().is_none()
-        && options.commit_log_path.is_none()
-        && !options.logs_statements()
-        && database.db.file().raw_descriptor().is_some()
-        // Its logs lie where another process would not find them.
-        && database.db.has_its_name()
+    // Without its name its logs lie where another process would not find them.
+    LendingFacts::of(database).allow() && database.db.has_its_name()
+}
+
+/// The question that a new owner takes for answered: a relative that still waits has asked before, and its question counts
+/// once more.
+fn last_answered(wanted: u32, is_awaited: bool) -> u32 {
+    if is_awaited { wanted.wrapping_sub(1) } else { wanted }
 }
 
 /// Takes the lock on the file, or asks a relative for it.
@@ -143,7 +181,7 @@ pub(super) fn note_ownership(database: &OpenDatabase) {
         let place = relatives::place_of(database.db.file().id());
         // In this order: who waits has asked before, or asks again, and that counts as a question to this process.
         let wanted = relatives::wanted(place);
-        let seen = if relatives::is_awaited(place) { wanted.wrapping_sub(1) } else { wanted };
+        let seen = last_answered(wanted, relatives::is_awaited(place));
         database.ownership.handover.seen.store(seen, Ordering::Relaxed);
         database.ownership.handover.awaited.store(false, Ordering::Relaxed);
         relatives::note_owned(&database);
@@ -219,6 +257,42 @@ impl Lendable for OpenDatabase {
             self.ownership.handover.given.store(true, Ordering::Relaxed);
             self.ownership.handover.awaited.store(false, Ordering::Relaxed);
             self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENT: LendingFacts = LendingFacts {
+        has_host: true,
+        holds_back: true,
+        writable: true,
+        tier: false,
+        commit_log: false,
+        has_descriptor: true,
+    };
+
+    #[test]
+    fn only_a_database_whose_files_say_everything_is_given() {
+        for (facts, is_given, why) in [
+            (LENT, true, "an ordinary database"),
+            (LendingFacts { holds_back: false, writable: false, ..LENT }, true, "one that is only read"),
+            (LendingFacts { holds_back: false, ..LENT }, false, "its calls are only passed on"),
+            (LendingFacts { has_host: false, ..LENT }, false, "SQLite is not reached"),
+            (LendingFacts { tier: true, ..LENT }, false, "chunks are away"),
+            (LendingFacts { commit_log: true, ..LENT }, false, "statements wait"),
+            (LendingFacts { has_descriptor: false, ..LENT }, false, "nobody else can lock it"),
+        ] {
+            assert_eq!(facts.allow(), is_given, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_relative_that_still_waits_is_answered_by_the_next_end_of_a_transaction() {
+        for (wanted, is_awaited, seen) in [(7, false, 7), (7, true, 6), (0, true, u32::MAX)] {
+            assert_eq!(last_answered(wanted, is_awaited), seen);
         }
     }
 }

@@ -24,3 +24,27 @@ impl OpenDatabase {
         Ok(connection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::DatabaseSetup;
+    use crate::sync::lock_table::Level;
+    use litefoot_sim::SimMedium;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn there_is_none_beside_a_writer_or_without_a_way_into_sqlite() {
+        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/a.db"));
+        let database = OpenDatabase::new(setup);
+        assert!(matches!(database.internal_connection(), Err(Error::Refused(why)) if why.contains("no way")));
+        let writer = database.locks().new_reader_slot();
+        for level in [Level::Shared, Level::Reserved] {
+            database.lock(&writer, level).unwrap();
+        }
+        assert!(matches!(database.internal_connection(), Err(Error::Busy)));
+        database.unlock(&writer, Level::None);
+        assert!(!matches!(database.internal_connection(), Err(Error::Busy)));
+    }
+}

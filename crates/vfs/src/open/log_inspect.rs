@@ -145,3 +145,43 @@ fn tell(logged: &Logged<'_>, texts: &HashMap<u64, Text>) -> Option<Transaction> 
         statements: logged.statements.iter().map(expand).collect::<Option<_>>()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_sim::SimMedium;
+
+    #[test]
+    fn each_decision_has_its_outcome_for_the_transactions() {
+        for (decision, expected) in [
+            (RecoveryDecision::Remove, RecoveryOutcome::Removed),
+            (RecoveryDecision::Replay, RecoveryOutcome::Replayed),
+            (RecoveryDecision::Keep(KeepReason::OtherBuild), RecoveryOutcome::Replayed),
+            (RecoveryDecision::Keep(KeepReason::Strangers), RecoveryOutcome::Replayed),
+            (RecoveryDecision::Keep(KeepReason::Foreign), RecoveryOutcome::Refused),
+            (RecoveryDecision::Keep(KeepReason::Unknown), RecoveryOutcome::Unknown),
+        ] {
+            assert_eq!(outcome(decision), expected, "{decision:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_not_understood_waits_until_it_is_moved_away() {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let (database, log) = (Path::new("/a.db"), Path::new("/a.db-commits"));
+        let write = |path, kind| {
+            medium.open(path, kind, OpenMode::Create).unwrap().write_at(&[7; 8192], 0).unwrap();
+        };
+        write(database, FileKind::Database);
+        assert!(waiting(&medium, database, None).unwrap().is_none());
+        write(log, FileKind::CommitLog);
+        let found = waiting(&medium, database, None).unwrap().unwrap();
+        assert_eq!((found.path.as_path(), found.recovery_outcome), (log, RecoveryOutcome::Unknown));
+        assert!(found.transactions.is_empty());
+        assert_eq!(move_away(&medium, database, &found).unwrap(), Path::new("/a.db-commits.1"));
+        assert!(waiting(&medium, database, None).unwrap().is_none());
+        // A name that is taken stays what it is.
+        write(log, FileKind::CommitLog);
+        assert_eq!(move_away(&medium, database, &found).unwrap(), Path::new("/a.db-commits.2"));
+    }
+}

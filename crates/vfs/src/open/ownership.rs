@@ -131,4 +131,34 @@ mod tests {
         assert!(published(Arc::new(counting), &path).is_none());
         assert_eq!(published(Arc::new(OsMedium), &path).is_some(), !StatsPage::shared(unused).is_private());
     }
+
+    #[test]
+    fn the_first_lock_takes_the_file_and_a_writer_meets_readers() {
+        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/a.db"));
+        let database = OpenDatabase::new(setup);
+        let [writer, reader] = [database.locks().new_reader_slot(), database.locks().new_reader_slot()];
+        assert!(!database.is_owned() && database.db().file_end().committed_len().is_none());
+        database.lock(&writer, Level::Shared).unwrap();
+        assert!(database.is_owned() && database.db().file_end().committed_len() == Some(0));
+        database.lock(&reader, Level::Shared).unwrap();
+        database.lock(&writer, Level::Reserved).unwrap();
+        assert!(matches!(database.lock(&writer, Level::Exclusive), Err(Error::Busy)));
+        database.unlock(&reader, Level::None);
+        database.lock(&writer, Level::Exclusive).unwrap();
+        database.unlock(&writer, Level::None);
+        assert!(database.is_owned(), "until the last handle is closed");
+    }
+
+    #[test]
+    fn a_file_has_one_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let open = || OpenDatabase::new(DatabaseSetup::of_test(Arc::new(OsMedium), &path));
+        let (first, second) = (open(), open());
+        first.own().unwrap();
+        assert!(matches!(second.own(), Err(Error::Owned { .. })) && !second.is_owned());
+        drop(first);
+        second.own().unwrap();
+        assert!(second.is_owned());
+    }
 }

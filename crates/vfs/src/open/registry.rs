@@ -122,3 +122,50 @@ fn base_of(path: &Path) -> Option<(&[u8], Companion)> {
         .into_iter()
         .find_map(|companion| Some((name.strip_suffix(companion.suffix().as_bytes())?, companion)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::DatabaseSetup;
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::Medium;
+    use std::cell::Cell;
+
+    #[test]
+    fn one_identity_is_one_open_database_until_it_is_closed() {
+        let registry = Registry::default();
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let (made, path) = (Cell::new(0), Path::new("/a.db"));
+        let create = || {
+            made.set(made.get() + 1);
+            OpenDatabase::new(DatabaseSetup::of_test(medium.clone(), path))
+        };
+        let id = FileId { device: 1, inode: 2 };
+        let first = registry.get_or_insert(id, create);
+        assert!(Arc::ptr_eq(&first, &registry.get_or_insert(id, create)) && registry.has(id));
+        let other = registry.get_or_insert(FileId { device: 1, inode: 3 }, create);
+        assert!(!Arc::ptr_eq(&first, &other));
+        assert_eq!((made.get(), registry.all_at(&first).len()), (2, 1));
+        drop((first, other));
+        assert!(!registry.has(id) && registry.all().is_empty());
+        let again = registry.get_or_insert(id, create);
+        assert!(registry.has(id) && made.get() == 3);
+        drop(again);
+    }
+
+    #[test]
+    fn a_companion_is_found_by_the_path_of_its_database() {
+        let registry = Registry::default();
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let setup = DatabaseSetup::of_test(medium, Path::new("/a.db"));
+        let database = registry.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
+        for (path, companion) in [("/a.db-wal", Companion::Wal), ("/a.db-journal", Companion::Journal)] {
+            let (found, which) = registry.companion_at(Path::new(path)).unwrap();
+            assert!(Arc::ptr_eq(&found, &database) && which == companion);
+        }
+        for path in ["/a.db", "/b.db-wal", "/a.db-commits", "/a.db-wal-wal", "/a.db-shm"] {
+            assert!(registry.companion_at(Path::new(path)).is_none(), "{path}");
+        }
+        assert!(!registry.is_inherited(Path::new("/a.db-wal")), "this process is nobody's child");
+    }
+}

@@ -19,6 +19,7 @@ use crate::ffi::statement::{Statement, Value};
 use litefoot_storage::commit_log::Record;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::c_int;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -159,30 +160,92 @@ impl Replay<'_> {
             }
         };
         let db = **self.reference.own();
-        let outcome = match code {
-            SQLITE_DONE | SQLITE_CONSTRAINT => Ok(()),
-            // A savepoint that is not there was not there for the application either, and nothing was changed.
-            SQLITE_ERROR if is_savepoint(&text.sql) => Ok(()),
-            code => Err(format!("{}: {} ({code})", text.sql, db.message())),
+        let outcome = if is_replayed(code, is_savepoint(&text.sql)) {
+            Ok(())
+        } else {
+            Err(format!("{}: {} ({code})", text.sql, db.message()))
         };
         statement.reset();
         outcome
     }
 
     fn check(&self, checks: &Checks, changes: i32) -> Outcome<()> {
-        if checks.changes.is_some_and(|expected| expected != changes) {
-            return Err(format!("it changed {changes} rows and not {}", checks.changes.unwrap_or_default()));
-        }
         let rowid = self.reference.own().last_insert_rowid();
-        if checks.rowid.is_some_and(|expected| expected != rowid) {
-            return Err(format!("it inserted row {rowid} and not {}", checks.rowid.unwrap_or_default()));
+        compare(checks, changes, rowid, |number| self.changes.get(&number).copied())
+    }
+}
+
+/// Compares what a transaction has done with what it did: rows changed, the last rowid, and rows changed by an earlier
+/// transaction.
+fn compare(
+    checks: &Checks,
+    changes: i32,
+    rowid: i64,
+    earlier_changes: impl Fn(u64) -> Option<i32>,
+) -> Outcome<()> {
+    if let Some(expected) = checks.changes.filter(|expected| *expected != changes) {
+        return Err(format!("it changed {changes} rows and not {expected}"));
+    }
+    if let Some(expected) = checks.rowid.filter(|expected| *expected != rowid) {
+        return Err(format!("it inserted row {rowid} and not {expected}"));
+    }
+    if let Some((number, expected)) = checks.earlier
+        && let Some(found) = earlier_changes(number)
+        && found != expected
+    {
+        return Err(format!("an earlier one changed {found} rows and not {expected}"));
+    }
+    Ok(())
+}
+
+/// Whether a statement that ended with this code has done what it did. A failed constraint is part of what is replayed. So
+/// is the name of a savepoint that is not there: it was not there for the application either, and nothing was changed.
+fn is_replayed(code: c_int, is_savepoint: bool) -> bool {
+    matches!(code, SQLITE_DONE | SQLITE_CONSTRAINT) || code == SQLITE_ERROR && is_savepoint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_must_do_what_it_did() {
+        let all = Checks { changes: Some(3), rowid: Some(9), earlier: Some((1, 2)) };
+        for (checks, changes, rowid, earlier, wrong) in [
+            (&all, 3, 9, Some(2), None),
+            // An earlier transaction that is not in this log cannot be asked.
+            (&all, 3, 9, None, None),
+            (&all, 4, 9, Some(2), Some("changed 4 rows and not 3")),
+            (&all, 3, 8, Some(2), Some("inserted row 8 and not 9")),
+            (&all, 3, 9, Some(1), Some("an earlier one changed 1 rows and not 2")),
+            (&Checks { changes: None, rowid: None, earlier: None }, 4, 8, Some(1), None),
+        ] {
+            let found = compare(checks, changes, rowid, |number| earlier.filter(|_| number == 1));
+            match wrong {
+                None => assert_eq!(found, Ok(())),
+                Some(wrong) => assert!(found.unwrap_err().contains(wrong)),
+            }
         }
-        if let Some((number, expected)) = checks.earlier
-            && let Some(found) = self.changes.get(&number)
-            && *found != expected
-        {
-            return Err(format!("an earlier one changed {found} rows and not {expected}"));
+    }
+
+    #[test]
+    fn a_statement_may_fail_as_it_failed() {
+        for (code, is_savepoint, replayed) in [
+            (SQLITE_DONE, false, true),
+            (SQLITE_CONSTRAINT, false, true),
+            (SQLITE_ERROR, false, false),
+            (SQLITE_ERROR, true, true),
+            (SQLITE_FULL, true, false),
+            (SQLITE_BUSY, false, false),
+        ] {
+            assert_eq!(is_replayed(code, is_savepoint), replayed, "{code}");
         }
-        Ok(())
+    }
+
+    #[test]
+    fn only_transactions_are_counted() {
+        let kinds = [encoding::TEXT, encoding::TRANSACTION, encoding::MATERIALIZATION, encoding::TRANSACTION];
+        let records = kinds.map(|kind| Record { kind, payload: Vec::new() });
+        assert_eq!(transactions(&records), 2);
     }
 }
