@@ -161,7 +161,7 @@ impl LogWriter {
             _ => Vec::new(),
         };
         if !early.is_empty() {
-            frames.late_job(&early).run(db)?;
+            frames.early_write_job(&early).run(db)?;
             early.iter().for_each(|leaving| {
                 placement.pages.remove(&leaving.page_number);
             });

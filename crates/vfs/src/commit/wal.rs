@@ -230,37 +230,37 @@ impl Wal {
                 let file_bytes = db.file_len()?;
                 self.frames.write().find_new(file_bytes);
             }
-            let Some(leaving) = self.frames.write().leaving() else { return Ok(()) };
+            let Some(pages) = self.frames.write().colder_half() else { return Ok(()) };
             self.spills.store(true, Ordering::Release);
-            let (unplaced, first) = self.frames.read().unplaced(&leaving);
+            let (unplaced, first) = self.frames.read().unplaced(&pages);
             if !unplaced.is_empty() {
                 let slots = self.commits.reserve_slots(&self.frames, db, first, unplaced.len())?;
                 self.frames.write().give_slots(&unplaced, slots);
             }
-            self.begin_spill(target, leaving, in_background, for_good);
+            self.begin_spill(target, pages, in_background, for_good);
         }
     }
 
     fn begin_spill<T: SpillTarget>(
         &self,
         target: &Arc<T>,
-        leaving: Vec<FramePage>,
+        pages: Vec<FramePage>,
         in_background: bool,
         for_good: bool,
     ) {
         let (job, until) = {
             let mut frames = self.frames.write();
-            (frames.job(&leaving, for_good), frames.writes)
+            (frames.job(&pages, for_good), frames.writes)
         };
         // Others read the log meanwhile.
         let running = RunningSpill::begin(job, target, in_background);
-        self.frames.write().begin_spill(running, leaving, until);
+        self.frames.write().begin_spill(running, pages, until);
     }
 
     /// A transaction is about to end. Where pages of it are in the database file, the others that can go there do so now: a
     /// full disk is met while SQLite can still take it back.
     fn write_rest<T: SpillTarget>(&self, target: &Arc<T>) -> Result<()> {
-        let rest = self.frames.read().rest();
+        let rest = self.frames.read().last_new_pages();
         if rest.is_empty() {
             return Ok(());
         }

@@ -1,13 +1,16 @@
-//! The pages of a transaction until it commits, and those that leave memory before.
+//! Dirty pages: the pages of a transaction until it commits, in memory or spilled.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `dirty_pages` | the pages of a rollback-journal transaction |
-//! | `wal_frames`, `wal_bytes` | the pages of SQLite's write-ahead log, and what their frames mean |
-//! | `spill_policy` | when pages of a large transaction leave memory, and on which thread |
-//! | `spill_map` | where the pages lie that have left memory |
-//! | `spiller` | writing them, in sorted batches |
-//! | `wal_spill`, `wal_spill_state`, `new_pages` | spilling of a transaction in WAL mode; its new pages, written early into the file |
+//! | `wal_frames`, `wal_bytes` | the frames of SQLite's write-ahead log, and where their pages lie |
+//! | `wal_spill`, `wal_spill_state` | spilling of a transaction in WAL mode |
+//! | `spill_cycle` | spilling in batches, for both families of transactions |
+//! | `spill_policy` | when a transaction spills, and on which thread |
+//! | `spill_map` | where each spilled page lies |
+//! | `spiller` | writes a batch, sorted and merged |
+//! | `new_pages` | pages that are written early into the database file |
+//! | `page_memory` | the count of pages in memory, and their reservation |
 //!
 //! A transaction reaches the database that it changes through a [`TxnTarget`], and its pages leave memory through a
 //! [`SpillTarget`], so that everything here is tested without one.
@@ -31,7 +34,7 @@ use crate::error::Result;
 use litefoot_storage::wal_file::ReservedSlots;
 use std::io::IoSlice;
 
-/// Where pages go that leave memory before their commit.
+/// Database that a transaction spills to.
 pub trait SpillTarget: Send + Sync + 'static {
     /// The database.
     fn db(&self) -> &Db;
@@ -40,7 +43,7 @@ pub trait SpillTarget: Send + Sync + 'static {
     fn write_behind_end(&self, bufs: &[IoSlice<'_>], offset: u64, start_writeback: bool) -> Result<()>;
 }
 
-/// What a rollback-journal transaction asks of the database that it changes.
+/// Database that a rollback-journal transaction changes.
 pub trait TxnTarget: SpillTarget {
     /// Reads exactly `buf` of the database as it was committed last.
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<()>;
@@ -55,10 +58,10 @@ pub trait TxnTarget: SpillTarget {
     /// there, the commit that has cut them off must be durable.
     fn before_behind_end(&self, end: u64) -> Result<()>;
 
-    /// Whether a page has a frame in the log of rollback-journal transactions.
+    /// True for a page that has a frame in the rollback-mode redo log.
     fn log_contains(&self, number: u32) -> bool;
 
-    /// Room in that log for `count` pages of a transaction that does not fit into memory, from slot `first`.
+    /// Reserves `count` slots of that log for pages of a large transaction, from slot `first` on.
     fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<ReservedSlots>;
 }
 

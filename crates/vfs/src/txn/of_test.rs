@@ -18,7 +18,9 @@ pub(crate) struct PlainTarget {
     log: Mutex<RedoLog>,
     /// True where early writes fail.
     pub is_full: AtomicBool,
-    /// Early writes, by offset and bytes.
+    /// Pages that a log has.
+    pub logged: Mutex<Vec<u32>>,
+    /// Early writes, by offset and bytes. A test that locks them makes early writes wait.
     pub early: Mutex<Vec<(u64, usize)>>,
 }
 
@@ -32,7 +34,13 @@ impl PlainTarget {
     pub fn of(db: Db) -> PlainTarget {
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
         let log = RedoLog::open(medium, Path::new("/app.db-wal"), db.latch().clone()).unwrap();
-        PlainTarget { db, log: Mutex::new(log), is_full: AtomicBool::new(false), early: Mutex::default() }
+        PlainTarget {
+            db,
+            log: Mutex::new(log),
+            is_full: AtomicBool::new(false),
+            logged: Mutex::default(),
+            early: Mutex::default(),
+        }
     }
 }
 
@@ -69,8 +77,8 @@ impl TxnTarget for PlainTarget {
         Ok(())
     }
 
-    fn log_contains(&self, _number: u32) -> bool {
-        false
+    fn log_contains(&self, number: u32) -> bool {
+        self.logged.lock().unwrap().contains(&number)
     }
 
     fn reserve_slots(&self, page_bytes: usize, first: usize, count: usize) -> Result<ReservedSlots> {

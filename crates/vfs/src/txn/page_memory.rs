@@ -91,3 +91,38 @@ impl PageMemory {
         self.reservation.set(self.bytes() + other_bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 512;
+
+    #[test]
+    fn a_page_that_a_batch_has_is_copied_and_both_are_counted() {
+        let mut memory = PageMemory::new(MemoryReservation::fixed(1 << 20), PAGE);
+        let mut page: PageBytes = [1; PAGE].into();
+        memory.add_page();
+        assert!(!memory.replace(&mut page, &[2; PAGE]), "nobody else has it");
+        let of_batch = page.clone();
+        assert!(memory.replace(&mut page, &[3; PAGE]));
+        assert_eq!((of_batch[0], page[0]), (2, 3));
+        assert!(!memory.replace(&mut page, &[4; PAGE]), "one copy does");
+        assert_eq!((memory.pages(), memory.copies(), memory.bytes()), (1, 1, 2 * PAGE));
+        memory.end_copies();
+        assert_eq!((memory.copies(), memory.bytes()), (0, PAGE));
+    }
+
+    #[test]
+    fn the_reservation_has_what_it_was_told_last() {
+        let mut memory = PageMemory::new(MemoryReservation::fixed(4 * PAGE), PAGE);
+        (0..3).for_each(|_| memory.add_page());
+        assert_eq!((memory.bytes(), memory.reserved_bytes()), (3 * PAGE, 0));
+        memory.reserve(100);
+        assert_eq!(memory.reserved_bytes(), 3 * PAGE + 100);
+        memory.remove_pages(2);
+        assert_eq!((memory.bytes(), memory.reserved_bytes()), (PAGE, 3 * PAGE + 100));
+        memory.reserve(0);
+        assert_eq!((memory.reserved_bytes(), memory.most_bytes()), (PAGE, 4 * PAGE));
+    }
+}

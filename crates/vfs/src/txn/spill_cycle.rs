@@ -144,3 +144,107 @@ impl<P: BatchPage> SpillCycle<P> {
         !self.has_failed && self.map.are_written()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::PageCleaner;
+    use crate::txn::SpillTarget;
+    use crate::txn::of_test::{PlainTarget, test_slots};
+    use std::sync::atomic::Ordering;
+
+    const PAGE: usize = 512;
+
+    fn cycle(page_cleaner: PageCleaner) -> SpillCycle<u32> {
+        SpillCycle::new(SpillPolicy::new(page_cleaner, 800))
+    }
+
+    fn target() -> Arc<PlainTarget> {
+        Arc::new(PlainTarget::new(&[0; 4 * PAGE]))
+    }
+
+    /// Begins a batch of pages, behind write 10.
+    fn begin(cycle: &mut SpillCycle<u32>, target: &Arc<PlainTarget>, numbers: &[u32], in_background: bool) {
+        let pages = numbers.iter().map(|number| (*number, [*number as u8; PAGE].into()));
+        let job = cycle.map.job(PAGE, pages.collect::<Vec<_>>(), false);
+        cycle.begin(RunningSpill::begin(job, target, in_background), numbers.to_vec(), 10);
+    }
+
+    fn end(cycle: &mut SpillCycle<u32>, target: &PlainTarget) -> Result<Vec<BatchedPage<u32>>> {
+        let batch = cycle.take().unwrap();
+        let result = batch.wait(target.db());
+        Ok(cycle.end(batch, result)?.collect())
+    }
+
+    #[test]
+    fn a_batch_is_waited_for_where_it_has_ended_or_memory_is_full() {
+        let (mut cycle, target) = (cycle(PageCleaner::Background), target());
+        let spill = SpillStep::Spill { in_background: true, for_good: true };
+        let here = SpillStep::Spill { in_background: false, for_good: false };
+        let steps = |cycle: &SpillCycle<u32>| [7, 9, 10].map(|bytes| cycle.step(bytes, 10));
+        assert_eq!((steps(&cycle), cycle.step_without_room()), ([SpillStep::GoOn, spill, spill], here));
+        let early = target.early.lock().unwrap();
+        begin(&mut cycle, &target, &[5], true);
+        let under_way = [SpillStep::GoOn, SpillStep::GoOn, SpillStep::Wait];
+        assert_eq!((steps(&cycle), cycle.step_without_room()), (under_way, SpillStep::Wait));
+        assert!(cycle.is_under_way());
+        drop(early);
+        end(&mut cycle, &target).unwrap();
+        begin(&mut cycle, &target, &[6], false);
+        assert_eq!((steps(&cycle), cycle.step_without_room()), ([SpillStep::Wait; 3], SpillStep::Wait));
+        end(&mut cycle, &target).unwrap();
+        assert!(!cycle.is_under_way());
+        assert_eq!(steps(&cycle), [SpillStep::GoOn, spill, spill]);
+    }
+
+    #[test]
+    fn pages_without_a_place_need_slots_unless_they_are_new() {
+        let mut cycle = cycle(PageCleaner::Auto);
+        cycle.map.give(&[3], test_slots(PAGE, 1000));
+        let is_new = |number| number > 4;
+        assert_eq!(cycle.unplaced([2, 3, 4, 5].into_iter(), is_new), [2, 4]);
+    }
+
+    #[test]
+    fn a_page_leaves_memory_unless_it_was_changed_or_cut_off_since() {
+        let (mut cycle, target) = (cycle(PageCleaner::Auto), target());
+        cycle.map.give(&[3], test_slots(PAGE, 1000));
+        begin(&mut cycle, &target, &[3, 5, 6], false);
+        assert!(!cycle.is_complete(), "a slot is not written before its batch has ended");
+        cycle.map.cut(6);
+        let pages = end(&mut cycle, &target).unwrap();
+        let places: Vec<(u32, SpillPlace)> =
+            pages.iter().map(|batched| (batched.page, batched.place)).collect();
+        assert_eq!(places, [(3, SpillPlace::Slot(1000)), (5, SpillPlace::Database(5))]);
+        assert_eq!([9, 10, 11].map(|changed| pages[0].is_newest(changed)), [true, true, false]);
+        assert!(cycle.is_complete());
+    }
+
+    #[test]
+    fn a_transaction_is_not_complete_once_a_batch_has_failed() {
+        let (mut cycle, target) = (cycle(PageCleaner::Auto), target());
+        target.is_full.store(true, Ordering::Relaxed);
+        begin(&mut cycle, &target, &[5], false);
+        assert!(cycle.is_complete());
+        assert!(end(&mut cycle, &target).is_err());
+        target.is_full.store(false, Ordering::Relaxed);
+        begin(&mut cycle, &target, &[5], false);
+        assert!(end(&mut cycle, &target).is_ok() && !cycle.is_complete());
+    }
+
+    #[test]
+    fn pages_that_come_back_make_the_next_batch_wait_for_more_memory() {
+        const MB: usize = 1 << 20;
+        for (back, step) in
+            [(0, SpillStep::Spill { in_background: true, for_good: true }), (1, SpillStep::GoOn)]
+        {
+            let (mut cycle, target) = (cycle(PageCleaner::Auto), target());
+            for _ in 0..2 {
+                begin(&mut cycle, &target, &[5, 6], false);
+                end(&mut cycle, &target).unwrap();
+                (0..back).for_each(|_| cycle.note_page_back());
+            }
+            assert_eq!(cycle.step(5 * MB, 100 * MB), step, "{back} came back");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! 1. A page has one place, for as long as the transaction lasts, unless it is cut off or the slots are left.
-//! 2. ReservedSlots are in the log in the order in which they were given; none is given back alone.
+//! 2. Slots are in the log in the order in which they were given; none is given back alone.
 //! 3. A slot has a checksum once its page was written.
 
 use crate::txn::spiller::{PageBytes, SlotSums, SpillJob, ToSlot};
@@ -172,9 +172,9 @@ mod tests {
     fn a_page_has_one_place_until_it_is_cut_off_or_its_slot_is_left() {
         let (slot_7, slot_3, file_9) =
             (SpillPlace::Slot(1000), SpillPlace::Slot(1000 + FRAME), SpillPlace::Database(9));
-        type Change = fn(&mut SpillMap);
+        type Case = (&'static str, fn(&mut SpillMap), [Option<SpillPlace>; 3], usize, bool, bool);
         // (change, places of pages 3, 7 and 9, slots given, pages in the file, a log)
-        let cases: [(&str, Change, [Option<SpillPlace>; 3], usize, bool, bool); 6] = [
+        let cases: [Case; 6] = [
             ("nothing", |_| (), [Some(slot_3), Some(slot_7), Some(file_9)], 2, true, true),
             (
                 "written again",

@@ -145,3 +145,89 @@ pub fn colder_half<T: Ord>(mut pages: Vec<(u64, T)>) -> Vec<T> {
     colder.sort_unstable();
     colder
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::txn::of_test::{PlainTarget, test_slots};
+    use std::sync::atomic::Ordering;
+
+    const PAGE: usize = 512;
+
+    fn page(byte: u8) -> PageBytes {
+        [byte; PAGE].into()
+    }
+
+    fn job(to_file: &[u8], to_slots: &[usize]) -> SpillJob {
+        let slots = test_slots(PAGE, 1000);
+        let to_slot = |index: &usize| {
+            let offset = slots.offset + (index * slots.header.frame_bytes()) as u64;
+            ToSlot { index: *index, offset, bytes: page(*index as u8) }
+        };
+        SpillJob {
+            page_bytes: PAGE,
+            to_file: to_file.iter().map(|number| (u32::from(*number), page(*number))).collect(),
+            to_slots: to_slots.iter().map(to_slot).collect(),
+            log: Some((slots.file, slots.header)),
+            start_writeback: true,
+        }
+    }
+
+    #[test]
+    fn the_colder_half_is_what_was_changed_longest_ago_in_order() {
+        // (pages with their last change, the colder half)
+        for (pages, colder) in [
+            (&[][..], &[][..]),
+            (&[(9, 4)], &[4]),
+            (&[(2, 1), (1, 7)], &[7]),
+            (&[(5, 1), (1, 9), (2, 3)], &[3, 9]),
+            (&[(1, 8), (2, 6), (3, 4), (4, 2)], &[6, 8]),
+            (&[(4, 2), (3, 4), (2, 6), (1, 8)], &[6, 8]),
+        ] {
+            assert_eq!(colder_half(pages.to_vec()), colder, "{pages:?}");
+        }
+    }
+
+    #[test]
+    fn adjacent_pages_are_one_write_and_every_page_reaches_its_place() {
+        let target = PlainTarget::new(&[0; 4 * PAGE]);
+        let job = job(&[5, 6, 9], &[0, 1, 3]);
+        let sums = job.run(&target).unwrap();
+        let at = |number: u64| (number - 1) * PAGE as u64;
+        assert_eq!(*target.early.lock().unwrap(), [(at(5), 2 * PAGE), (at(9), PAGE)]);
+        let (log, header) = job.log.as_ref().unwrap();
+        assert_eq!(sums, [0, 1, 3].map(|index: usize| (index, header.page_sum(&page(index as u8)))));
+        let mut read = [0; PAGE];
+        for to_slot in &job.to_slots {
+            assert_eq!(log.read_at(&mut read, to_slot.offset).unwrap(), PAGE);
+            assert_eq!(read[..], to_slot.bytes[..], "slot {}", to_slot.index);
+        }
+        for number in [5, 6, 9] {
+            assert_eq!(target.db().data().read_at(&mut read, at(number)).unwrap(), PAGE);
+            assert_eq!(read, [number as u8; PAGE], "page {number}");
+        }
+        let counters = target.db().counters();
+        let counted = [&counters.spills, &counters.spilled_bytes].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counted, [1, 6 * PAGE as u64]);
+    }
+
+    #[test]
+    fn a_batch_that_fails_says_so_once_on_either_thread() {
+        for in_background in [false, true] {
+            let target = Arc::new(PlainTarget::new(&[0; 4 * PAGE]));
+            target.is_full.store(true, Ordering::Relaxed);
+            let running = RunningSpill::begin(job(&[5], &[]), &target, in_background);
+            let error = running.wait(target.db()).unwrap_err();
+            assert!(error.to_string().contains("the disk is full"), "{in_background} {error}");
+            assert!(running.has_ended() && running.wait(target.db()).is_err());
+            assert!(target.db().latch().check(target.db().path()).is_ok(), "a later transaction goes on");
+        }
+    }
+
+    #[test]
+    fn a_latched_database_takes_no_page_in_a_slot() {
+        let target = PlainTarget::new(&[0; 4 * PAGE]);
+        target.db().latch().close("a sync has failed");
+        assert!(job(&[], &[0]).run(&target).is_err());
+    }
+}

@@ -1,16 +1,20 @@
-//! The bytes of SQLite's log, by frame: where each page of it is.
+//! The bytes of SQLite's log, by frame: the header, and where the page lies.
+//!
+//! SQLite reads back every frame that it wrote, also a page's older versions. So pages are kept by frame here, and not by
+//! number as a rollback-journal transaction's ([`DirtyPages`](crate::txn::dirty_pages::DirtyPages)).
 //!
 //! Headers are in memory. A page is
-//! - in memory, as long as the log may have some ([`MemoryReservation`]);
-//! - in the database file or in the redo log, where it was written ahead of its commit (see `large`);
-//! - in a nameless file, where it may be in none of them.
+//! - in memory, as long as there is some ([`PageMemory`]);
+//! - in the database file or in a slot of the redo log, once its transaction has spilled it ([`SpillPlace`]);
+//! - in the nameless spill file, where it may be in none of them: a frame of a finished transaction, or one that could not
+//!   be spilled.
 //!
 //! # Invariants
-//! 1. SQLite reads what it wrote, as long as it may still ask: a page in the database file is read there until the log
-//!    begins anew, and SQLite writes a newer version there only when nobody reads this one any more. The redo log begins
-//!    anew when SQLite's log does.
-//! 2. `in_memory` frames have their page in memory, `closed_in_memory` of them before `closed`; and `spilled` in the nameless
-//!    file, which is gone with the last.
+//! 1. SQLite reads what it wrote, as long as it may still ask. A page in the database file is read there until SQLite
+//!    restarts its log, and SQLite's checkpoint overwrites it only when no reader needs this version. The redo log is
+//!    restarted together with SQLite's log.
+//! 2. `memory` counts the frames with their page in memory, `closed_in_memory` those of them before `closed`.
+//! 3. `spilled` frames have their page in the spill file, which is discarded with the last.
 
 use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::MemoryReservation;
@@ -25,7 +29,7 @@ use std::sync::Arc;
 /// Pages that the transaction under way may have in memory, however little there is.
 pub const FEWEST_PAGES: usize = 8;
 
-/// The bytes of the log.
+/// Bytes of SQLite's log.
 pub struct WalBytes {
     head: [u8; HEADER_BYTES],
     slots: Vec<FrameSlot>,
@@ -47,7 +51,7 @@ pub struct WalBytes {
     log: Option<Arc<dyn File>>,
 }
 
-/// A frame.
+/// A frame: its header, and where its page is.
 struct FrameSlot {
     header: [u8; FRAME_HEADER_BYTES],
     place: FramePlace,
@@ -55,16 +59,16 @@ struct FrameSlot {
 
 /// Where a frame's page is.
 enum FramePlace {
-    /// Nowhere: it was not written.
+    /// Nowhere: the page was not written.
     Nothing,
     Memory(PageBytes),
-    /// Where it was written ahead of its commit.
+    /// Where its transaction has spilled it.
     Spilled(SpillPlace),
-    /// In the nameless file, at the frame's number.
+    /// In the spill file, at the frame's number.
     SpillFile,
 }
 
-/// What lies at an offset.
+/// Part of the log at an offset: the header of the log, or a frame's header or page, each with the offset inside it.
 enum LogPart {
     Head(usize),
     Header(usize, usize),
@@ -105,23 +109,22 @@ impl WalBytes {
         self.memory.bytes() + self.fixed_bytes()
     }
 
-    /// Bytes of memory that it takes wherever its pages are.
+    /// Bytes of memory that the log takes wherever its pages are.
     fn fixed_bytes(&self) -> usize {
         self.slots.len() * size_of::<FrameSlot>() + self.map_bytes
     }
 
-    /// Bytes of memory that it may have.
+    /// Most bytes of memory that the log may have now.
     fn most_bytes(&self) -> usize {
         self.memory.most_bytes().max(1)
     }
 
-    /// Pages in memory that are not of finished transactions. What was written before, and is not part of the log any more,
-    /// is among them.
+    /// Pages in memory that are not of finished transactions; also those that were rolled back.
     pub fn open_pages(&self) -> usize {
         self.memory.pages() - self.closed_in_memory
     }
 
-    /// Bytes of memory for pages of the transaction under way, and how many there may be.
+    /// Bytes of memory of the transaction under way, and the most that it may have.
     pub fn open_bytes(&self) -> (usize, usize) {
         let closed = self.closed_in_memory * self.page_bytes();
         let most = self.most_bytes().saturating_sub(closed + self.fixed_bytes());
@@ -142,7 +145,7 @@ impl WalBytes {
         &self.touched
     }
 
-    /// Frames up to this one are of finished transactions: what they have beyond the memory that there is leaves it.
+    /// Frames before `to` are of finished transactions. Their pages beyond the limit of memory go to the spill file.
     pub fn close(&mut self, to: usize) {
         let range = self.closed.min(to)..self.closed.max(to).min(self.slots.len());
         let is_in_memory = |number: &usize| matches!(self.slots[*number].place, FramePlace::Memory(_));
@@ -156,14 +159,14 @@ impl WalBytes {
         self.closed = to;
         self.touched.clear();
         for number in range {
-            // Where that fails, they stay.
+            // Where that fails, the pages stay in memory.
             if !grows || self.memory_bytes() <= self.most_bytes() || self.spill_page(number).is_err() {
                 break;
             }
         }
     }
 
-    /// Whether there is memory for one page more of the transaction under way.
+    /// True where there is memory for one page more of the transaction under way.
     pub fn has_room(&self) -> bool {
         self.has_memory() || self.open_pages() < FEWEST_PAGES
     }
@@ -185,7 +188,7 @@ impl WalBytes {
         }
     }
 
-    /// Where a frame's page is that was written early.
+    /// The place of a frame's page that was spilled.
     pub fn spill_place(&self, number: usize) -> Option<SpillPlace> {
         match self.slots.get(number) {
             Some(FrameSlot { place: FramePlace::Spilled(away), .. }) => Some(*away),
@@ -193,7 +196,7 @@ impl WalBytes {
         }
     }
 
-    /// Where a frame lies.
+    /// The offset of a frame.
     pub fn offset_of(&self, number: usize) -> usize {
         HEADER_BYTES + number * (FRAME_HEADER_BYTES + self.page_bytes())
     }
@@ -342,7 +345,7 @@ impl WalBytes {
         Ok(())
     }
 
-    /// A frame's page was written early.
+    /// A frame's page was spilled to a place.
     pub fn mark_spilled(&mut self, number: usize, place: SpillPlace) {
         if let Some(slot) = self.slots.get_mut(number) {
             let before = std::mem::replace(&mut slot.place, FramePlace::Spilled(place));
@@ -350,19 +353,19 @@ impl WalBytes {
         }
     }
 
-    /// Where the redo log is read.
+    /// Sets the redo log's file, where pages in slots are read.
     pub fn set_log(&mut self, log: Arc<dyn File>) {
         self.log = Some(log);
     }
 
-    /// What was spilled is nobody else's any more.
+    /// The spill under way has ended: only the log has its pages.
     pub fn end_copies(&mut self) {
         self.memory.end_copies();
         self.account();
     }
 
-    /// What is known of pages that are elsewhere takes so many bytes.
-    pub fn set_known_bytes(&mut self, bytes: usize) {
+    /// The spill map takes so many bytes of memory.
+    pub fn set_map_bytes(&mut self, bytes: usize) {
         self.map_bytes = bytes;
         self.account();
     }
@@ -420,7 +423,7 @@ impl WalBytes {
         self.memory.reserve(self.fixed_bytes());
     }
 
-    /// Makes sure that a write of a frame finds memory for what is known of it.
+    /// Makes sure that a write of a frame finds memory for its header.
     pub fn reserve(&mut self, number: usize) -> Result<()> {
         check_reserve()?;
         self.slots.try_reserve((number + 1).saturating_sub(self.slots.len()))?;
@@ -434,7 +437,7 @@ impl WalBytes {
         &mut self.slots[number]
     }
 
-    /// What lies at an offset, and how many bytes of it from there.
+    /// The part of the log at an offset, and its bytes from there on.
     fn part_at(&self, offset: usize) -> (Option<LogPart>, usize) {
         if offset < HEADER_BYTES {
             return (Some(LogPart::Head(offset)), HEADER_BYTES - offset);

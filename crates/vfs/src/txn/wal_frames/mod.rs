@@ -1,7 +1,7 @@
-//! The write-ahead log that SQLite sees: what it wrote, and where its transactions end.
+//! The write-ahead log that SQLite sees: its frames, and where its transactions end.
 //!
 //! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a
-//! 24-byte header and a page. Here the bytes go to a [`Store`], and what passes is understood as far as
+//! 24-byte header and a page. Here [`WalBytes`] keeps the bytes, and this module parses them as far as
 //! needed: which page a frame holds, and which frame ends a transaction (its header carries the size of
 //! the database, bytes 4..8). SQLite's checksums are kept for SQLite and not used otherwise.
 //!
@@ -18,7 +18,7 @@
 //! 2. A transaction's frames are exactly those from `committed` to its last frame: SQLite reuses the
 //!    slots of what it rolled back.
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
-//! 4. When a transaction is finished, no cleaning of it is under way.
+//! 4. When a transaction is finished, no spill of it is under way.
 
 use crate::error::Result;
 use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
@@ -31,7 +31,7 @@ use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Heade
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A finished transaction: its frames.
+/// Frames of a finished transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
     /// Its first frame.
@@ -40,7 +40,7 @@ pub struct Transaction {
     pub end: usize,
 }
 
-/// What a write meant.
+/// Meaning of a write of SQLite's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalWritten {
     /// Part of a transaction, or a repair of checksums.
@@ -49,10 +49,11 @@ pub enum WalWritten {
     Restart,
     /// A transaction is complete.
     Commit(Transaction),
-    /// SQLite takes back a transaction that it had completed, without a word: it writes over its frames.
+    /// SQLite takes back a transaction that it had completed: it overwrites the transaction's frames.
     TakenBack,
 }
 
+/// A frame of the log, as its header says.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WalFrame {
     pub page_number: u32,
@@ -64,15 +65,15 @@ pub(super) struct WalFrame {
 /// The log that SQLite sees.
 pub struct WalFrames {
     pub(super) bytes: WalBytes,
-    /// The cache of whoever writes to it.
+    /// The reservation for SQLite's cache in the connection that writes.
     cache: SqliteCacheReservation,
-    /// What a transaction begins with.
+    /// The policy that a transaction begins with.
     policy: SpillPolicy,
     pub(super) frames: Vec<WalFrame>,
     pub(crate) writes: u64,
-    /// The transaction under way, as far as it is large.
+    /// The spill state of the transaction under way.
     pub(super) spill: WalSpill,
-    /// Pages that a transaction has given up, and that are in the redo log all the same, without a frame here.
+    /// Pages that a transaction has taken back, and that are in the redo log all the same, without a frame here.
     pub(super) given_up: BTreeSet<u32>,
     pub(super) committed: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
@@ -139,12 +140,12 @@ impl WalFrames {
         self.bytes.read(buf, offset, data)
     }
 
-    /// Writes the checksums of all finished transactions anew.
+    /// Rebuilds the checksums of all finished transactions.
     ///
     /// SQLite writes over frames of a transaction that it has spilled and are changed once more, and rewrites the
-    /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where such frames were given up by `ROLLBACK
-    /// TO` in between: whoever reads the log from its beginning stops there, and what was committed since is lost. As long as
-    /// an index stands nobody looks at them, and the redo log has its own.
+    /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where `ROLLBACK TO` has taken such frames
+    /// back in between. Recovery of the log stops there, and loses the commits behind. As long as the wal-index stands no
+    /// reader looks at the checksums, and the redo log has its own.
     pub fn rebuild_checksums(&mut self, data: &dyn File) -> Result<()> {
         let Some((header, mut checksum)) = Header::decode(self.bytes.head()) else { return Ok(()) };
         let mut page = vec![0; self.page_bytes()];
@@ -158,12 +159,12 @@ impl WalFrames {
         Ok(())
     }
 
-    /// Who writes has a cache of this size.
+    /// Sets the size of the cache of the connection that writes.
     pub fn set_cache_size(&mut self, size: &SqliteCacheSize) {
         self.cache.set_size(size, self.page_bytes());
     }
 
-    /// Takes what SQLite writes.
+    /// Takes a write of SQLite's.
     pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<WalWritten> {
         // The header of the log, which says how long frames are, is in none.
         let at = self.bytes.frame_at(offset);
@@ -189,7 +190,7 @@ impl WalFrames {
             if number == self.committed && !self.is_being_spilled() {
                 self.end_large();
             }
-            // Frames come one behind the other; those behind this one were rolled back.
+            // SQLite appends frames; those behind this one were rolled back.
             self.frames.resize(number, WalFrame::default());
             self.frames.push(frame_of(buf));
         }
@@ -201,7 +202,7 @@ impl WalFrames {
         Ok(written)
     }
 
-    /// The frame whose page ends with what is written from so far inside it.
+    /// The frame whose page ends with a write that begins so far inside it.
     pub(crate) fn page_ending(&self, buf: &[u8], (number, inside): (usize, usize)) -> Option<usize> {
         (inside + buf.len() == FRAME_HEADER_BYTES + self.page_bytes()).then_some(number)
     }
@@ -222,10 +223,10 @@ impl WalFrames {
         self.schema
     }
 
-    /// The transaction is over.
+    /// The transaction is over, and its spill state with it.
     pub fn end_large(&mut self) {
         self.spill = WalSpill::new(self.policy.clone());
-        self.bytes.set_known_bytes(0);
+        self.bytes.set_map_bytes(0);
     }
 
     /// A frame's page has arrived whole.
@@ -265,7 +266,7 @@ impl WalFrames {
         self.bytes.set_len(len);
     }
 
-    /// Forgets all frames: they are in the database file.
+    /// Forgets all frames, whose pages are in the database file.
     pub fn reset(&mut self) {
         self.end_large();
         self.given_up.clear();
@@ -294,20 +295,20 @@ impl WalFrames {
         self.bytes.read_page(number, 0, page, data)
     }
 
-    /// Whether a frame's page is in memory.
+    /// True for a frame whose page is in memory.
     pub fn is_in_memory(&self, number: usize) -> bool {
         self.bytes.page_in_memory(number).is_some()
     }
 
-    /// Where a frame's page is that was written early.
+    /// The place of a frame's page that was spilled.
     pub fn spill_place(&self, number: usize) -> Option<SpillPlace> {
         self.bytes.spill_place(number)
     }
 
-    /// These frames have their page there now.
+    /// Pages of frames were spilled to their places.
     pub fn mark_spilled(&mut self, frames: impl IntoIterator<Item = (usize, SpillPlace)>) {
-        for (number, away) in frames {
-            self.bytes.mark_spilled(number, away);
+        for (number, place) in frames {
+            self.bytes.mark_spilled(number, place);
         }
         self.bytes.end_copies();
     }
@@ -322,4 +323,4 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -22,17 +22,17 @@ fn frames() -> WalFrames {
     frames_of(&[])
 }
 
-fn header() -> Vec<u8> {
+pub(in crate::txn) fn header() -> Vec<u8> {
     let mut header = vec![0; HEADER_BYTES];
     header[8..12].copy_from_slice(&(PAGE as u32).to_be_bytes());
     header
 }
 
-fn offset(number: usize) -> usize {
+pub(in crate::txn) fn offset(number: usize) -> usize {
     HEADER_BYTES + number * (FRAME_HEADER_BYTES + PAGE)
 }
 
-fn write_frame(frames: &mut WalFrames, number: usize, page: u32, size: u32) -> WalWritten {
+pub(in crate::txn) fn write_frame(frames: &mut WalFrames, number: usize, page: u32, size: u32) -> WalWritten {
     let mut header = vec![0; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(&page.to_be_bytes());
     header[4..8].copy_from_slice(&size.to_be_bytes());

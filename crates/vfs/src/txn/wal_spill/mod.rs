@@ -1,16 +1,17 @@
-//! The transaction under way in SQLite's log, where it does not fit into memory.
+//! Spilling in WAL mode: the transaction under way in SQLite's log, where it does not fit into memory.
 //!
-//! Its pages leave in batches ([`SpillPolicy`](crate::txn::spill_policy::SpillPolicy)): new ones for the database file (see `ahead`), old ones for slots of the redo
-//! log, where they will stay: the commit only adds their headers. From then on SQLite's log reads them there.
+//! The [`SpillCycle`](crate::txn::spill_cycle::SpillCycle) spills it in batches: new pages to the database file
+//! (`new_pages`), all others to slots of the redo log, where they stay. The commit only adds their frame headers. SQLite
+//! reads its log, and so every spilled frame, from there.
 //!
 //! # Invariants
-//! 1. ReservedSlots are given when everything committed is in the redo log, and nobody else commits before the transaction ends:
-//!    nothing else is appended where they are.
-//! 2. Where pages of it have left, the frame that completes it does not, even if its page is new: it is appended behind the
-//!    slots, and says that they count. (Page 1 does not leave either, but need not be among its pages.)
-//! 3. A page leaves for one place only. What was changed since it left for a slot is appended behind the slots.
-//! 4. A page in a slot that the transaction has given up (`ROLLBACK TO`) is appended as it was before.
-//! 5. Once a spill has failed, the transaction cannot be completed.
+//! 1. Slots are given when everything committed is in the redo log. The transaction has the write lock until it ends, so
+//!    nothing else is appended where the slots are.
+//! 2. Of a transaction with spilled pages, the frame that completes it is never spilled: it is appended behind the slots,
+//!    and says that they count. (Page 1 is never spilled either, but need not be among the pages.)
+//! 3. A page that was changed since it was spilled to a slot is appended behind the slots.
+//! 4. A page in a slot that the transaction has taken back (`ROLLBACK TO`) is appended as it was before.
+//! 5. Once a spill has failed, the transaction cannot commit.
 
 use crate::error::{Error, Result};
 use crate::txn::new_pages::{NewPages, first_behind};
@@ -26,18 +27,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl WalFrames {
-    /// Whether SQLite is about to write a page of it, and whether that one ends it.
+    /// For a write that ends a page of the transaction: true where the page completes the transaction.
     pub fn awaits(&self, buf: &[u8], offset: usize) -> Option<bool> {
         let number = self.page_ending(buf, self.bytes.frame_at(offset)?)?;
         Some(self.awaited(number)?.database_pages != 0)
     }
 
-    /// A frame of it that has begun.
+    /// A frame of the transaction under way that has begun.
     pub(super) fn awaited(&self, number: usize) -> Option<&WalFrame> {
         self.frames.get(number).filter(|_| number >= self.committed)
     }
 
-    /// What is to be done before another page comes.
+    /// The step before another page enters memory. Where SQLite has left few pages of use, spilling pauses for some writes.
     pub fn next_step(&self) -> SpillStep {
         let step = if self.bytes.has_room() {
             let (open, most) = self.bytes.open_bytes();
@@ -51,17 +52,17 @@ impl WalFrames {
         }
     }
 
-    /// Whether it is known what may be written early.
+    /// True once the new pages were found.
     pub fn knows_new(&self) -> bool {
         self.spill.new.is_some()
     }
 
-    /// Finds out what may be written early into a database file of so many bytes.
+    /// Finds the pages that may be written early into a database file of so many bytes.
     pub fn find_new(&mut self, file_bytes: u64) {
         self.spill.new = Some(self.new_pages(self.committed, file_bytes));
     }
 
-    /// What is new to a transaction whose first frame is `first`, in a file of `file_bytes`.
+    /// The new pages of a transaction whose first frame is `first`, in a file of `file_bytes`.
     pub fn new_pages(&self, first: usize, file_bytes: u64) -> NewPages {
         let first_page = first_behind(file_bytes, self.page_bytes());
         if first_page == u32::MAX {
@@ -72,33 +73,33 @@ impl WalFrames {
         NewPages::from_page(first_page, taken)
     }
 
-    /// The colder half of its pages in memory, by number; `None` where they are few.
-    pub fn leaving(&mut self) -> Option<Vec<FramePage>> {
+    /// The colder half of the pages in memory, by number; `None` where they are few.
+    pub fn colder_half(&mut self) -> Option<Vec<FramePage>> {
         let pages =
             self.bytes.open_frames().iter().filter_map(|frame| Some((self.frames.get(*frame)?, *frame)));
-        // One that has begun and has not arrived has what was rolled back.
+        // A frame that has begun and has not arrived still has a page that was rolled back.
         let pages: Vec<(u64, FramePage)> = pages
             .map(|(known, frame)| (known.changed, FramePage { page_number: known.page_number, frame }))
             .filter(|(changed, leaving)| *changed > 0 && leaving.page_number > 1)
             .collect();
         let open = self.bytes.open_pages();
         if pages.len() < (open / 8).max(2) {
-            // Most of what is there was rolled back, or is of no use.
+            // Most pages in memory were rolled back.
             self.spill.not_before = self.writes + open as u64 / 4;
             return None;
         }
         Some(colder_half(pages))
     }
 
-    /// What is left of its new pages in memory, by number, once SQLite has begun its last frame; nothing where none of them
-    /// was spilled. The page of that frame is not among them.
-    pub fn rest(&self) -> Vec<FramePage> {
+    /// The new pages still in memory, by number, once SQLite has begun the last frame; none where no new page was spilled.
+    /// The page of the last frame is not among them.
+    pub fn last_new_pages(&self) -> Vec<FramePage> {
         let Some((last, before)) = self.frames.get(self.committed..).and_then(<[_]>::split_last) else {
             return Vec::new();
         };
         let numbers = self.committed..self.committed + before.len();
-        let is_there = |number: usize| matches!(self.spill_place(number), Some(SpillPlace::Database(_)));
-        if !numbers.clone().any(is_there) {
+        let is_early = |number: usize| matches!(self.spill_place(number), Some(SpillPlace::Database(_)));
+        if !numbers.clone().any(is_early) {
             return Vec::new();
         }
         let rest = numbers.zip(before).filter(|(frame, known)| {
@@ -112,50 +113,49 @@ impl WalFrames {
         rest
     }
 
-    /// Those of the pages leaving that need slots, and the number of the first of these.
-    pub fn unplaced(&self, leaving: &[FramePage]) -> (Vec<u32>, usize) {
-        let numbers = leaving.iter().map(|leaving| leaving.page_number);
+    /// The pages that need slots, and the index of the first of these slots.
+    pub fn unplaced(&self, pages: &[FramePage]) -> (Vec<u32>, usize) {
+        let numbers = pages.iter().map(|page| page.page_number);
         let unplaced = self.spill.cycle.unplaced(numbers, |number| self.spill.is_new(number));
         (unplaced, self.spill.cycle.map.slots())
     }
 
-    /// Gives them slots.
+    /// Gives pages slots.
     pub fn give_slots(&mut self, unplaced: &[u32], slots: wal_file::ReservedSlots) {
         self.bytes.set_log(slots.file.clone());
         self.spill.cycle.map.give(unplaced, slots);
     }
 
-    /// What is to be done to write pages away, sorted by number.
-    pub fn job(&mut self, leaving: &[FramePage], start_writeback: bool) -> SpillJob {
-        let pages = self.pages_of(leaving);
+    /// The job that spills pages, sorted by number.
+    pub fn job(&mut self, pages: &[FramePage], start_writeback: bool) -> SpillJob {
+        let pages = self.pages_of(pages);
         let job = self.spill.cycle.map.job(self.page_bytes(), pages, start_writeback);
-        self.bytes.set_known_bytes(self.spill.cycle.map.bytes());
+        self.bytes.set_map_bytes(self.spill.cycle.map.bytes());
         job
     }
 
-    /// The same for new pages of a transaction that is complete.
-    pub fn late_job(&self, leaving: &[FramePage]) -> SpillJob {
-        SpillMap::default().job(self.page_bytes(), self.pages_of(leaving), false)
+    /// The job that writes new pages of a complete transaction early, before its commit.
+    pub fn early_write_job(&self, pages: &[FramePage]) -> SpillJob {
+        SpillMap::default().job(self.page_bytes(), self.pages_of(pages), false)
     }
 
-    fn pages_of(&self, leaving: &[FramePage]) -> Vec<(u32, PageBytes)> {
-        let page = |leaving: &FramePage| {
-            Some((leaving.page_number, self.bytes.page_in_memory(leaving.frame)?.clone()))
-        };
-        leaving.iter().filter_map(page).collect()
+    fn pages_of(&self, pages: &[FramePage]) -> Vec<(u32, PageBytes)> {
+        let with_bytes =
+            |page: &FramePage| Some((page.page_number, self.bytes.page_in_memory(page.frame)?.clone()));
+        pages.iter().filter_map(with_bytes).collect()
     }
 
-    /// Whether pages of it are being written away.
+    /// True while a spill is under way.
     pub fn is_being_spilled(&self) -> bool {
         self.spill.cycle.is_under_way()
     }
 
-    /// A spill has begun.
-    pub fn begin_spill(&mut self, running: Arc<RunningSpill>, leaving: Vec<FramePage>, until: u64) {
-        self.spill.cycle.begin(running, leaving, until);
+    /// A spill of these pages has begun, behind write `until`.
+    pub fn begin_spill(&mut self, running: Arc<RunningSpill>, pages: Vec<FramePage>, until: u64) {
+        self.spill.cycle.begin(running, pages, until);
     }
 
-    /// The spill that is under way, to be waited for.
+    /// Takes the spill under way, to be waited for without the lock of the frames.
     pub fn take_spill(&mut self) -> Option<SpillBatch<FramePage>> {
         self.spill.cycle.take()
     }
@@ -184,27 +184,27 @@ impl WalFrames {
         Ok(())
     }
 
-    /// It is complete.
-    pub(crate) fn close_large(&mut self) {
+    /// The transaction is complete.
+    pub(super) fn close_large(&mut self) {
         self.spill.closing = self.spill.cycle.map.slots() > 0;
     }
 
-    /// It was taken back.
-    pub(crate) fn reopen_large(&mut self) {
+    /// The transaction was taken back.
+    pub(super) fn reopen_large(&mut self) {
         self.spill.closing = false;
     }
 
-    /// Whether slots were given that count for nothing now.
+    /// True where slots were given that count for nothing now.
     pub fn has_idle_slots(&self) -> bool {
         self.spill.cycle.map.slots() > 0 && !self.spill.closing
     }
 
-    /// The slots of a complete transaction that is not in the redo log, in their order: page and checksum.
+    /// The slots of a complete transaction that is not in the redo log, in order: page number and checksum.
     pub fn slots(&self) -> Vec<(u32, PageSum)> {
         if self.spill.closing { self.spill.cycle.map.in_slots() } else { Vec::new() }
     }
 
-    /// It is in the redo log, and so are the pages that it has given up.
+    /// The transaction is in the redo log, and so are the pages that it has taken back.
     pub fn slots_logged(&mut self) {
         self.spill.closing = false;
         self.given_up.extend(std::mem::take(&mut self.spill.cycle.map).slot_numbers());
@@ -213,11 +213,11 @@ impl WalFrames {
                 self.given_up.remove(&frame.page_number);
             }
         }
-        self.bytes.set_known_bytes(0);
+        self.bytes.set_map_bytes(0);
     }
 
-    /// How many frames of the redo log a finished transaction takes: pages in the database file take none, and a page that
-    /// came back from its slot, or was given up there, takes one more than its slot.
+    /// The number of frames that a finished transaction takes in the redo log. A page in the database file takes none. A page
+    /// in a slot takes one more if it was changed again or taken back.
     pub fn frames_needed(&self, transaction: Transaction) -> usize {
         let numbers = transaction.first..transaction.end;
         let kept = numbers.clone().filter(|number| self.spill_place(*number).is_none()).count();
@@ -230,11 +230,14 @@ impl WalFrames {
         kept + self.spill.cycle.map.slots() + given_up
     }
 
-    /// Whether some of its frames were written early, or it has slots that are not in the redo log yet, though all that was in
-    /// them came back or was given up: nothing else may go there before they do.
+    /// True for a transaction with frames that were written early, or with slots that are not in the redo log yet. Nothing
+    /// else may be logged before it, even if every page in the slots was changed again or taken back.
     pub fn has_spilled_pages(&self, transaction: Transaction) -> bool {
         self.spill.closing
             || self.knows_new()
                 && (transaction.first..transaction.end).any(|number| self.spill_place(number).is_some())
     }
 }
+
+#[cfg(test)]
+mod tests;
