@@ -1,11 +1,12 @@
 //! A database of pages: opening, pins and units.
 
-use super::allocation::{Allocation, pages_per_group};
+use super::allocation::pages_per_group;
 use super::check::Inconsistency;
 use super::checkpoint::start_cleaner;
 use super::files::{self, Files};
 use super::gate::Gate;
 use super::inner::{Counters, Inner, PageCleaner};
+use super::unit::Unit;
 use super::{Error, MOST_PAGES, PageId, Result};
 use crate::pages::{self, Extents, Pages, PagesMut};
 use litefoot_storage::buffer_pool::{self, FEWEST_FRAMES, Pool};
@@ -18,9 +19,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Bytes by which the data file grows, where the disk has them.
-const GROWTH_BYTES: u64 = 1 << 20;
 
 /// The options for opening a database.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,24 +68,6 @@ pub struct Statistics {
 pub struct Database {
     inner: Arc<Inner>,
     closed: bool,
-}
-
-/// Changes that no checkpoint takes apart: they are on the medium together or not at all.
-///
-/// A checkpoint waits for open units, and a new unit waits for a waiting checkpoint. So a thread must not begin a
-/// second unit while it has one. A unit can change at least the share 1 − [`Options::max_dirty_ratio`] of the pool, and
-/// more where less is dirty when it begins.
-pub struct Unit<'a> {
-    inner: &'a Inner,
-}
-
-impl Drop for Unit<'_> {
-    fn drop(&mut self) {
-        self.inner.gate.leave();
-        if self.inner.page_cleaner == PageCleaner::Background && self.inner.is_too_dirty() {
-            self.inner.worker.signal();
-        }
-    }
 }
 
 impl Database {
@@ -209,7 +189,7 @@ impl Database {
     #[inline]
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
         match self.inner.pool.try_pin(page) {
-            Some(held) => Ok(held),
+            Some(pinned) => Ok(pinned),
             None => self.inner.pin_slowly(page, true),
         }
     }
@@ -319,171 +299,6 @@ impl Drop for Database {
     fn drop(&mut self) {
         // A caller that wants the error calls `close`.
         let _ = self.end();
-    }
-}
-
-impl Unit<'_> {
-    /// Pins a page.
-    ///
-    /// # Errors
-    /// As [`Database::pin`]; [`Error::UnitTooLarge`].
-    pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
-        match self.inner.pool.try_pin(page) {
-            Some(held) => Ok(held),
-            None => self.inner.pin_slowly(page, false),
-        }
-    }
-
-    /// Pins a page for writing; waits until it has no other pin.
-    ///
-    /// # Errors
-    /// As [`Unit::pin`].
-    pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
-        self.inner.require(page)?;
-        let held = self.inner.pool.pin_mut(page).map_err(in_unit)?;
-        if let Err(error) = self.inner.require(page) {
-            // It was released just now. The next owner must not find the old bytes.
-            self.inner.pool.discard(held);
-            return Err(error);
-        }
-        Ok(held)
-    }
-
-    /// Allocates a page, of zeros.
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`], [`Error::UnitTooLarge`], [`Error::Pool`]; those of the medium, where it is full.
-    pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
-        let inner = self.inner;
-        let page = inner.take(1, Allocation::pages_with_one, Allocation::take)?;
-        let held = inner.pool.pin_new(page);
-        let mut table = inner.allocation.lock();
-        match held {
-            Ok(held) => {
-                table.mark(page);
-                Ok((page, held))
-            }
-            Err(error) => {
-                table.give_back(page);
-                Err(in_unit(error))
-            }
-        }
-    }
-
-    /// Allocates so many consecutive pages, of zeros; answers the first. At most those of one group: one less
-    /// than eight times the page size.
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`]; those of the medium, where it is full.
-    pub fn reserve(&self, count: u64) -> Result<PageId> {
-        self.inner.take(count, |table| table.pages_with_run(count), |table| table.take_run(count))
-    }
-
-    /// Gives a page back.
-    ///
-    /// # Errors
-    /// [`Error::Pinned`], [`Error::NotAllocated`], [`Error::Protected`], [`Error::NoSuchPage`].
-    pub fn release(&self, page: PageId) -> Result<()> {
-        let inner = self.inner;
-        inner.require(page)?;
-        // Under the lock of the table: no thread finds the page in memory and free, or in use and gone.
-        let forgotten = inner.pool.forget_under(page, || inner.allocation.lock());
-        let mut table = forgotten.map_err(in_unit)?;
-        if !table.take_back(page) {
-            return Err(Error::NotAllocated { page });
-        }
-        table.give_back(page);
-        Ok(())
-    }
-}
-
-impl Inner {
-    fn is_too_dirty(&self) -> bool {
-        self.pool.dirty() > self.threshold
-    }
-
-    #[cold]
-    fn pin_slowly(&self, page: PageId, may_clean: bool) -> Result<Pinned<'_>> {
-        self.require(page)?;
-        let mut held = self.pool.pin(page);
-        if may_clean && matches!(held, Err(buffer_pool::Error::AllDirty { .. })) {
-            self.checkpoint()?;
-            held = self.pool.pin(page);
-        }
-        let held = held.map_err(if may_clean { of_pool } else { in_unit })?;
-        // The page was unpinned when it was released; from here on no thread can pin it.
-        if let Err(error) = self.require(page) {
-            drop(held);
-            self.pool.forget_clean(page);
-            return Err(error);
-        }
-        Ok(held)
-    }
-
-    /// The page can be pinned.
-    fn require(&self, page: PageId) -> Result<()> {
-        let table = self.allocation.lock();
-        if page >= table.pages() {
-            return Err(Error::NoSuchPage { path: self.path.clone(), page, pages: table.pages() });
-        }
-        if table.is_protected(page) {
-            return Err(Error::Protected { page });
-        }
-        if table.is_in_use(page) { Ok(()) } else { Err(Error::NotAllocated { page }) }
-    }
-
-    /// Takes pages from the table once the file has room for them. Without room the table has not changed, and can be
-    /// written.
-    fn take(
-        &self,
-        count: u64,
-        end: impl Fn(&Allocation) -> Option<u64>,
-        take: impl Fn(&mut Allocation) -> Option<PageId>,
-    ) -> Result<PageId> {
-        let too_large = || Error::TooLarge { path: self.path.clone(), pages: count };
-        loop {
-            let end = {
-                let mut table = self.allocation.lock();
-                let end = end(&table).ok_or_else(too_large)?;
-                if end <= self.pool.pages() {
-                    return take(&mut table).ok_or_else(too_large);
-                }
-                end
-            };
-            self.grow(end)?;
-        }
-    }
-
-    /// Makes room for so many pages.
-    fn grow(&self, pages: u64) -> Result<()> {
-        let len = pages * self.pool.page_bytes() as u64;
-        let mut room = self.room.lock();
-        if len > *room {
-            let file = self.pool.file();
-            let ahead = len.next_multiple_of(GROWTH_BYTES);
-            *room = match file.allocate(ahead) {
-                Ok(()) => ahead,
-                Err(_) => file.allocate(len).map(|()| len)?,
-            };
-        }
-        // Under the lock: the count only grows.
-        self.pool.set_pages(pages.max(self.pool.pages()));
-        Ok(())
-    }
-}
-
-/// An error of the pool, for a unit.
-fn in_unit(error: buffer_pool::Error) -> Error {
-    match error {
-        buffer_pool::Error::AllDirty { frames } => Error::UnitTooLarge { frames },
-        error => of_pool(error),
-    }
-}
-
-fn of_pool(error: buffer_pool::Error) -> Error {
-    match error {
-        buffer_pool::Error::Pinned { page } => Error::Pinned { page },
-        error => Error::Pool(error),
     }
 }
 

@@ -62,11 +62,11 @@
 //!
 //! # Order of a checkpoint
 //! ```text
-//! gate     closed until no unit is open; then the dirty pages are held against writers, the gate opens
+//! gate     closed until no unit is open; then the dirty pages are kept from writers, the gate opens
 //! redo     every dirty page and every changed page of the table, as one transaction          synced
 //! data     the same pages, in order, adjacent ones together, at most 256 KiB a write          synced
 //! meta     where a group of pages has come: how many there are                                synced
-//! redo     void from now on: the next checkpoint begins a new generation
+//! redo     reset: the next checkpoint begins a new generation
 //! ```
 //!
 //! # Invariants
@@ -86,13 +86,16 @@ mod files;
 mod gate;
 mod inner;
 mod metadata;
+mod room;
 #[cfg(test)]
 mod tests;
+mod unit;
 
 pub use check::Inconsistency;
-pub use database::{Database, Options, Pinned, PinnedMut, Statistics, Unit};
+pub use database::{Database, Options, Pinned, PinnedMut, Statistics};
 pub use error::{Error, Result};
 pub use inner::PageCleaner;
+pub use unit::Unit;
 
 /// Number of a page in the data file.
 pub type PageId = u64;
