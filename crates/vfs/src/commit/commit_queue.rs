@@ -29,7 +29,7 @@ pub(crate) struct Pending {
     pub captured: Captured,
 }
 
-/// Where a transaction goes that was captured.
+/// The way of a captured transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Into the queue.
@@ -105,7 +105,7 @@ impl CommitQueue {
     pub fn push(&mut self, transaction: Transaction, captured: Captured) -> u64 {
         self.last_lsn += 1;
         self.taken = self.taken.max(transaction.end);
-        // Where a materialization has taken the frames already, they are in the redo log.
+        // Frames that a materialization has taken are in the redo log.
         if transaction.end > self.logged {
             self.used += captured.bytes() as u64;
             self.time += captured.took;

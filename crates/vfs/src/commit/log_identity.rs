@@ -31,7 +31,7 @@ use litefoot_storage::file::SECTOR_BYTES;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::content_of;
 
-/// What a redo log is to a database.
+/// A redo log's relation to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing waits in it.

@@ -35,7 +35,7 @@ use std::path::Path;
 /// Most foreign logs that are set aside before one commit.
 const MAX_FOREIGN_LOGS: u32 = 16;
 
-/// What a commit does about the log.
+/// The action of a commit on the place of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceAction {
     UseLog,
@@ -61,7 +61,7 @@ pub(crate) fn decide(has_name: bool, log: Option<Whereabouts>) -> PlaceAction {
     }
 }
 
-/// What recovery finds at the name of the log.
+/// The log that recovery finds.
 pub(crate) enum FoundLog {
     /// A log of the database, or an empty one.
     Ours(Box<RedoLog>),
@@ -187,7 +187,7 @@ fn set_redo_log_aside(db: &Db, log: &Path) -> Result<()> {
     let aside = set_aside(&**db.medium(), log, db.latch())?;
     let text = format!(
         "{}: the log {} is of another database, or of another time: nothing of it was applied, and it is kept as \
-         {}; remove it where nobody needs it",
+         {}; remove it if it is not needed",
         db.path().display(),
         log.display(),
         aside.display()
@@ -216,7 +216,7 @@ pub(crate) fn set_commit_log_aside(db: &Db) -> Result<()> {
             let aside = set_aside(&**db.medium(), &path, db.latch())?;
             let text = format!(
                 "{}: the commit log {} is of another database, or of another time: nothing of it was \
-                 replayed, and it is kept as {}; remove it where nobody needs it",
+                 replayed, and it is kept as {}; remove it if it is not needed",
                 db.path().display(),
                 path.display(),
                 aside.display()
@@ -245,7 +245,7 @@ pub(crate) fn is_in_use(error: &DeviceError) -> bool {
 /// Another program has cut the log. The pages in it are lost, and nothing may be built on the rest.
 fn refuse_cut(db: &Db) -> Error {
     let reason = format!(
-        "{}: somebody has cut the log {}, which holds committed transactions; nothing is written any more. Copy what \
+        "{}: another program has cut the log {}, which holds committed transactions; nothing is written any more. Copy what \
          is still shown, close every connection, and restore the database",
         db.path().display(),
         db.companion_path(Companion::Wal).display()

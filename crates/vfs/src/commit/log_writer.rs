@@ -62,7 +62,7 @@ enum AppendedPage {
     Before(Vec<u8>),
 }
 
-/// What a materialization has done.
+/// The result of a materialization.
 pub(crate) struct Materialized {
     /// Frames that are in the redo log, or in the database file.
     pub end: usize,
@@ -152,7 +152,7 @@ impl LogWriter {
         let mut placement = place(frames.newest(self.logged), slot_pages, frames.database_pages(), spilled);
         let given_up = self.pages_before(&placement.given_up, frames, db)?;
         let early = match commit {
-            // Where nothing else is to be synced, a sync of the file would be one more.
+            // Early writes cost a sync of the file, so they pay only for a commit that is synced anyway.
             Some(transaction)
                 if slots.is_empty() && placement.in_file.is_empty() && durability == Durability::Durable =>
             {

@@ -21,6 +21,9 @@
 //! | file | one thought |
 //! |---|---|
 //! | `wal` | SQLite's log: what SQLite writes, reads and syncs |
+//! | `checkpoint_trigger` | when SQLite's log is written to the database file |
+//! | `flusher` | the thread that makes unsynced commits durable soon |
+//! | `wal_spilling` | a transaction that does not fit into memory |
 //! | `group_commit` | leader, followers, committed and durable LSN |
 //! | `commit_queue` | what waits, and what the logs have room for |
 //! | `commit_delay` | how long the leader waits for followers |
@@ -42,8 +45,10 @@
 //! 1. The redo log is restarted, durably, before anything is written by SQLite's own protocol.
 //! 2. A real journal is durably gone before the redo log is used again.
 
+pub(crate) mod checkpoint_trigger;
 pub(crate) mod commit_delay;
 pub(crate) mod commit_queue;
+pub(crate) mod flusher;
 pub(crate) mod group_commit;
 pub(crate) mod log_form_backoff;
 pub(crate) mod log_identity;
@@ -58,3 +63,4 @@ pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_log;
 pub(crate) mod wal;
+pub(crate) mod wal_spilling;

@@ -1,4 +1,4 @@
-//! What tests of commits begin with: a database in WAL mode without SQLite.
+//! Test kit of commits: a database and its logs, without SQLite.
 
 use super::group_commit::GroupCommit;
 use super::page_one::COUNTERS;
@@ -29,12 +29,12 @@ pub(crate) fn wal_header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Where SQLite writes a frame.
+/// The offset of a frame in SQLite's log.
 pub(crate) fn frame_offset(frame: usize) -> usize {
     HEADER_BYTES + frame * (FRAME_HEADER_BYTES + PAGE)
 }
 
-/// What SQLite writes before a page; `database_pages` are above 0 at the end of a transaction.
+/// The header of a frame; `database_pages` are above 0 at the end of a transaction.
 pub(crate) fn frame_header(page_number: u32, database_pages: u32) -> [u8; FRAME_HEADER_BYTES] {
     let mut header = [0; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(&page_number.to_be_bytes());
@@ -88,7 +88,7 @@ impl Logs {
         panic!("a transaction ends");
     }
 
-    /// What another process finds after this one.
+    /// The logs as the next owner finds them.
     pub fn reopened(self) -> (RedoLog, Vec<Record>) {
         let Logs { db, group, .. } = self;
         drop(group);

@@ -17,11 +17,11 @@ use litefoot_storage::wal_file::RedoLog;
 
 /// How far the change counter of a logged page 1 is ahead.
 pub(crate) const COUNTER_JUMP: u32 = 1 << 20;
-/// Where page 1 has the change counter, and the copy of it that vouches for the database size.
+/// Offsets of the change counter in page 1, and of its copy, which vouches for the database size.
 pub(crate) const COUNTERS: [usize; 2] = [24, 92];
-/// Where page 1 says how many bytes at the end of each page are not SQLite's.
+/// Offset of the number of reserved bytes at the end of each page.
 const RESERVED_BYTES: usize = 20;
-/// Where page 1 says that the database is in WAL mode (2).
+/// Offset of the read version, which is 2 in WAL mode.
 const READ_VERSION: usize = 19;
 /// The bytes of page 1 that are read for its journal mode.
 const HEAD_BYTES: usize = READ_VERSION + 1;
@@ -98,13 +98,13 @@ mod tests {
         let encrypted = vec![3; 512];
         let mut other_copy = page_one(8, 1, 0);
         other_copy[COUNTERS[1]] = 99;
-        let mut beside = page_one(7, 1, 0);
-        beside[COUNTERS[1] + 4] ^= 1;
+        let mut behind = page_one(7, 1, 0);
+        behind[COUNTERS[1] + 4] ^= 1;
         for (page, expected, what) in [
             (page_one(7, 1, 0), true, "the same"),
             (page_one(8, 1, 0), true, "another counter"),
             (other_copy, true, "another copy of the counter"),
-            (beside, false, "the byte behind the counter"),
+            (behind, false, "the byte behind the counter"),
             (page_one(7, 2, 0), false, "other content"),
             (page_one(7, 1, 8), false, "reserved bytes"),
             (encrypted.clone(), false, "encrypted"),

@@ -15,7 +15,7 @@ use crate::txn::spill_map::SpillPlace;
 use crate::txn::wal_spill_state::FramePage;
 use std::collections::BTreeMap;
 
-/// Where the pages of a commit are, and where they go.
+/// The places of a commit's pages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     /// Pages in slots that the database has, and the transaction has no version of any more.

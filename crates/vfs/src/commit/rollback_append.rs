@@ -115,7 +115,7 @@ impl RedoLogState {
     }
 }
 
-/// What the log and the transaction say of a page that may be written in place.
+/// The only page of a transaction that needs a frame, and what speaks against writing it in place.
 #[derive(Clone, Copy, Debug)]
 struct LonePage {
     number: u32,

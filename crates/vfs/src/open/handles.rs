@@ -58,7 +58,7 @@ impl OpenDatabase {
         self.rollback_log.retire(&self.db)?;
         // SQLite makes no checkpoint of a file that has lost its name.
         if let Some(wal) = self.wal().filter(|_| !self.db.has_its_name()) {
-            wal.bring_home(&self.db)?;
+            wal.checkpoint_and_delete(&self.db)?;
             self.reset_wal();
         }
         if self.db.tier().is_none() {

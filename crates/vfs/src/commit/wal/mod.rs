@@ -1,0 +1,457 @@
+//! Write-ahead log of a database: memory for SQLite, and on the medium a redo log and a commit log.
+//!
+//! # Why
+//! SQLite appends whole pages to its `-wal` file, checksums them, and reads them back from there. Here that file is memory. A
+//! commit goes to the medium in the form that costs least: its statements, or the newest version of each page, once, in one
+//! write into space that was written before.
+//!
+//! # Promises
+//! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before another
+//!    connection sees its changes.
+//! 2. A commit that SQLite does not sync survives the process: the operating system has it when the commit returns, and, if it
+//!    was logged as pages, before another connection sees it. At `synchronous=NORMAL` the flusher makes it durable soon after.
+//! 3. The database file is written in place only with pages that are durable in the redo log. Behind its end early writes go,
+//!    too, which a commit in the redo log will make count.
+//! 4. A commit that fails for want of space has not happened, and the database can go on.
+//!
+//! # Invariants
+//! 1. `logged <= committed`. The newest versions of the pages in frames `0..logged` are in the redo log; or they are in the
+//!    database file and synced, and then the redo log has no version of them. Frames behind `logged` belong to transactions in
+//!    the commit log or in the queue.
+//! 2. The redo log is reset only when SQLite restarts its log. SQLite does so when every frame is in the database file, and
+//!    that file is synced first.
+
+use crate::capture::{Capture, Host};
+use crate::commit::checkpoint_trigger::CheckpointTrigger;
+use crate::commit::flusher::{FlushRequest, Flusher};
+use crate::commit::group_commit::GroupCommit;
+use crate::commit::log_place::is_in_use;
+use crate::commit::wal_spilling::WalSpilling;
+use crate::db::Companion;
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::memory::memory_file::position;
+use crate::memory::reservation::MemoryReservation;
+use crate::memory::spill_file::MakeSpill;
+use crate::memory::sqlite_cache::SqliteCacheReservation;
+use crate::memory::sqlite_cache::SqliteCacheSize;
+use crate::notice;
+use crate::stats::FallbackCause;
+use crate::stats::Stats;
+use crate::txn::SpillTarget;
+use crate::txn::spill_policy::{SpillPolicy, SpillStep};
+use crate::txn::wal_bytes::WalBytes;
+use crate::txn::wal_frames::Transaction;
+use crate::txn::wal_frames::{WalFrames, WalWritten};
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::log_file::Durability;
+use litefoot_storage::sync::RwLock;
+use litefoot_storage::wal_file::RedoLog;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The log of one database.
+pub struct Wal {
+    path: PathBuf,
+    frames: RwLock<WalFrames>,
+    commits: GroupCommit,
+    /// The schema cookie of the newest page 1 that was committed.
+    schema: AtomicU32,
+    /// True while commits are replayed from the medium, and must not be written there again.
+    replaying: AtomicBool,
+    flusher: Flusher,
+    checkpoint_trigger: CheckpointTrigger,
+    spilling: WalSpilling,
+}
+
+impl Wal {
+    /// Opens the log of a database, with the pages of the redo log.
+    pub fn open(db: &Db, make_spill: MakeSpill) -> Result<Wal> {
+        let path = db.companion_path(Companion::Wal);
+        let latch = db.latch();
+        let (medium, data) = (db.medium().clone(), db.data_file());
+        let redo = RedoLog::open_of(medium, &path, latch.clone(), data).map_err(|error| {
+            if !is_in_use(&error) {
+                return Error::from(error);
+            }
+            let (name, log) = (db.path().display(), path.display());
+            let what = format!(
+                "{name}: its write-ahead log {log} is in use by a program that has an older file of this name open; \
+                 close it there"
+            );
+            notice::tell_once(db.path(), "log in use", &what);
+            Error::Refused(what)
+        })?;
+        let commit_log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), latch.clone())?;
+        let options = db.options();
+        let bytes =
+            WalBytes::new(MemoryReservation::new(db.memory().share()), db.memory().wal_bytes(), make_spill);
+        let cache = SqliteCacheReservation::new(db.memory().share());
+        let policy = SpillPolicy::new(options.page_cleaner, options.max_dirty_ratio);
+        let frames = WalFrames::load(bytes, cache, policy, &redo.read_all()?, &**db.data())?;
+        db.file_end().note_needed(frames.database_bytes());
+        let (logged, budget) = (frames.committed(), options.commit_log_size);
+        let commits = GroupCommit::new(redo, commit_log, logged, budget, db.writer(), latch.clone());
+        Ok(Wal {
+            path,
+            frames: RwLock::new(frames),
+            commits,
+            schema: AtomicU32::new(0),
+            replaying: AtomicBool::new(false),
+            flusher: Flusher::default(),
+            checkpoint_trigger: CheckpointTrigger::default(),
+            spilling: WalSpilling::default(),
+        })
+    }
+
+    /// The redo log on the medium.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length in bytes, as SQLite sees it.
+    pub fn bytes(&self) -> u64 {
+        self.frames.read().len() as u64
+    }
+
+    /// Reads for SQLite; answers the bytes read.
+    pub fn read(&self, db: &Db, buf: &mut [u8], offset: u64) -> Result<usize> {
+        Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**db.data())?)
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        let frames = self.frames.read().memory_bytes();
+        frames + self.commits.memory_bytes()
+    }
+
+    /// Shows in the statistics how full the log in memory and the commit log are.
+    pub(crate) fn note_fill(&self, stats: &Stats) {
+        Stats::set(&stats.commit_log_bytes, self.commits.commit_log_bytes());
+        Stats::set(&stats.wal_bytes, self.bytes());
+    }
+
+    /// The schema cookie of the newest committed page 1.
+    pub(crate) fn schema(&self) -> u32 {
+        self.schema.load(Ordering::Acquire)
+    }
+
+    /// Rebuilds the checksums of a log that nobody uses, so that SQLite can read it from its beginning.
+    pub fn rebuild_checksums(&self, db: &Db) -> Result<()> {
+        self.frames.write().rebuild_checksums(&**db.data())
+    }
+
+    /// Takes a write of SQLite; answers the transaction that the write completes.
+    pub(crate) fn write<T: SpillTarget>(
+        &self,
+        target: &Arc<T>,
+        cache_size: &SqliteCacheSize,
+        buf: &[u8],
+        offset: u64,
+    ) -> Result<Option<Transaction>> {
+        let db = target.db();
+        if offset == 0 {
+            self.restart(db)?;
+        }
+        let offset = position(offset, buf.len())?;
+        let mut frames = self.frames.write();
+        match frames.awaits(buf, offset) {
+            Some(true) => {
+                if self.spilling.has_begun() {
+                    drop(frames);
+                    self.spilling.complete(&self.frames, target)?;
+                    frames = self.frames.write();
+                }
+                frames.check_complete()?;
+            }
+            Some(false) if frames.next_step() != SpillStep::GoOn => {
+                drop(frames);
+                // Replayed pages are on the medium already, and stay in memory until the replay ends.
+                if !self.replaying.load(Ordering::Acquire) {
+                    self.spilling.make_room(&self.frames, &self.commits, target)?;
+                }
+                frames = self.frames.write();
+            }
+            _ => {}
+        }
+        frames.set_cache_size(cache_size);
+        let written = frames.write(buf, offset, &**db.data())?;
+        if let WalWritten::Commit(_) = written {
+            self.schema.store(frames.schema(), Ordering::Release);
+            db.file_end().note_needed(frames.database_bytes());
+        }
+        drop(frames);
+        match written {
+            WalWritten::Commit(transaction) => {
+                self.claim(db, transaction)?;
+                Ok(Some(transaction))
+            }
+            WalWritten::TakenBack => Err(self.taken_back(db)),
+            WalWritten::Part | WalWritten::Restart => Ok(None),
+        }
+    }
+
+    /// Ends a transaction, before another one begins: discards its slots, and cuts off early writes that it did not commit.
+    pub fn end_transaction(&self, db: &Db) {
+        self.spilling.end(&self.frames, &self.commits, db);
+    }
+
+    /// Materializes everything committed.
+    pub fn log(&self, db: &Db, durability: Durability) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.commits.materialize(&self.frames, db, durability, false, (None, None))
+    }
+
+    /// Queues a transaction as statements, under the write lock, and answers its LSN. `None` for a transaction that must be
+    /// logged as pages. `wants_durability` raises the committed LSN.
+    pub(crate) fn queue<H: Host>(
+        &self,
+        db: &Db,
+        capture: Option<&Arc<Capture<H>>>,
+        transaction: Transaction,
+        wants_durability: bool,
+    ) -> Option<u64> {
+        if self.replaying.load(Ordering::Acquire) || !db.options().logs_statements() {
+            return None;
+        }
+        let queued = match capture {
+            // Some of its pages are not in memory.
+            _ if self.frames.read().has_spilled_pages(transaction) => Err(FallbackCause::Large),
+            Some(capture) => capture.take(self.commits.next_lsn()),
+            None => Err(FallbackCause::Untracked),
+        };
+        let page_bytes = self.frames.read().page_bytes();
+        let queued = queued
+            .and_then(|captured| self.commits.enqueue(captured, transaction, page_bytes, wants_durability));
+        match queued {
+            Ok(lsn) => {
+                if wants_durability {
+                    // After the committed LSN, and before SQLite publishes the commit.
+                    db.shared().note_durability_wanted();
+                }
+                Stats::add(&db.counters().commits_statements, 1);
+                Some(lsn)
+            }
+            Err(cause) => {
+                if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
+                    self.commits.note_pages();
+                }
+                db.counters().add_fallback(cause);
+                None
+            }
+        }
+    }
+
+    /// Logs a commit as pages, durably. After a failure the commit has not happened.
+    pub fn log_commit(&self, db: &Db, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&db.counters().commits_pages, 1);
+        let commit = Some(transaction);
+        let materialized =
+            self.commits.materialize(&self.frames, db, Durability::Durable, true, (commit, commit));
+        materialized.inspect_err(|_| self.note_revoked(db))
+    }
+
+    /// Logs a commit that SQLite does not sync as pages, before SQLite publishes it. A failure latches the database, and no
+    /// connection sees the commit.
+    pub(crate) fn log_completed(&self, db: &Db, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&db.counters().commits_pages, 1);
+        let commit = (None, Some(transaction));
+        let materialized = self.commits.materialize(&self.frames, db, Durability::Buffered, true, commit);
+        materialized.inspect_err(|error| {
+            db.latch().close(&error.to_string());
+            self.note_revoked(db);
+        })
+    }
+
+    /// Flushes soon, after SQLite has published a commit that is in the redo log.
+    pub(crate) fn flush_logged(self: &Arc<Self>, db: &Db, wants_durability: bool) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) || !wants_durability {
+            return Ok(());
+        }
+        self.flush_soon(db, self.commits.next_lsn() - 1)
+    }
+
+    /// A commit was revoked: the database has the size from before it.
+    fn note_revoked(&self, db: &Db) {
+        db.file_end().note_needed(self.frames.read().database_bytes());
+    }
+
+    /// Claims space for a commit. A full disk fails here, while SQLite can still roll back.
+    fn claim(&self, db: &Db, transaction: Transaction) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (page_bytes, needed) = {
+            let frames = self.frames.read();
+            (frames.page_bytes(), frames.frames_needed(transaction))
+        };
+        let claimed = self.commits.claim(&self.frames, page_bytes, transaction, needed);
+        claimed.inspect_err(|_| self.note_revoked(db))
+    }
+
+    /// Waits until a queued transaction is durable.
+    pub fn wait_durable(&self, lsn: u64) -> Result<()> {
+        self.commits.wait_durable(lsn)
+    }
+
+    /// Hands a queued transaction to the operating system, and flushes soon.
+    pub fn write_out(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
+        self.commits.write_out(lsn)?;
+        self.flush_soon(db, lsn)
+    }
+
+    /// True for a transaction with early writes, which must be logged before another writer begins.
+    pub(crate) fn must_log_now(&self, transaction: Transaction) -> bool {
+        self.frames.read().has_spilled_pages(transaction)
+    }
+
+    /// Logs a commit that SQLite has published, and not synced, as pages; `wants_durability` flushes soon. Only the first commit
+    /// of a connection goes this way, unless a PRAGMA has said before that SQLite is not to sync. [`Wal::log_completed`] logs the
+    /// others.
+    pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, wants_durability: bool) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Stats::add(&db.counters().commits_pages, 1);
+        let materialized =
+            self.commits.materialize(&self.frames, db, Durability::Buffered, true, (None, None));
+        materialized.inspect_err(|error| db.latch().close(&error.to_string()))?;
+        self.flush_logged(db, wants_durability)
+    }
+
+    /// Makes a commit, and all others until then, durable within `flush_interval_ms`.
+    fn flush_soon(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
+        let request = self.flusher.request(db.latch(), db.options().flush_interval, || {
+            let wal = self.clone();
+            // A failure has latched the database, which fails the next commit.
+            move || drop(wal.wait_for_all())
+        });
+        match request {
+            FlushRequest::Begun | FlushRequest::Served => Ok(()),
+            FlushRequest::NoThread => self.commits.wait_durable(lsn),
+        }
+    }
+
+    /// Flushes now: the last connection closes.
+    pub fn finish(&self) {
+        self.flusher.finish();
+    }
+
+    /// Closes the redo log, which has everything, durably. Another process may open it from now on.
+    pub(crate) fn close(&self) {
+        self.commits.close();
+    }
+
+    /// The LSN that a new reader must wait for.
+    pub fn not_durable(&self) -> Option<u64> {
+        self.commits.not_durable()
+    }
+
+    /// True when the log is to be materialized, or written to the database file.
+    pub fn wants_checkpoint(&self, db: &Db) -> bool {
+        CheckpointTrigger::is_full(self.commits.fill_percent()) || self.is_large(db)
+    }
+
+    /// True when the log is to be written to the database file.
+    pub fn is_large(&self, db: &Db) -> bool {
+        self.checkpoint_trigger.is_large(self.frames.read().len(), db.memory().wal_bytes())
+    }
+
+    /// A checkpoint has written the log to the database file, as far as readers let it.
+    pub fn checkpoint_done(&self, db: &Db) {
+        self.checkpoint_trigger.note_checkpoint(self.frames.read().len(), db.memory().wal_bytes());
+        self.note_fill(db.counters());
+    }
+
+    /// Waits until everything queued so far is durable.
+    pub fn wait_for_all(&self) -> Result<()> {
+        self.commits.wait_durable(self.commits.next_lsn() - 1)
+    }
+
+    /// Before the database file is written in place: makes everything committed durable in the redo log. So a power cut at
+    /// `synchronous=OFF` costs transactions, and never the database.
+    pub fn before_in_place(&self, db: &Db) -> Result<()> {
+        let unlogged = self.commits.logged() < self.frames.read().committed();
+        if unlogged || !self.commits.is_synced() { self.log(db, Durability::Durable) } else { Ok(()) }
+    }
+
+    /// Begins or ends a replay. Its end materializes everything that was replayed.
+    pub(crate) fn set_replaying(&self, db: &Db, replaying: bool) -> Result<()> {
+        self.replaying.store(replaying, Ordering::Release);
+        if replaying {
+            return Ok(());
+        }
+        self.commits.make_spare_room()?;
+        self.log(db, Durability::Durable)
+    }
+
+    /// Cuts the log, as SQLite asks.
+    pub fn set_len(&self, db: &Db, len: u64) -> Result<()> {
+        if len == 0 {
+            self.restart(db)?;
+        }
+        self.frames.write().set_len(position(len, 0)?);
+        Ok(())
+    }
+
+    /// Removes the log, whose pages are all in the database file.
+    pub fn delete(&self, db: &Db) -> Result<()> {
+        self.end_transaction(db);
+        db.sync_if_written()?;
+        db.file_end().forget_kept();
+        self.commits.delete(&self.frames)?;
+        self.frames.write().set_len(0);
+        Ok(())
+    }
+
+    /// Gives the logs on the medium names of their own: another database has taken the name of this one.
+    pub fn step_aside(&self) -> Result<()> {
+        self.commits.step_aside()
+    }
+
+    /// Writes everything to the database file, and removes the log: the last connection is closed, and SQLite has made no
+    /// checkpoint.
+    pub fn checkpoint_and_delete(&self, db: &Db) -> Result<()> {
+        self.end_transaction(db);
+        self.before_in_place(db)?;
+        db.file_end().forget_kept();
+        self.commits.checkpoint_and_delete(&self.frames, db)
+    }
+
+    /// Restarts the logs, as SQLite restarts its own: the database file has all pages of the redo log.
+    fn restart(&self, db: &Db) -> Result<()> {
+        if self.replaying.load(Ordering::Acquire) {
+            // The redo log is empty, and replayed commits must stay until the end of the replay.
+            return Ok(());
+        }
+        self.end_transaction(db);
+        self.before_in_place(db)?;
+        db.sync_if_written()?;
+        db.file_end().forget_kept();
+        self.commits.restart(&self.frames, db)
+    }
+
+    /// SQLite could not publish a transaction, for want of memory, that is in a log already. Nothing may be built on top of it
+    /// until the database is opened again, which shows the transaction.
+    fn taken_back(&self, db: &Db) -> Error {
+        let reason = format!(
+            "{}: SQLite took back a transaction that is in the log already; close every connection and open \
+             the database again",
+            db.path().display()
+        );
+        db.latch().close(&reason);
+        Error::Io(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests;
