@@ -81,7 +81,8 @@ impl Budget {
 
     /// Gives back what was taken.
     pub fn put_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more memory was given back than taken");
     }
 
     fn make_room(&self) {

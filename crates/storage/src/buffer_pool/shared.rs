@@ -149,3 +149,32 @@ pub(crate) fn portion(config: &Config) -> usize {
     let limit = config.budget.as_ref().map_or(usize::MAX, |budget| budget.limit());
     (limit / config.page_bytes / 16).clamp(1, MOST_PORTION)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portion_is_a_sixteenth_of_the_budget_within_limits() {
+        let cases = [
+            (None, 4096, MOST_PORTION),
+            (Some(0), 4096, 1),
+            (Some(16 * 4096), 4096, 1),
+            (Some(160 * 4096), 4096, 10),
+            (Some(160 * 4096), 65536, 1),
+            (Some(1 << 30), 4096, MOST_PORTION),
+        ];
+        for (limit, page_bytes, expected) in cases {
+            let config = Config {
+                page_bytes,
+                frames: 16,
+                partitions: 1,
+                most_pages: 1,
+                prefetch: false,
+                run_pages: 1,
+                budget: limit.map(|limit| Arc::new(Budget::new(limit))),
+            };
+            assert_eq!(portion(&config), expected, "{limit:?} {page_bytes}");
+        }
+    }
+}

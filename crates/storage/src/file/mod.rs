@@ -370,4 +370,34 @@ mod tests {
             runs(&pages, 4096, |page| *page).map(|run| (run[0], run.len())).collect();
         assert_eq!(runs, [(3, 3), (9, 1), (100, 64), (164, 64), (228, 64), (292, 8)]);
     }
+
+    #[test]
+    fn a_stranger_is_another_user_who_may_have_written_the_file() {
+        let mine = user();
+        let (group, others) = (libc::S_IWGRP, libc::S_IWOTH);
+        let file = |owner, written_by_others| PathInfo {
+            id: FileId { device: 1, inode: 1 },
+            len: 0,
+            is_file: true,
+            readable: true,
+            writable: true,
+            owner,
+            written_by_others,
+        };
+        // The owner and the rights of the file, those of the database, and the answer.
+        let cases = [
+            ((mine, 0), (mine, 0), false),
+            ((0, 0), (mine, 0), false),
+            ((mine + 7, 0), (mine + 7, 0), false),
+            ((mine + 7, 0), (mine, 0), true),
+            ((mine, group), (mine, 0), true),
+            ((mine, group), (mine, group), false),
+            ((mine, group | others), (mine, group), true),
+            ((mine, 0), (mine, others), false),
+        ];
+        for ((owner, rights), (database_owner, database_rights), expected) in cases {
+            let (file, database) = (file(owner, rights), file(database_owner, database_rights));
+            assert_eq!(file.is_strangers(&database), expected, "{file:?} beside {database:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) type PendingRead = Monitor<Option<std::result::Result<(), String>>>;
 
 /// No page.
-const NOBODY: u64 = u64::MAX;
+const NO_PAGE: u64 = u64::MAX;
 
 /// The data under the lock of a partition.
 pub(crate) struct Partition {
@@ -55,7 +55,7 @@ impl Partition {
         let known = self.vacant.len().min(count);
         let fresh = (count - known).min(self.most - self.owner.len());
         let start = self.first + self.owner.len();
-        self.owner.resize(self.owner.len() + fresh, NOBODY);
+        self.owner.resize(self.owner.len() + fresh, NO_PAGE);
         // Handed out from behind, so that those of one portion lie one behind the other.
         self.free.extend((start..start + fresh).rev().map(|frame| frame as u32));
         let mut known: Vec<u32> = self.vacant.drain(self.vacant.len() - known..).collect();
@@ -67,7 +67,7 @@ impl Partition {
     pub fn vacate(&mut self, table: &Table) -> Option<u32> {
         let frame = match self.free.pop() {
             Some(frame) => frame,
-            None => self.evict(table, NOBODY)?,
+            None => self.evict(table, NO_PAGE)?,
         };
         self.vacant.push(frame);
         Some(frame)
@@ -79,12 +79,12 @@ impl Partition {
 
     /// The pages in its frames.
     pub fn pages(&self) -> impl Iterator<Item = u64> {
-        self.owner.iter().copied().filter(|page| *page != NOBODY)
+        self.owner.iter().copied().filter(|page| *page != NO_PAGE)
     }
 
     /// Its frames that a page has, and the page.
     pub fn owned(&self) -> impl Iterator<Item = (u32, u64)> {
-        let owned = self.owner.iter().enumerate().filter(|(_, page)| **page != NOBODY);
+        let owned = self.owner.iter().enumerate().filter(|(_, page)| **page != NO_PAGE);
         owned.map(|(index, page)| ((self.first + index) as u32, *page))
     }
 
@@ -95,7 +95,7 @@ impl Partition {
         let wrong = (0..self.owner.len()).filter(move |index| {
             let frame = (self.first + index) as u32;
             let is_free = seen.contains(&frame) || self.vacant.contains(&frame);
-            is_free != (self.owner[*index] == NOBODY)
+            is_free != (self.owner[*index] == NO_PAGE)
         });
         wrong.map(|index| (self.first + index) as u32).chain(twice)
     }
@@ -103,6 +103,11 @@ impl Partition {
     /// A frame for a page: a free one.
     pub fn take_free(&mut self, page: u64) -> Option<u32> {
         let frame = self.free.pop()?;
+        debug_assert_eq!(
+            self.owner[frame as usize - self.first],
+            NO_PAGE,
+            "frame {frame} is free, and has a page"
+        );
         self.owner[frame as usize - self.first] = page;
         Some(frame)
     }
@@ -124,7 +129,7 @@ impl Partition {
 
     /// A frame has no page any more.
     pub fn give_back(&mut self, frame: u32) {
-        self.owner[frame as usize - self.first] = NOBODY;
+        self.owner[frame as usize - self.first] = NO_PAGE;
         self.free.push(frame);
     }
 }
