@@ -1,4 +1,4 @@
-//! What tests of a transaction's pages begin with: a database without pools, and a redo log for slots.
+//! Test target: a database without pools, and a redo log for slots.
 
 use super::{SpillTarget, TxnTarget};
 use crate::db::Db;

@@ -81,7 +81,7 @@ impl PageMemory {
         self.pages -= count;
     }
 
-    /// The batch has ended: nobody has copies any more.
+    /// The batch has ended, and its copies are gone.
     pub fn end_copies(&mut self) {
         self.copies = 0;
     }

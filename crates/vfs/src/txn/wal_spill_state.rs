@@ -1,9 +1,9 @@
 //! Spill state of the transaction under way in WAL mode; `wal_spill` changes it.
 //!
-//! Beside the spill cycle, which it shares with rollback-journal transactions, it has what only SQLite's log needs. The
-//! pages that may be written early are found once, since a log with a rollback journal can be asked for each. Slots
-//! outlive the transaction until it is in the redo log, since another connection may write that. And SQLite leaves pages
-//! in the log that `ROLLBACK TO` has taken back, which are of no use to spill.
+//! The spill cycle is that of rollback-journal transactions. The rest is needed for SQLite's log alone:
+//! - The new pages are found once for a transaction. With a rollback journal, the redo log is asked for each page.
+//! - Slots outlive their transaction until it is in the redo log, which another connection may write.
+//! - SQLite leaves frames in its log that `ROLLBACK TO` has taken back. Where they are many, spilling pauses.
 
 use crate::txn::new_pages::NewPages;
 use crate::txn::spill_cycle::{BatchPage, SpillCycle};

@@ -1,7 +1,8 @@
-//! Dirty pages: the pages that a rollback-journal transaction has written, and that nobody else may see before its commit.
+//! Dirty pages: the pages that a rollback-journal transaction has written, and that no other connection may see before its
+//! commit.
 //!
 //! # Where a page lies
-//! - In memory, as long as the transaction may have some.
+//! - In memory, as long as the memory reservation has some.
 //! - Beyond that, in a slot of the redo log, where it stays: the commit only adds its frame header.
 //! - New pages are behind the end of the database. When a transaction adds many, it writes them early into the database
 //!   file, and the commit syncs the file before its record. So a bulk load is written once.
@@ -58,7 +59,7 @@ pub struct DirtyPages {
     /// Bytes of the database as the transaction sees it, and as it was before.
     len: u64,
     base_len: u64,
-    /// Whether SQLite has asked for a sync: it waits for the commit.
+    /// True once SQLite has asked for a sync, which waits for the commit.
     pub sync_wanted: bool,
 }
 

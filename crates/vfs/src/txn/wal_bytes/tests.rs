@@ -96,7 +96,7 @@ proptest! {
                     store.set_len(len);
                     let frames = (len - HEADER_BYTES) / FRAME;
                     plain.resize(len, 0);
-                    // What is behind the end of a frame that was cut is not to be relied upon.
+                    // The rest of a frame that was cut may be anything.
                     let whole = HEADER_BYTES + frames * FRAME;
                     store.set_len(whole.min(len));
                     plain.truncate(whole.min(len));
