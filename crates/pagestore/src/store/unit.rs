@@ -9,7 +9,7 @@ use litefoot_storage::buffer_pool::{Pinned, PinnedMut};
 /// Changes that no checkpoint takes apart: they are on the medium together or not at all.
 ///
 /// A checkpoint waits for open units, and a new unit waits for a waiting checkpoint. So a thread must not begin a
-/// second unit while it has one. A unit can change at least the share 1 − [`Options::max_dirty_ratio`] of the pool, and
+/// second unit while it has one. A unit can change at least the share 1 − [`Options::max_dirty_ratio`](super::Options::max_dirty_ratio) of the pool, and
 /// more where less is dirty when it begins.
 pub struct Unit<'a> {
     pub(super) inner: &'a Inner,
@@ -28,7 +28,7 @@ impl Unit<'_> {
     /// Pins a page.
     ///
     /// # Errors
-    /// As [`Database::pin`]; [`Error::UnitTooLarge`].
+    /// As [`Database::pin`](super::Database::pin); [`Error::UnitTooLarge`].
     pub fn pin(&self, page: PageId) -> Result<Pinned<'_>> {
         match self.inner.pool.try_pin(page) {
             Some(pinned) => Ok(pinned),
