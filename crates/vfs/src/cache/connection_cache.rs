@@ -1,4 +1,4 @@
-//! What one connection has of the pages in memory.
+//! The connection cache: the pages in memory, as one connection uses them.
 //!
 //! # Invariants
 //! 1. While SQLite has the address of a page, the pool that it is from stays the connection's.
@@ -17,7 +17,7 @@ use litefoot_storage::mapped_pool::shown;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What this connection has of the pages in memory.
+/// The cache of one connection: its pins, its last page, its readahead.
 pub(crate) struct ConnectionCache {
     pages: Option<Arc<Pages>>,
     /// Which of the database's pools that is.
@@ -32,15 +32,15 @@ pub(crate) struct ConnectionCache {
     /// How many pages are counted as mapped.
     counted: usize,
     ahead: ReadAhead,
-    /// Whether the last page was a leaf.
+    /// True if the last page was a leaf.
     at_leaf: bool,
     /// The address that the processor was asked for in advance.
     asked: usize,
     /// The page that was held last, and where its state lies.
     last: Option<(u64, PagePlace)>,
-    /// What it holds although SQLite has done with it.
+    /// The pages it holds although SQLite has done with it.
     pin_cache: Arc<PinCache>,
-    /// What it has of the locks on the database.
+    /// Its locks on the database.
     reader_slot: Arc<ReaderSlot>,
 }
 
@@ -50,7 +50,7 @@ const NOWHERE: u64 = u64::MAX;
 /// The first bytes of interior pages (file format, section 1.6).
 const INTERIOR: [u8; 2] = [2, 5];
 
-/// Whether a page that begins with this byte stays pinned when SQLite has done with it: interior pages do, since every
+/// True if a page that begins with this byte stays pinned when SQLite has done with it: interior pages do, since every
 /// search passes them.
 #[inline]
 fn is_pinned_longer(first: u8) -> bool {
@@ -120,12 +120,12 @@ impl ConnectionCache {
         self.fast_generation = NOWHERE;
     }
 
-    /// Whether SQLite has the address of a page.
+    /// True if SQLite has the address of a page.
     pub fn is_mapped(&self) -> bool {
         self.mapped > 0
     }
 
-    /// Whether a request finds nothing, for tests.
+    /// True if a request finds nothing, for tests.
     #[inline]
     fn refuses(&self) -> bool {
         self.may_panic();
@@ -188,7 +188,7 @@ impl ConnectionCache {
         Page { offset, number: offset >> self.shift }
     }
 
-    /// Whether pages of so many bytes may be looked at without further questions.
+    /// True if pages of so many bytes may be looked at without further questions.
     #[inline]
     fn is_fast(&self, cache: &Cache, bytes: u32) -> bool {
         bytes == self.page_bytes && self.fast_generation == cache.generation() && !self.refuses()

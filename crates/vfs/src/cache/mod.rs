@@ -1,7 +1,7 @@
 //! Pages of a database in memory: one pool for all connections, a pin cache and a fast path for each.
 //!
-//! A [`Cache`] has a pool while one can be had: only while this process owns the database, and of one page size. What is
-//! written to the database file, and what a commit makes newest, passes through here, so that the pool shows what a
+//! A [`Cache`] has a pool while one can be had: only while this process owns the database, and of one page size. A page that is
+//! written to the database file, or that a commit makes newest, passes through here, so that the pool shows what a
 //! reader that starts now would see. The logs are a [`PageSource`]: they have newer pages than the file.
 //!
 //! | file | holds |
@@ -29,16 +29,16 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Where committed pages are that the database file does not have yet: a log.
 pub trait PageSource: Send + Sync + 'static {
-    /// Whether there is a log at all.
+    /// True if there is a log at all.
     fn is_live(&self) -> bool;
-    /// Whether the log has a page.
+    /// True if the log has a page.
     fn contains(&self, number: u32) -> bool;
     /// Reads the database as it was committed last, at any offset: pages that the log has from there, all others from
     /// `file`. Answers how many bytes there are.
     fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize>;
 }
 
-/// What a cache asks of the database that it belongs to.
+/// The questions of a cache to the database that it belongs to.
 pub trait CacheHost {
     /// The log that has newer pages than the file.
     type Source: PageSource;
@@ -58,7 +58,7 @@ pub trait CacheHost {
 /// The pages of one database in memory.
 #[derive(Default)]
 pub struct Cache {
-    /// What the connections keep of them.
+    /// The pins that the connections keep.
     pin_caches: PinCaches,
     /// The pool, once there is one.
     pages: RwLock<Option<Arc<Pages>>>,
@@ -73,7 +73,7 @@ impl Cache {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// What the connections keep of the pages in memory.
+    /// The pins that the connections keep.
     pub(crate) fn pin_caches(&self) -> &PinCaches {
         &self.pin_caches
     }
@@ -207,7 +207,7 @@ impl Cache {
         }
     }
 
-    /// What is wrong with the pages in memory, while no commit is under way.
+    /// All that is wrong with the pages in memory, while no commit is under way.
     #[doc(hidden)]
     pub fn wrong_pages<S: PageSource>(&self, db: &Db, source: &Arc<S>) -> Vec<String> {
         let Some(pages) = self.known_pages() else { return Vec::new() };

@@ -2,11 +2,11 @@
 //!
 //! # Why
 //! Every search begins at the root of a b-tree. Two threads that hold and unpin it take the word of its state from
-//! each other, again and again. Who keeps holding it writes nothing.
+//! each other, again and again. A connection that keeps it pinned writes nothing.
 //!
-//! # Who may touch what
+//! # Access to the slots
 //! A connection reads and changes its slots only while it has a lock on the database ([`ReaderSlot`]), or to give back what
-//! SQLite still looks at. Whoever gets the lock EXCLUSIVE therefore finds every other connection without one, and lets
+//! SQLite still looks at. A connection that gets the lock EXCLUSIVE therefore finds every other connection without one, and lets
 //! go of what they have kept ([`PinCaches::unpin`]): while a transaction of a rollback journal is written, nobody holds a page
 //! that SQLite does not look at.
 //! In WAL mode readers and checkpoints meet. There a page that is kept is changed in memory like any other that is
@@ -35,7 +35,7 @@ fn place(page: u64) -> usize {
     ((page as u32).wrapping_mul(0x9e37_79b1) >> (u32::BITS - SLOTS.ilog2())) as usize
 }
 
-/// Requests after which the figures of the database follow. Who asks inside the process sees all of them.
+/// Requests after which the figures of the database follow. A question from inside the process sees all of them.
 const COUNTED_TOGETHER: u64 = 256;
 
 /// A page of the file: where it lies there, which tells it from all others, and which one that is.
@@ -45,7 +45,7 @@ pub struct Page {
     pub number: u64,
 }
 
-/// What one connection keeps, and what it has counted.
+/// The pin cache of one connection, with its count of hits.
 pub struct PinCache {
     slots: [PinSlot; SLOTS],
     /// Which of them have a page.
@@ -102,7 +102,7 @@ impl PinSlot {
         }
     }
 
-    /// Whether the slot may take this page for another. A connection that writes keeps none: it may cut the page off.
+    /// True if the slot may take this page for another. A connection that writes keeps none: it may cut the page off.
     #[inline]
     fn is_free_for(&self, offset: u64, only_reads: bool) -> bool {
         only_reads && self.users() == 0 && !self.has(offset)
@@ -174,7 +174,7 @@ impl PinCache {
         true
     }
 
-    /// Whether a page may be kept.
+    /// True if a page may be kept.
     #[inline]
     pub fn may_cache_pin(&self, reader_slot: &ReaderSlot, pages: &Pages, page: Page) -> bool {
         self.slot(page).is_free_for(page.offset, reader_slot.only_reads()) && pages.may_cache_pin()
@@ -222,14 +222,14 @@ impl PinCache {
         self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether so many requests were counted that the figures should follow.
+    /// True if so many requests were counted that the figures should follow.
     #[inline]
     pub fn wants_count(&self) -> bool {
         self.hits.load(Ordering::Relaxed) - self.counted.load(Ordering::Relaxed) >= COUNTED_TOGETHER
     }
 }
 
-/// What all connections to one database keep.
+/// The pin caches of all connections to one database.
 #[derive(Default)]
 pub struct PinCaches(Mutex<Vec<Arc<PinCache>>>);
 

@@ -19,7 +19,7 @@
 //!   under way is waited for and overtaken.
 //! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
 //! - A page that is held when it should be changed or taken out of memory, and cannot be, makes the pool be dropped:
-//!   connections hold pages for themselves (`vfs/kept.rs`) while they read nothing.
+//!   connections hold pages for themselves (`pin_cache`) while they read nothing.
 //! - The pool lives only while this process owns the database, and pages of another size need another pool.
 //!
 //! # Locks
@@ -55,7 +55,7 @@ const RESERVED_BYTES: usize = 20;
 /// Most pages SQLite can have.
 const MOST_PAGES: u64 = 0xffff_fffe;
 
-/// What the pool is made from.
+/// The setup of a pool.
 pub struct Setup<'a, S> {
     /// The database file.
     pub file: &'a Arc<dyn File>,
@@ -65,7 +65,7 @@ pub struct Setup<'a, S> {
     pub page_bytes: usize,
     /// Length of the database.
     pub len: u64,
-    /// Whether reads bypass the system's cache.
+    /// True if reads bypass the system's cache.
     pub direct: Direct,
     /// The figures of the database.
     pub(crate) stats: &'a Arc<StatsPage>,
@@ -139,7 +139,7 @@ impl Pages {
         self.refuses_one_in.store(one_in, Ordering::Relaxed);
     }
 
-    /// Whether this request is one of these.
+    /// True if this request is one of these.
     #[inline]
     pub fn refuses(&self) -> bool {
         if !cfg!(debug_assertions) {
@@ -281,13 +281,13 @@ impl Pages {
         self.stats.pool_pinned.fetch_add(pinned as u64, Ordering::Relaxed);
     }
 
-    /// Whether a page more may be held that nobody looks at.
+    /// True if a page more may be held that nobody looks at.
     #[inline]
     pub fn may_cache_pin(&self) -> bool {
         self.cached_pins() < most_cached_pins(self.pool.populated())
     }
 
-    /// Whether too many are: there is less memory than there was.
+    /// True if too many are: there is less memory than there was.
     pub fn pins_too_much(&self) -> bool {
         self.cached_pins() > 2 * most_cached_pins(self.pool.populated())
     }
@@ -304,7 +304,7 @@ impl Pages {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// Whether a page in memory is not what it should be: the pool must be dropped.
+    /// True if a page in memory is not what it should be: the pool must be dropped.
     pub fn is_stale(&self) -> bool {
         self.pool.is_stale()
     }
@@ -428,12 +428,12 @@ fn past_cache<S>(setup: &Setup<'_, S>, free: Option<usize>) -> Option<Arc<dyn Fi
         .flatten()
 }
 
-/// Whether reads of a database of `len` bytes bypass the system's cache, while so much memory is free.
+/// True if reads of a database of `len` bytes bypass the system's cache, while so much memory is free.
 fn reads_past_cache(direct: Direct, page_bytes: usize, len: u64, free: Option<usize>) -> bool {
     let wanted = match direct {
         Direct::On => true,
         Direct::Off => false,
-        // What the system could keep is read from there faster than from the device, and the system gives that memory
+        // A file that the system could keep is read from there faster than from the device, and the system gives that memory
         // away when another process needs it.
         Direct::Auto => free.is_some_and(|free| len > free as u64 / 2),
     };

@@ -6,7 +6,7 @@ use crate::options::AtomicWrites;
 use litefoot_storage::file::{ErrorKind, FileKind};
 use std::io::IoSlice;
 
-/// What `atomic=assume4k` assumes.
+/// Bytes that `atomic=assume4k` takes for atomic.
 const ASSUMED_ATOMIC_BYTES: usize = 4096;
 
 /// Bytes of a page of a database that may be overwritten in place, whole or not at all.

@@ -1,4 +1,4 @@
-//! What is known of the files beside a database, without asking the medium, and which thread asked for them last.
+//! Companion files: what is known of the files beside a database, without asking the medium, and which thread asked for them last.
 //!
 //! SQLite asks for the journal and the log by their paths, whenever a connection outside of WAL mode begins to read.
 //! So that this takes no lock and touches nothing that other threads write, each thread remembers what it asked for
@@ -35,7 +35,7 @@ impl Companion {
         beside(database, self.suffix())
     }
 
-    /// What its path has behind the database's.
+    /// The end of its path, behind the database's.
     pub fn suffix(self) -> &'static str {
         match self {
             Companion::Wal => "-wal",
@@ -45,16 +45,16 @@ impl Companion {
     }
 }
 
-/// What is known of the files beside one database.
+/// The companion files of one database, as far as they are known.
 #[derive(Default)]
 pub struct CompanionFiles {
-    /// Whether it is known that no log and no journal lie there, which nobody but the owner could put there.
+    /// True if it is known that no log and no journal lie there, which nobody but the owner could put there.
     alone: [AtomicBool; 2],
     /// Changes whenever the log in memory does, and is odd while there is one.
     wal_generation: AtomicU64,
-    /// Whether the redo log of rollback-journal transactions lies there, which SQLite must not see.
+    /// True if the redo log of rollback-journal transactions lies there, which SQLite must not see.
     redo_log: Arc<AtomicBool>,
-    /// Whether the database is closed.
+    /// True if the database is closed.
     closed: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl CompanionFiles {
         CompanionFiles { redo_log, ..CompanionFiles::default() }
     }
 
-    /// Whether it is known that a companion is not there.
+    /// True if it is known that a companion is not there.
     pub fn is_alone(&self, companion: Companion) -> bool {
         self.alone[companion as usize].load(Ordering::Acquire)
     }
@@ -85,7 +85,7 @@ impl CompanionFiles {
         self.wal_generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether there is a log in memory.
+    /// True if there is a log in memory.
     #[inline]
     pub fn has_wal(&self) -> bool {
         self.wal_generation() & 1 == 1
@@ -96,7 +96,7 @@ impl CompanionFiles {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether SQLite may be told at once that a companion is not there.
+    /// True if SQLite may be told at once that a companion is not there.
     pub fn lacks(&self, companion: Companion) -> bool {
         let lacks = match companion {
             Companion::Wal => {
@@ -108,7 +108,7 @@ impl CompanionFiles {
     }
 }
 
-/// Whether there is a rollback journal on the medium that may be hot. One whose header is zeros was finished in the mode
+/// True if there is a rollback journal on the medium that may be hot. One whose header is zeros was finished in the mode
 /// PERSIST.
 pub(crate) fn has_real_journal(db: &Db) -> Result<bool> {
     let path = db.companion_path(Companion::Journal);
@@ -156,7 +156,7 @@ pub fn note_opened() -> u64 {
     OPENED.fetch_add(1, Ordering::AcqRel)
 }
 
-/// Whether this thread knows that there is nothing at a path.
+/// True if this thread knows that there is nothing at a path.
 pub fn lacks(registry: u64, path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
     let opened = opened();

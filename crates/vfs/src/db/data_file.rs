@@ -15,15 +15,15 @@ use std::time::Instant;
 /// Where the file says how many bytes a page has (file format, section 1.3.2).
 const PAGE_SIZE_OFFSET: usize = 16;
 
-/// What a database begins with (file format, section 1.3.1).
+/// The bytes that a database begins with (file format, section 1.3.1).
 pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Milliseconds for which a file that had its name is believed to have it still, by a commit.
 const NAME_MS: u64 = 1;
 
-/// What is known of the name that the file was opened by.
+/// The name that the file was opened by.
 pub(super) struct Name {
-    /// Whether it may not be durable yet.
+    /// True if it may not be durable yet.
     unsynced: AtomicBool,
     /// When the file was found to have it, in milliseconds since the database was opened, about.
     seen_at: AtomicU64,
@@ -48,7 +48,7 @@ impl Db {
         DataFile { path: self.path.clone(), file: self.file.clone(), content: self.data().clone() }
     }
 
-    /// Whether the file still has the name that it was opened by. What cannot be looked at has lost it, as with stock SQLite.
+    /// True if the file still has the name that it was opened by. What cannot be looked at has lost it, as with stock SQLite.
     pub fn has_its_name(&self) -> bool {
         let named = matches!(self.medium.identity(&self.path), Ok(Some(id)) if id == self.file.id());
         self.name.seen_at.store(if named { self.name.now_ms() } else { 0 }, Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Db {
     }
 }
 
-/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say. What a VFS above has encrypted says
+/// Bytes of a page, as the beginning of page 1 says; 0 where it does not say. A page that a VFS above has encrypted says
 /// nothing.
 pub fn page_bytes_in(page_one: &[u8]) -> u32 {
     if !page_one.starts_with(MAGIC) {

@@ -50,7 +50,7 @@ impl FileEnd<'_> {
         Ok(())
     }
 
-    /// Whether a transaction has written behind the end.
+    /// True if a transaction has written behind the end.
     #[inline]
     pub fn is_written_behind(self) -> bool {
         self.db.shared.behind_end.load(Ordering::Acquire)
@@ -92,7 +92,7 @@ impl FileEnd<'_> {
         *self.db.shared.tail.lock() = None;
     }
 
-    /// Whether these bytes are known to be in the file already, for good.
+    /// True if these bytes are known to be in the file already, for good.
     pub(super) fn has(self, buf: &[u8], offset: u64) -> bool {
         let covers = |there: &Range<u64>| there.start <= offset && offset + buf.len() as u64 <= there.end;
         if !self.db.shared.tail.lock().as_ref().is_some_and(covers) {

@@ -76,17 +76,17 @@ pub struct Db {
 /// How a database may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Whether the file was opened for writing.
+    /// True if the file was opened for writing.
     pub writable: bool,
-    /// Whether the open created the file.
+    /// True if the open created the file.
     pub created: bool,
-    /// Whether transactions are held back until they commit.
+    /// True if transactions are held back until they commit.
     pub holds_back: bool,
-    /// Whether its pages are kept in memory for all connections.
+    /// True if its pages are kept in memory for all connections.
     pub pooled: bool,
 }
 
-/// What a database is opened with.
+/// The setup of a database that is opened.
 pub struct DbSetup {
     /// The medium that holds it.
     pub medium: Arc<dyn Medium>,
@@ -100,14 +100,14 @@ pub struct DbSetup {
     pub access: Access,
     /// The build of SQLite that reaches it.
     pub build: Option<Writer>,
-    /// Whether the redo log of rollback-journal transactions lies beside it.
+    /// True if the redo log of rollback-journal transactions lies beside it.
     pub redo_log: Arc<AtomicBool>,
 }
 
 impl Db {
     /// A database over an open file.
     pub fn new(setup: DbSetup) -> Db {
-        // What simulates, counts or models has no descriptor, and no other process looks at its figures.
+        // A medium that simulates, counts or models has no descriptor, and no other process looks at its figures.
         let stats = Arc::new(match setup.file.raw_descriptor() {
             Some(_) => StatsPage::shared(setup.file.id()),
             None => StatsPage::private(),
@@ -143,7 +143,7 @@ impl Db {
         &*self.file
     }
 
-    /// What the database is read from and written to.
+    /// The file that the database is read from and written to.
     pub fn data(&self) -> &Arc<dyn File> {
         self.tier.get().map_or(&self.file, Tier::file)
     }
@@ -168,22 +168,22 @@ impl Db {
         &self.path
     }
 
-    /// What it was opened with.
+    /// The options that it was opened with.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Whether the file can be written.
+    /// True if the file can be written.
     pub fn writable(&self) -> bool {
         self.access.writable
     }
 
-    /// Whether transactions are held back until they commit.
+    /// True if transactions are held back until they commit.
     pub fn holds_back(&self) -> bool {
         self.access.holds_back
     }
 
-    /// Whether its pages are kept in memory for all connections.
+    /// True if its pages are kept in memory for all connections.
     pub fn is_pooled(&self) -> bool {
         self.access.pooled
     }
@@ -214,7 +214,7 @@ impl Db {
         &self.stats
     }
 
-    /// What all users of the database have in common.
+    /// The half that all users of the database have in common.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -241,7 +241,7 @@ impl Db {
         &self.companions
     }
 
-    /// Whether it was opened by this process, not by one that has forked since.
+    /// True if it was opened by this process, not by one that has forked since.
     pub fn is_of_this_process(&self) -> bool {
         self.fork_generation == fork::generation()
     }

@@ -1,4 +1,4 @@
-//! What tests of what stands on a data file begin with.
+//! The database that tests begin with.
 
 use super::{Access, Db, DbSetup};
 use crate::options::Options;

@@ -1,4 +1,4 @@
-//! What all users of a database have in common: plain numbers.
+//! The half of a database that all its users have in common: plain numbers.
 //!
 //! Nothing here is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
 //! processes share.
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// No length: the file may be another process's.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// What is known of a database's file and of the commits on it.
+/// The numbers of a database's file and of the commits on it.
 pub struct Shared {
-    /// Whether this process is the owner.
+    /// True if this process is the owner.
     owned: AtomicBool,
     /// Bytes of a page, as the file says; 0 while that must be read.
     pub(super) page_bytes: AtomicU32,
     /// Length of the file, while this process owns it; [`UNKNOWN`] before.
     pub(super) len: AtomicU64,
-    /// Whether the file was written since its last sync.
+    /// True if the file was written since its last sync.
     pub(super) written: AtomicBool,
-    /// Whether a transaction has written behind the end of the database.
+    /// True if a transaction has written behind the end of the database.
     pub(super) behind_end: AtomicBool,
     /// Bytes of the file behind the end that hold pages which the log in memory has as well, mostly.
     pub(super) tail: Mutex<Option<Range<u64>>>,
@@ -50,13 +50,13 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// Whether this process owns the database now; a look that needs no order with the locks between connections.
+    /// True if this process owns the database now; a look that needs no order with the locks between connections.
     #[inline]
     pub fn was_owned(&self) -> bool {
         self.owned.load(Ordering::Acquire)
     }
 
-    /// Whether this process owns the database now.
+    /// True if this process owns the database now.
     #[inline]
     pub fn is_owned(&self) -> bool {
         self.owned.load(Ordering::SeqCst)

@@ -41,7 +41,7 @@ const MOST_SORTED: u32 = 16 << 10;
 pub(crate) struct Tier {
     tiered: Arc<TieredFile>,
     file: Arc<dyn File>,
-    /// Whether the file is marked, and the logs lie beside the device.
+    /// True if the file is marked, and the logs lie beside the device.
     marked: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Tier {
         self.tiered.close();
     }
 
-    /// Whether the logs lie beside the device.
+    /// True if the logs lie beside the device.
     pub fn is_marked(&self) -> bool {
         self.marked.load(Ordering::Acquire)
     }
@@ -83,7 +83,7 @@ pub(crate) fn set(db: &Db, tiered: Arc<TieredFile>, marked: bool) {
     note_figures(db);
 }
 
-/// Whether the logs should move to the tier as soon as they can.
+/// True if the logs should move to the tier as soon as they can.
 pub(crate) fn is_awaited(db: &Db) -> bool {
     db.tier().is_some_and(|tier| !tier.is_marked())
 }
@@ -151,8 +151,8 @@ pub(crate) fn come_home(db: &Db) -> Result<()> {
     tier.tiered.stay();
     tier.tiered.drain()?;
     tier.marked.store(false, Ordering::Release);
-    // What a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
-    // SQLite bears with. What a transaction has written behind the end is cut off, or kept, by its own end.
+    // The length that a marked file could not be cut to. Should that be lost, the file is longer than its header says, which
+    // SQLite bears with. The pages that a transaction has written behind the end is cut off, or kept, by its own end.
     let len = db.file_len()?;
     if len < tier.file.len()? && len < CHUNK_BYTES as u64 && !db.file_end().is_written_behind() {
         tier.file.set_len(len)?;
@@ -161,7 +161,7 @@ pub(crate) fn come_home(db: &Db) -> Result<()> {
     Ok(())
 }
 
-/// Whether a log is there that would have to move.
+/// True if a log is there that would have to move.
 fn has_logs(db: &Db) -> Result<bool> {
     let there = |path: &Path| Ok(db.medium().info(path)?.is_some());
     if there(&db.companion_path(Companion::Wal))? {
@@ -170,7 +170,7 @@ fn has_logs(db: &Db) -> Result<bool> {
     if db.options().commit_log_path.is_some() { commit_log_waits(db) } else { there(&db.commit_log_path()) }
 }
 
-/// Whether transactions wait in the commit log that the option `commit_log_path` names, which may be another database's.
+/// True if transactions wait in the commit log that the option `commit_log_path` names, which may be another database's.
 fn commit_log_waits(db: &Db) -> Result<bool> {
     let path = db.commit_log_path();
     if db.medium().info(&path)?.is_none() {

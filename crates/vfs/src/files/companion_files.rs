@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. A redo log of a rollback-journal database is never shown to SQLite, which would take it for a write-ahead log.
-//! 2. What is deleted is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
+//! 2. A deleted file is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
 
 use crate::commit::wal::Wal;
 use crate::db::Companion;
@@ -150,7 +150,7 @@ impl Vfs {
         Ok(())
     }
 
-    /// Whether there is a file, or one that can be used, as far as `companions::lacks` has not answered already.
+    /// True if there is a file, or one that can be used, as far as `companions::lacks` has not answered already.
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
         let companion = self.companion_at(path);
         if let Some((database, companion)) = &companion {

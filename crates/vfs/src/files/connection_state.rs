@@ -18,36 +18,36 @@ use std::sync::{Arc, OnceLock};
 
 /// The state of one connection to a database.
 pub struct ConnectionState {
-    /// What all connections to it share.
+    /// The database, which all its connections share.
     pub database: Arc<OpenDatabase>,
     /// The transaction that was completed in the log and that SQLite has not published yet.
     pub completed: Mutex<Option<Transaction>>,
     /// The rollback journal that is open, where it is ours.
     pub journal: Mutex<Option<Arc<Mutex<Journal>>>>,
-    /// Whether a transaction of pages has begun.
+    /// True if a transaction of pages has begun.
     pub writing: AtomicBool,
     /// The handle on the main database file.
     pub id: HandleId,
-    /// What that holds of the locks on the database.
+    /// The locks that this handle has on the database.
     pub reader_slot: Arc<ReaderSlot>,
-    /// Whether the connection is internal.
+    /// True if the connection is internal.
     pub internal: bool,
-    /// Whether SQLite tells of its commits: a VFS above may not pass file controls on.
+    /// True if SQLite tells of its commits: a VFS above may not pass file controls on.
     pub receives_file_controls: AtomicBool,
-    /// Whether it takes no locks (`nolock=1`, `immutable=1`).
+    /// True if it takes no locks (`nolock=1`, `immutable=1`).
     pub unlocked: bool,
-    /// Whether commits need not be durable at all (`synchronous=OFF`).
+    /// True if commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
-    /// Whether SQLite syncs none of its commits in WAL mode (`synchronous` below FULL), as far as is known: a guess that
+    /// True if SQLite syncs none of its commits in WAL mode (`synchronous` below FULL), as far as is known: a guess that
     /// costs time where it is wrong, and nothing else.
     pub unsynced_commits: AtomicBool,
-    /// Whether the transaction that was completed last is in the redo log, and is to be durable soon.
+    /// True if the transaction that was completed last is in the redo log, and is to be durable soon.
     pub logged: AtomicBool,
     /// How large its cache is.
     pub cache_size: SqliteCacheSize,
-    /// What has taken its place in a forked child.
+    /// The state that has taken its place in a forked child.
     pub successor: OnceLock<Arc<ConnectionState>>,
-    /// What the connection's statements are watched with.
+    /// The capture of the connection's statements.
     capture: OnceLock<Arc<ConnectionCapture>>,
     /// The transaction that was queued and that the commit waits for: its number, and whether until it is
     /// durable.
@@ -94,12 +94,12 @@ impl ConnectionState {
         self.cache_size.inherit(&other.cache_size);
     }
 
-    /// Whether its commits are to be durable, soon at least.
+    /// True if its commits are to be durable, soon at least.
     pub fn wants_durability(&self) -> bool {
         !self.unsafe_commits.load(Ordering::Relaxed)
     }
 
-    /// Whether a transaction in WAL mode is written as soon as it is complete: no sync is expected, before which it would be.
+    /// True if a transaction in WAL mode is written as soon as it is complete: no sync is expected, before which it would be.
     pub fn logs_at_once(&self) -> bool {
         self.unsynced_commits.load(Ordering::Relaxed) && !self.database.db().options().logs_statements()
     }
@@ -109,7 +109,7 @@ impl ConnectionState {
         let _ = self.capture.set(capture);
     }
 
-    /// What the connection's statements are watched with.
+    /// The capture of the connection's statements.
     pub fn capture(&self) -> Option<&Arc<ConnectionCapture>> {
         self.capture.get()
     }
@@ -126,7 +126,7 @@ impl ConnectionState {
         *self.waiting.lock() = Some((number, durable));
     }
 
-    /// What the commit has to wait for.
+    /// Takes the transaction that the commit has to wait for.
     pub fn take_waiting(&self) -> Option<(u64, bool)> {
         self.waiting.lock().take()
     }
@@ -138,14 +138,14 @@ impl ConnectionState {
         }
     }
 
-    /// Whether transactions may be held back, with a journal or a log in memory.
+    /// True if transactions may be held back, with a journal or a log in memory.
     #[inline]
     pub fn may_hold(&self) -> bool {
         let heard = self.receives_file_controls.load(Ordering::Relaxed) && !self.unlocked;
         heard && self.database.db().holds_back() && !self.database.is_native()
     }
 
-    /// Whether the transaction is in a real journal, which a connection in exclusive mode keeps open.
+    /// True if the transaction is in a real journal, which a connection in exclusive mode keeps open.
     pub fn has_real_journal(&self) -> bool {
         self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_in_use())
     }
@@ -155,13 +155,13 @@ impl ConnectionState {
         self.journal.lock().as_ref().and_then(|journal| journal.lock().transaction())
     }
 
-    /// Whether a transaction of pages has begun.
+    /// True if a transaction of pages has begun.
     pub fn is_writing(&self) -> bool {
         self.writing.load(Ordering::Relaxed)
     }
 }
 
-/// What a value of `PRAGMA synchronous` means, as SQLite reads it: whether commits need not be durable at all, and whether
+/// The meaning of a value of `PRAGMA synchronous`, as SQLite reads it: whether commits need not be durable at all, and whether
 /// SQLite syncs none of them in WAL mode.
 fn synchronous(value: &str) -> (bool, bool) {
     let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));

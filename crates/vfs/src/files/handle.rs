@@ -1,6 +1,6 @@
-//! What SQLite can do with an open file.
+//! The calls that SQLite can make on an open file.
 //!
-//! One implementor per kind of file, one file each. The trampolines in `abi/file.rs` translate SQLite's
+//! One implementor per kind of file, one file each. The trampolines in `shim/io_methods.rs` translate SQLite's
 //! calls into these methods and errors into result codes.
 
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The size of a mapping by which litefoot has SQLite ask for pages by address; no application would ask for it.
 pub const MMAP_SIZE_OF_INTERNAL: i64 = 1;
 
-/// What SQLite cuts every wish for a mapping down to, unless it was built otherwise.
+/// The size that SQLite cuts every wish for a mapping down to, unless it was built otherwise.
 pub const MOST_MAPPED: i64 = 0x7fff_0000;
 
 /// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
@@ -35,7 +35,7 @@ pub enum Control<'a> {
     ExternalReader(&'a mut c_int),
     /// SIZE_HINT and CHUNK_SIZE: how the file may grow, which is for the log and the checkpoint to say.
     Growth,
-    /// PDB: the first that SQLite sends. Whoever hears it will hear of commits.
+    /// PDB: the first that SQLite sends. A handle that hears it will hear of commits.
     Connected,
     /// SYNC with a super-journal: the transaction spans several databases.
     SeveralFiles,
@@ -51,11 +51,11 @@ pub struct PragmaCall<'a> {
     pub name: &'a str,
     /// Its argument.
     pub value: Option<&'a str>,
-    /// What the statement returns as its one row, or the error message.
+    /// The text that the statement returns as its one row, or the error message.
     pub answer: &'a mut Option<String>,
 }
 
-/// Whether a control was known here.
+/// True if a control was known here.
 pub enum Handled {
     /// It was, and is done.
     Yes,
@@ -87,7 +87,7 @@ pub trait Handle: Send {
     fn unlock(&mut self, _to: Level) -> Result<()> {
         Ok(())
     }
-    /// Whether some connection is about to write.
+    /// True if some connection is about to write.
     fn is_reserved(&mut self) -> Result<bool> {
         Ok(false)
     }

@@ -10,7 +10,7 @@ use crate::open::OpenDatabase;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
 
-/// What a journal begins with, and ends with where it names a super-journal (file format, section 3).
+/// The bytes that a journal begins with, and ends with where it names a super-journal (file format, section 3).
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// A connection's handle on its journal.
@@ -110,7 +110,7 @@ impl Handle for JournalFile {
     }
 }
 
-/// Takes a transaction back to SQLite's own protocol: the journal becomes real. What is held is to be written in
+/// Takes a transaction back to SQLite's own protocol: the journal becomes real. The dirty pages are to be written in
 /// place next.
 pub(crate) fn make_real(connection: &ConnectionState, journal: &Mutex<Journal>) -> Result<()> {
     let database = &connection.database;

@@ -13,9 +13,9 @@ const COPY_BYTES: usize = 64 << 10;
 pub struct Journal {
     pub(super) memory: MemoryFile,
     pub(super) real: Option<Arc<dyn File>>,
-    /// Whether the real file was changed since its last sync.
+    /// True if the real file was changed since its last sync.
     pub(super) unsynced: bool,
-    /// Whether it has a header, so that a transaction is in it. A connection that keeps the file open can go on
+    /// True if it has a header, so that a transaction is in it. A connection that keeps the file open can go on
     /// without a journal.
     pub(super) has_header: bool,
     /// How many transactions were in it.
@@ -28,7 +28,7 @@ impl Journal {
         Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
     }
 
-    /// Whether it has become a real file, and a transaction is in it.
+    /// True if it has become a real file, and a transaction is in it.
     pub fn is_in_use(&self) -> bool {
         self.real.is_some() && self.has_header
     }

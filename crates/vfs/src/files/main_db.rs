@@ -1,7 +1,7 @@
 //! A handle on a main database file.
 //!
 //! # Why
-//! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. What needs more than a
+//! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. Work of more than a
 //! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `wal_commit`, `forked_child`.
 //!
 //! # Invariants
@@ -38,13 +38,13 @@ pub struct MainFile {
     pub(super) powersafe_overwrite: bool,
     /// How much of the file is to be mapped, by what the application says.
     pub(super) mmap_size: i64,
-    /// Whether a transaction was completed that nobody has asked to be durable, and that is in no log.
+    /// True if a transaction was completed that nobody has asked to be durable, and that is in no log.
     pub(super) unlogged: bool,
     pub(super) checkpoint: Checkpoint,
     pub(super) connection_cache: ConnectionCache,
     /// How many commits had been promised to be durable when the last look found all of them so.
     pub(super) settled: u64,
-    /// Whether it was looked what a crash has left, by one that takes no locks.
+    /// True if it was looked what a crash has left, by one that takes no locks.
     pub(super) looked: bool,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
     pub(super) wal: (u64, Weak<Wal>),
@@ -53,7 +53,7 @@ pub struct MainFile {
 /// How far a checkpoint of this connection is.
 ///
 /// SQLite settles which frames a checkpoint takes once it holds the checkpointer's lock, and before it writes the
-/// first page. What is committed by then must be in the redo log before that page; what is committed later is
+/// first page. A transaction committed by then must be in the redo log before that page; what is committed later is
 /// not written, and need not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checkpoint {
@@ -108,7 +108,7 @@ impl MainFile {
         }
     }
 
-    /// Whether its connection is in no transaction, and SQLite has no page.
+    /// True if its connection is in no transaction, and SQLite has no page.
     pub fn is_idle(&self) -> bool {
         !self.connection.internal
             && !self.rollback_txn.holds()

@@ -86,7 +86,7 @@ impl Vfs {
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
-    /// Whether a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
+    /// True if a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
     /// it or for its log. To own it takes a lock that takes this permission, and the wal-index must then be one
     /// that other processes see.
     fn is_foreign_wal(

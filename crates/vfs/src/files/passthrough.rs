@@ -14,11 +14,11 @@ pub struct PassThroughFile {
     file: Arc<dyn File>,
     /// The database whose soundness depends on this file.
     database: Option<Arc<OpenDatabase>>,
-    /// Whether the first sync must make the file's name durable.
+    /// True if the first sync must make the file's name durable.
     name_unsynced: bool,
-    /// Whether the file was changed since its last sync.
+    /// True if the file was changed since its last sync.
     unsynced: bool,
-    /// Whether it is synced before it is closed, also where SQLite does not ask for that.
+    /// True if it is synced before it is closed, also where SQLite does not ask for that.
     settles: bool,
     delete_on_close: bool,
     /// How much of it is to be mapped, by what the application says; nothing is.

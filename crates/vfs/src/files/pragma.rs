@@ -33,7 +33,7 @@ fn option(database: &OpenDatabase, name: &str, value: Option<&str>) -> Result<St
     }
 }
 
-/// What the pool has done and has.
+/// The figures of the pool.
 fn pool_rows(database: &OpenDatabase) -> Vec<(String, i64)> {
     let rows = database.stats().into_iter();
     rows.filter_map(|(name, value)| Some((name.strip_prefix("pool.")?.to_owned(), value))).collect()

@@ -20,7 +20,7 @@ pub(crate) enum RequestedFile {
     Named {
         /// Its name.
         path: PathBuf,
-        /// Whether closing deletes it.
+        /// True if closing deletes it.
         delete: bool,
     },
 }
@@ -70,7 +70,7 @@ pub(crate) fn read_only(flags: c_int) -> c_int {
     flags & !(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY
 }
 
-/// Whether SQLite takes the value of a URI parameter for "yes".
+/// True if SQLite takes the value of a URI parameter for "yes".
 pub(crate) fn is_true(value: &str) -> bool {
     let words = ["on", "yes", "true"];
     words.iter().any(|word| value.eq_ignore_ascii_case(word))

@@ -10,7 +10,7 @@ use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What becomes of the connection's writes.
+/// The state of a connection's transaction: where its writes go.
 #[derive(Default)]
 pub enum RollbackTxnState {
     /// No transaction of pages: writes go through (checkpoints, the rollback of a hot journal).
@@ -80,7 +80,7 @@ impl RollbackTxn {
         Err(Error::ShortRead)
     }
 
-    /// Whether the connection sees something else than what was committed last.
+    /// True if the connection sees something else than what was committed last.
     pub fn holds(&self) -> bool {
         matches!(self.state, RollbackTxnState::DirtyPages(_) | RollbackTxnState::Sized(_))
     }
@@ -126,7 +126,7 @@ impl RollbackTxn {
         Ok(())
     }
 
-    /// What SQLite is told of a failed write makes it roll back. What it writes for that is what the database holds
+    /// Drops the transaction where a write has failed: SQLite rolls back then, and the pages it writes for that are what the database holds
     /// without the transaction: so that a rollback needs no room, the transaction is dropped at once. With a journal
     /// that we do not see it is not known when the rollback ends, and what it writes is a transaction like any other.
     fn or_fail(&mut self, connection: &ConnectionState, result: Result<()>) -> Result<()> {

@@ -1,7 +1,8 @@
 //! One registered VFS: SQLite's calls that name a file.
 //!
 //! # Why
-//! A [`Vfs`] serves one name over one medium. It tells which kind of file an open asks for (`requested_file`), and hands out the handle; the kinds have a file each in this room.
+//! A [`Vfs`] serves one name over one medium. It tells which kind of file an open asks for (`requested_file`), and hands out the
+//! handle; the kinds have a file each in this room.
 //!
 //! # What it promises
 //! 1. An open that is refused says why: SQLite would drop the reason, so the handle keeps it.
@@ -47,14 +48,14 @@ pub struct VfsSetup {
     pub name: String,
     /// Where the files are.
     pub medium: Arc<dyn Medium>,
-    /// What databases are opened with unless they say otherwise.
+    /// The options that databases are opened with unless they say otherwise.
     pub defaults: Options,
     /// Leave SQLite's own protocol as it is and only pass its calls on to the medium. This is how stock
     /// SQLite's operations are counted and its power cuts simulated.
     pub pass_through: bool,
 }
 
-/// What SQLite asks `xOpen` for.
+/// A request of `xOpen`.
 pub(crate) struct OpenRequest {
     /// Absent for a temporary file.
     pub path: Option<PathBuf>,
@@ -67,7 +68,7 @@ pub(crate) struct OpenRequest {
     pub api: &'static Api,
 }
 
-/// What `xOpen` answers.
+/// An answer of `xOpen`.
 pub(crate) struct Opened {
     pub handle: AnyHandle,
     pub flags: c_int,
@@ -96,7 +97,7 @@ impl Vfs {
         self.databases.all()
     }
 
-    /// Whether databases are left to the platform's VFS unless they say otherwise.
+    /// True if databases are left to the platform's VFS unless they say otherwise.
     pub(crate) fn passthrough_by_default(&self) -> bool {
         self.defaults.passthrough
     }

@@ -110,7 +110,7 @@ impl Handle for WalFile {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // The database leaves WAL mode. What the connection writes next, under the lock that it has already, is
+        // The database leaves WAL mode. The pages that the connection writes next, under the lock that it has already, is
         // a transaction.
         if self.connection.reader_slot.level() == Level::Exclusive {
             self.connection.begin_writing();

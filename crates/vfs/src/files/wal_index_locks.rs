@@ -40,11 +40,11 @@ impl MainFile {
         if !exclusive || first == WRITE_SLOT {
             check_memory().inspect_err(|_| self.connection.disturb())?;
         }
-        // Who reads begins to write; all others only look after the log.
+        // A reader begins to write; all others only look after the log.
         if first == WRITE_SLOT && exclusive && self.slots.reads() {
             self.may_begin()?;
         }
-        // What a log builds upon stays as it is. To make the index takes more slots than this one.
+        // A commit log that waits needs the redo log as it is. To make the index takes more slots than this one.
         if first == CHECKPOINT_SLOT
             && exclusive
             && count == 1
@@ -135,7 +135,7 @@ impl MainFile {
         }
     }
 
-    /// Whether a slot of the wal-index may be taken now.
+    /// True if a slot of the wal-index may be taken now.
     fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
         if self.connection.internal {
             return Ok(());

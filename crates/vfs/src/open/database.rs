@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What all connections of this process to one database file share.
+/// One open database: all connections of this process to its file share it.
 pub struct OpenDatabase {
     pub(super) db: Db,
     pub(super) cache: Cache,
@@ -54,7 +54,7 @@ pub struct OpenDatabase {
     shared_capture: SharedCapture,
     /// How SQLite is reached from below; absent where nothing needs it.
     pub(super) host: Option<Host>,
-    /// Whether SQLite's own protocol is used after all, until the database is closed.
+    /// True if SQLite's own protocol is used after all, until the database is closed.
     native: AtomicBool,
     /// A pointer to this value where it is shared, for threads that keep the database open.
     pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
@@ -69,7 +69,7 @@ pub struct Host {
     pub vfs: String,
 }
 
-/// What a database is opened with.
+/// The setup of a database that is opened.
 pub struct DatabaseSetup {
     /// How SQLite is reached from below.
     pub host: Option<Host>,
@@ -81,13 +81,13 @@ pub struct DatabaseSetup {
     pub path: PathBuf,
     /// Its options.
     pub options: Options,
-    /// Whether the file was opened for writing.
+    /// True if the file was opened for writing.
     pub writable: bool,
-    /// Whether the open created the file.
+    /// True if the open created the file.
     pub created: bool,
-    /// Whether transactions are held back until they commit.
+    /// True if transactions are held back until they commit.
     pub holds_back: bool,
-    /// Whether its pages are kept in memory for all connections.
+    /// True if its pages are kept in memory for all connections.
     pub pooled: bool,
 }
 
@@ -178,7 +178,7 @@ impl OpenDatabase {
         &self.ownership.handover
     }
 
-    /// What a crash has left, and what became of that.
+    /// The recovery of the database, and how far it is.
     pub(crate) fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -216,7 +216,7 @@ impl OpenDatabase {
         self.cache.set_len(&self.db, len)
     }
 
-    /// What is wrong with the pages in memory, while no commit is under way.
+    /// All that is wrong with the pages in memory, while no commit is under way.
     #[doc(hidden)]
     pub fn wrong_pages(&self) -> Vec<String> {
         let _ = self.checkpointer.wait();
@@ -266,7 +266,7 @@ impl OpenDatabase {
         self.db.file_end().note_needed(0);
     }
 
-    /// Whether SQLite's own protocol is used after all.
+    /// True if SQLite's own protocol is used after all.
     #[inline]
     pub fn is_native(&self) -> bool {
         self.native.load(Ordering::Acquire)
@@ -279,7 +279,7 @@ impl OpenDatabase {
         if self.is_native() {
             return Ok(());
         }
-        // Who has no locks may be on a file system that has none.
+        // A connection without locks may be on a file system that has none.
         match self.own() {
             Err(Error::Device(error)) if error.operation == Operation::Lock => {}
             result => result?,
@@ -343,7 +343,7 @@ impl OpenDatabase {
         if !self.db.is_of_this_process() || self.db.has_its_name() {
             return;
         }
-        // What cannot be left is in use, and the other one finds it so.
+        // A log that cannot be left is in use, and the other one finds it so.
         let _ = self.rollback_log.leave_place(&self.db);
         if let Some(wal) = self.wal() {
             let _ = wal.step_aside();

@@ -52,7 +52,7 @@ pub fn expand(sql: &str, values: &[Value<'_>]) -> String {
     out
 }
 
-/// What SQLite takes for a part of a name.
+/// True for a byte that SQLite takes for a part of a name.
 fn of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || !byte.is_ascii()
 }

@@ -64,7 +64,7 @@ impl OpenDatabase {
         if self.db.tier().is_none() {
             return Ok(());
         }
-        // Whoever opens it meanwhile waits for the lock, and then finds everything at home.
+        // An open meanwhile waits for the lock, and then finds everything at home.
         self.locks.while_free(|| tier::close(&self.db)).unwrap_or(Ok(()))
     }
 }

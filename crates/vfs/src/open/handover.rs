@@ -6,7 +6,7 @@
 //! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good: what is left is
 //!    what a crash at this moment would leave. The next owner begins as after a crash.
 //! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
-//! 4. Who begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
+//! 4. A connection that begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
 //! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
 //!    no index that is made is equal to an earlier one ([`WalIndex::renew`](crate::sync::wal_index::WalIndex)).
 //!
@@ -38,14 +38,14 @@ const QUESTIONS: u32 = 2;
 /// Makes what makes the file for what does not fit into the memory of a log.
 pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
 
-/// What is known of relatives that want the database.
+/// The relatives that want the database.
 #[derive(Default)]
 pub(crate) struct Handover {
     /// How often it was asked for when that was seen to last.
     seen: AtomicU32,
-    /// Whether somebody waits for the transactions of this process to end.
+    /// True if somebody waits for the transactions of this process to end.
     awaited: AtomicBool,
-    /// Whether it was given up, and not taken since.
+    /// True if it was given up, and not taken since.
     given: AtomicBool,
     /// How often it was asked for in a row and nobody has answered.
     unanswered: AtomicU32,
@@ -67,20 +67,20 @@ impl Handover {
     }
 }
 
-/// What decides whether a database may be given to another process while it is open.
+/// The facts that decide whether a database may be given to another process while it is open.
 #[derive(Clone, Copy)]
 struct LendingFacts {
-    /// Whether SQLite is reached from below.
+    /// True if SQLite is reached from below.
     has_host: bool,
-    /// Whether transactions are held back until they commit.
+    /// True if transactions are held back until they commit.
     holds_back: bool,
-    /// Whether the file can be written.
+    /// True if the file can be written.
     writable: bool,
-    /// Whether the database has a tier, or is to have one.
+    /// True if the database has a tier, or is to have one.
     tier: bool,
-    /// Whether it has a commit log, or a place for one.
+    /// True if it has a commit log, or a place for one.
     commit_log: bool,
-    /// Whether the file is the system's, so that others can lock it.
+    /// True if the file is the system's, so that others can lock it.
     has_descriptor: bool,
 }
 
@@ -97,7 +97,7 @@ impl LendingFacts {
         }
     }
 
-    /// Whether another process would find all that it needs.
+    /// True if another process would find all that it needs.
     fn allow(self) -> bool {
         self.has_host
             && (self.holds_back || !self.writable)
@@ -107,7 +107,7 @@ impl LendingFacts {
     }
 }
 
-/// Whether a database may be given to another process while it is open.
+/// True if a database may be given to another process while it is open.
 fn may_be_given(database: &OpenDatabase) -> bool {
     // Without its name its logs lie where another process would not find them.
     LendingFacts::of(database).allow() && database.db.has_its_name()

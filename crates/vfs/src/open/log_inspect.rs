@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What becomes of a commit log when the database is opened.
+/// The fate of a commit log when the database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryOutcome {
     /// Nothing waits in it: it is removed.
@@ -36,7 +36,7 @@ pub enum RecoveryOutcome {
 pub struct Waiting {
     /// Where it lies.
     pub path: PathBuf,
-    /// What becomes of it.
+    /// Its outcome when the database is opened.
     pub recovery_outcome: RecoveryOutcome,
     /// The version of the SQLite that wrote it, and that alone replays it.
     pub written_by: String,
@@ -47,9 +47,9 @@ pub struct Waiting {
 /// A transaction that waits.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Whether `PRAGMA foreign_keys` was on.
+    /// True if `PRAGMA foreign_keys` was on.
     pub foreign_keys: bool,
-    /// Whether `PRAGMA recursive_triggers` was on.
+    /// True if `PRAGMA recursive_triggers` was on.
     pub recursive_triggers: bool,
     /// Its statements, with their values in place; none ends with a semicolon or a comment.
     pub statements: Vec<String>,
@@ -79,7 +79,7 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     Ok(Some(Waiting { path, recovery_outcome, written_by, transactions }))
 }
 
-/// What a decision means for the transactions that wait. Opening as the build and the user that wrote the log is taken
+/// The outcome of a decision for the transactions that wait. Opening as the build and the user that wrote the log is taken
 /// for granted.
 fn outcome(decision: RecoveryDecision) -> RecoveryOutcome {
     match decision {

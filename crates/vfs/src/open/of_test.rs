@@ -1,4 +1,4 @@
-//! What tests begin with.
+//! The setup that tests begin with.
 
 use crate::open::database::DatabaseSetup;
 use crate::options::Options;

@@ -96,7 +96,7 @@ fn check_is_file(db: &Db, device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a device has chunks of another database.
+/// True if a device has chunks of another database.
 fn is_anothers(db: &Db, device: &Path) -> bool {
     let device = look(db.medium(), device).ok().flatten();
     device.is_some_and(|seen| seen.whereabouts != Whereabouts::Home && !seen.names(db.path()))

@@ -10,17 +10,17 @@ use crate::sync::owner_lock;
 use litefoot_storage::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-/// Whether, and by whose leave, this process owns a database.
+/// The ownership of a database by this process.
 #[derive(Default)]
 pub(crate) struct Ownership {
     /// Held by the one that makes this process the owner, or gives the file up.
     pub(super) becoming: Mutex<()>,
-    /// What is known of related processes that want the database.
+    /// The related processes that want the database.
     pub(super) handover: Handover,
 }
 
 impl OpenDatabase {
-    /// Whether this process owns the database now.
+    /// True if this process owns the database now.
     #[inline]
     pub fn is_owned(&self) -> bool {
         self.db.shared().is_owned()

@@ -27,7 +27,7 @@ pub enum Step {
     CommitLog,
 }
 
-/// What a step of opening has found.
+/// The facts that a step of opening has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Facts {
     /// Of the tier.
@@ -43,13 +43,13 @@ pub enum Facts {
 /// The option `tier`, the mark of the file, and what lies where it cannot belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierFacts {
-    /// Whether the option names a device.
+    /// True if the option names a device.
     pub option: bool,
-    /// Whether the file is marked: chunks of it are away.
+    /// True if the file is marked: chunks of it are away.
     pub marked: bool,
-    /// Whether the device has chunks of another database.
+    /// True if the device has chunks of another database.
     pub anothers_device: bool,
-    /// Whether a log or a hot journal lies beside the database while the file is marked, or beside the device while it
+    /// True if a log or a hot journal lies beside the database while the file is marked, or beside the device while it
     /// is not.
     pub misplaced_log: bool,
 }
@@ -57,35 +57,35 @@ pub struct TierFacts {
 /// The redo log beside a database, and its rollback journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedoLogFacts {
-    /// Whether a log was found, and is not another database's.
+    /// True if a log was found, and is not another database's.
     pub ours: bool,
-    /// Whether the newest page 1 says that the database is in WAL mode.
+    /// True if the newest page 1 says that the database is in WAL mode.
     pub wal_mode: bool,
-    /// Whether a rollback journal is on the medium that may be hot.
+    /// True if a rollback journal is on the medium that may be hot.
     pub hot_journal: bool,
 }
 
-/// Whether there is a commit log, and a database.
+/// True if there is a commit log, and a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeginningFacts {
-    /// Whether a commit log is there.
+    /// True if a commit log is there.
     pub commit_log: bool,
-    /// Whether the database file is empty.
+    /// True if the database file is empty.
     pub empty_database: bool,
 }
 
 /// The commit log of a database, and what it builds upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLogFacts {
-    /// Whether this version understands the log.
+    /// True if this version understands the log.
     pub understood: bool,
-    /// Whether transactions wait in it.
+    /// True if transactions wait in it.
     pub in_use: bool,
     /// The redo log beside it.
     pub redo_log: FoundRedoLog,
-    /// Whether another build of SQLite wrote it.
+    /// True if another build of SQLite wrote it.
     pub other_build: bool,
-    /// Whether another user owns it, or may write it without a right to write the database.
+    /// True if another user owns it, or may write it without a right to write the database.
     pub strangers: bool,
 }
 
@@ -100,7 +100,7 @@ pub enum FoundRedoLog {
     Changed,
 }
 
-/// What opening does.
+/// A decision: what opening does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryDecision {
     /// It goes on: there is nothing to be done.
@@ -140,7 +140,7 @@ pub enum KeepReason {
     Unknown,
 }
 
-/// What opening does with what it has found.
+/// Decides what opening does with what it has found.
 pub fn decide(facts: &Facts) -> RecoveryDecision {
     match facts {
         Facts::Tier(facts) => tier(facts),
@@ -189,13 +189,13 @@ fn commit_log(facts: &CommitLogFacts) -> RecoveryDecision {
 pub struct Case {
     /// The facts, in words: a cell for each column of the step's table.
     pub found: &'static [&'static str],
-    /// What must have happened.
+    /// The events that leave these facts.
     pub meaning: &'static str,
-    /// What opening does, in words.
+    /// The decision, in words.
     pub action: &'static str,
     /// The facts.
     pub facts: Facts,
-    /// What opening does.
+    /// The decision.
     pub decision: RecoveryDecision,
 }
 

@@ -59,7 +59,7 @@ impl Registry {
         database
     }
 
-    /// Whether the database of that identity is open, here or in the parent of this process.
+    /// True if the database of that identity is open, here or in the parent of this process.
     pub fn has(&self, id: FileId) -> bool {
         let open = self.open.lock();
         [&open.databases, &open.inherited]
@@ -67,7 +67,7 @@ impl Registry {
             .any(|databases| databases.get(&id).is_some_and(|database| database.strong_count() > 0))
     }
 
-    /// What tells it from others: threads remember by it what `companions::lacks` answers.
+    /// The number that tells it from others: threads remember by it what `companions::lacks` answers.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -102,7 +102,7 @@ impl Registry {
         open.databases.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether a path is that of a companion of a database which a connection has that this process was forked with, and
+    /// True if a path is that of a companion of a database which a connection has that this process was forked with, and
     /// which it has not opened itself: it is the parent's.
     pub fn is_inherited(&self, path: &Path) -> bool {
         let Some((base, _)) = base_of(path) else { return false };

@@ -1,7 +1,7 @@
 //! Replaying statements.
 //!
 //! # Why
-//! What is in a log was captured by us, or by somebody who wants it to look like that. It is examined once more as it was
+//! A log was written by litefoot, or by somebody who wants it to look like that. Each statement is examined once more as it was
 //! when it was captured, on a connection that can do no more than change rows.
 //!
 //! # What it promises
@@ -28,7 +28,7 @@ pub type Progress = fn(&Path, usize, usize);
 
 static PROGRESS: OnceLock<Progress> = OnceLock::new();
 
-/// Who is told of replaying in this process; the first to ask.
+/// Sets the function that is told of replaying in this process; the first one stays.
 pub fn set_progress(progress: Progress) {
     let _ = PROGRESS.set(progress);
 }
@@ -198,7 +198,7 @@ fn compare(
     Ok(())
 }
 
-/// Whether a statement that ended with this code has done what it did. A failed constraint is part of what is replayed. So
+/// True if a statement that ended with this code has done what it did. A failed constraint is part of what is replayed. So
 /// is the name of a savepoint that is not there: it was not there for the application either, and nothing was changed.
 fn is_replayed(code: c_int, is_savepoint: bool) -> bool {
     matches!(code, SQLITE_DONE | SQLITE_CONSTRAINT) || code == SQLITE_ERROR && is_savepoint

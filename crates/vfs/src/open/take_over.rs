@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How far the recovery of a database is.
 #[derive(Default)]
 pub(crate) struct Recovery {
-    /// Whether a commit log may have to be replayed.
+    /// True if a commit log may have to be replayed.
     pub(super) replay_waits: AtomicBool,
     /// Held by the one thread that replays.
     replaying: Mutex<()>,
@@ -126,7 +126,7 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone())?;
     match recovery_decision(&redo, &log, Some((db.writer(), db.path())))? {
         RecoveryDecision::Remove => {
-            // What has replaced it may be with the operating system only.
+            // The pages that have replaced it may be with the operating system only.
             redo.sync()?;
             db.sync()?;
             Ok(log.delete()?)
@@ -142,7 +142,7 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     }
 }
 
-/// What becomes of a commit log beside a redo log when `replayer` opens the database at that path; `None`: when the
+/// The decision on a commit log beside a redo log when `replayer` opens the database at that path; `None`: when the
 /// build of SQLite does that which wrote the log.
 pub(super) fn recovery_decision(
     redo: &RedoLog,
@@ -173,7 +173,7 @@ pub(super) fn recovery_decision(
     Ok(decide(&Facts::CommitLog(facts)))
 }
 
-/// Whether a redo log begins with the frames that the records announce.
+/// True if a redo log begins with the frames that the records announce.
 fn materialized(redo: &RedoLog, records: &[Record]) -> Result<FoundRedoLog> {
     let announced = records.iter().rev().find(|record| record.kind == encoding::MATERIALIZATION);
     let announced = announced.and_then(|record| encoding::decode_materialization(&record.payload));
@@ -192,7 +192,7 @@ fn replay(database: &OpenDatabase, records: &[Record]) -> Result<()> {
         .and_then(|reference| replay_on(database, reference, records));
     drop(reference);
     let Err(what) = result else { return Ok(()) };
-    // What was replayed so far is in memory only.
+    // All that was replayed so far is in memory only.
     database.reset_wal();
     database.recovery.keep_from_writing(&database.db, unreplayed::failed(&database.db, &what))
 }
