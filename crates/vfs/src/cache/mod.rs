@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `mod` | when there is a pool, and what becomes of its pages when the file changes |
 //! | `pool` | the pages in memory |
+//! | `pool_policy` | what a pool reads ahead, past which cache, and how much stays pinned |
 //! | `pin_cache` | pages that stay pinned for the connections |
 //! | `connection_cache` | what one connection has of them: its fast path |
 //! | `cpu_prefetch` | lines of a page that the processor is told of |
@@ -16,6 +17,7 @@ pub(crate) mod connection_cache;
 pub(crate) mod cpu_prefetch;
 pub(crate) mod pin_cache;
 pub mod pool;
+mod pool_policy;
 
 use crate::db::{Db, page_bytes_in};
 use crate::error::{Error, Result};

@@ -26,6 +26,7 @@
 //! Reads of the pool take the redo log's lock. So nobody waits for the pool who has that.
 
 use crate::cache::PageSource;
+use crate::cache::pool_policy::{full_file_pages, most_cached_pins, reads_past_cache};
 use crate::error::{Error, Result};
 use crate::memory::process_budget::{BudgetShare, free_memory};
 use crate::options::Direct;
@@ -44,12 +45,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PARTITIONS: usize = 4;
 /// Adjacent pages that lie together in memory where they can.
 const RUN_PAGES: u64 = 128;
-/// The part of the frames that connections may hold for themselves.
-const PIN_CACHE_SHARE: usize = 8;
 /// Bytes that the system reads ahead where nothing is gained by telling it of more.
 const FAR_ENOUGH: u64 = 1 << 20;
-/// Smallest pages that can be read past the system's cache.
-const DIRECT_BYTES: usize = 4096;
 /// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
 const RESERVED_BYTES: usize = 20;
 /// Most pages SQLite can have.
@@ -428,35 +425,12 @@ fn past_cache<S>(setup: &Setup<'_, S>, free: Option<usize>) -> Option<Arc<dyn Fi
         .flatten()
 }
 
-/// True if reads of a database of `len` bytes bypass the system's cache, while so much memory is free.
-fn reads_past_cache(direct: Direct, page_bytes: usize, len: u64, free: Option<usize>) -> bool {
-    let wanted = match direct {
-        Direct::On => true,
-        Direct::Off => false,
-        // A file that the system could keep is read from there faster than from the device, and the system gives that memory
-        // away when another process needs it.
-        Direct::Auto => free.is_some_and(|free| len > free as u64 / 2),
-    };
-    wanted && page_bytes >= DIRECT_BYTES
-}
-
 /// When the whole file is read ahead: where the system has memory for it. Not for a clock where time is not the system's.
 fn full_file_mode<S>(setup: &Setup<'_, S>, free: Option<usize>) -> FullFileMode {
     if setup.file.raw_descriptor().is_none() {
         return FullFileMode::Always;
     }
     FullFileMode::UpTo(full_file_pages(setup.page_bytes, free))
-}
-
-/// Most pages of a file that is read ahead whole, while so much memory is free.
-fn full_file_pages(page_bytes: usize, free: Option<usize>) -> u32 {
-    u32::try_from(free.unwrap_or_default() / 2 / page_bytes).unwrap_or(u32::MAX)
-}
-
-/// Most pages that connections may keep pinned, of a pool that has so many in memory; where memory was taken away, twice
-/// as many may stay.
-fn most_cached_pins(populated: usize) -> u64 {
-    (populated / PIN_CACHE_SHARE) as u64
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.
@@ -470,42 +444,5 @@ impl<S: PageSource> File for Newest<S> {
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         self.log.read(&*self.file, buf, offset)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_go_past_the_systems_cache_where_that_could_not_keep_the_file() {
-        const MIB: u64 = 1 << 20;
-        for (direct, page_bytes, len, free, past) in [
-            (Direct::On, 4096, 0, None, true),
-            (Direct::On, 1024, 0, None, false),
-            (Direct::Off, 4096, 100 * MIB, Some(0), false),
-            (Direct::Auto, 4096, 5 * MIB, Some(10 << 20), false),
-            (Direct::Auto, 4096, 5 * MIB + 1, Some(10 << 20), true),
-            (Direct::Auto, 512, 100 * MIB, Some(0), false),
-            (Direct::Auto, 4096, 100 * MIB, None, false),
-        ] {
-            assert_eq!(reads_past_cache(direct, page_bytes, len, free), past, "{len} {free:?}");
-        }
-    }
-
-    #[test]
-    fn a_file_is_read_ahead_whole_up_to_half_of_the_free_memory() {
-        for (page_bytes, free, pages) in
-            [(4096, None, 0), (4096, Some(8192), 1), (1024, Some(8192), 4), (512, Some(usize::MAX), u32::MAX)]
-        {
-            assert_eq!(full_file_pages(page_bytes, free), pages);
-        }
-    }
-
-    #[test]
-    fn connections_keep_a_small_part_of_the_pool_pinned() {
-        for (populated, pins) in [(0, 0), (7, 0), (8, 1), (8000, 1000)] {
-            assert_eq!(most_cached_pins(populated), pins);
-        }
     }
 }
