@@ -1,5 +1,6 @@
 //! Questions of a pool to the one that reads ahead, and its answers.
 
+use super::guard::Pinned;
 use super::Pool;
 use crate::page_state::Found;
 
@@ -29,7 +30,7 @@ impl Resident<'_> {
         let _partition = self.0.shared.partition(page).lock();
         let Some(state) = self.0.shared.table.of(page) else { return false };
         let Some(frame) = state.pin_quietly() else { return false };
-        look(&self.0.pinned(frame, state));
+        look(&Pinned::of(self.0, frame, state));
         true
     }
 }

@@ -1,5 +1,6 @@
 //! Checks of the pool's invariants, for tests and for the check of a page database.
 
+use super::guard::Pinned;
 use super::{Mutex, Pool};
 use crate::page_state::{Found, PageState};
 
@@ -43,7 +44,7 @@ impl Pool {
         for page in self.shared.in_frames() {
             let Some(state) = self.shared.table.of(page) else { continue };
             let Some(frame) = state.pin_ready() else { continue };
-            let pinned = self.pinned(frame, state);
+            let pinned = Pinned::of(self, frame, state);
             if page >= self.pages() {
                 wrong.push((page, "it lies behind the end".to_owned()));
             } else if read(page, &mut expected) && *pinned != *expected {

@@ -122,17 +122,24 @@ impl Drop for Cleaning<'_> {
     }
 }
 
-impl Pool {
+impl<'a> Pinned<'a> {
+    /// The guard of a page in a frame that the caller has pinned.
     #[inline]
-    pub(crate) fn pinned<'a>(&'a self, frame: u32, state: &'a PageState) -> Pinned<'a> {
-        Pinned { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+    pub(crate) fn of(pool: &'a Pool, frame: u32, state: &'a PageState) -> Pinned<'a> {
+        Pinned { bytes: pool.shared.frames.frame(frame), page_bytes: pool.shared.page_bytes, state }
     }
+}
 
-    pub(crate) fn pinned_mut<'a>(&'a self, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
-        PinnedMut { bytes: self.shared.frames.frame(frame), page_bytes: self.shared.page_bytes, state }
+impl<'a> PinnedMut<'a> {
+    /// The guard of a page in a frame that the caller has latched.
+    pub(crate) fn of(pool: &'a Pool, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
+        PinnedMut { bytes: pool.shared.frames.frame(frame), page_bytes: pool.shared.page_bytes, state }
     }
+}
 
-    pub(crate) fn cleaning<'a>(&'a self, page: u64, frame: u32, state: &'a PageState) -> Cleaning<'a> {
-        Cleaning { page, bytes: self.shared.frames.frame(frame), state, shared: &self.shared, done: false }
+impl<'a> Cleaning<'a> {
+    /// The guard of a page that the caller is about to write.
+    pub(crate) fn of(pool: &'a Pool, page: u64, frame: u32, state: &'a PageState) -> Cleaning<'a> {
+        Cleaning { page, bytes: pool.shared.frames.frame(frame), state, shared: &pool.shared, done: false }
     }
 }

@@ -45,7 +45,7 @@ impl Pool {
     #[cold]
     pub(crate) fn pin_slowly<'a>(&'a self, page: u64, state: &'a PageState) -> Result<Pinned<'a>> {
         let frame = self.frame_slowly(page, state, &mut Detected)?;
-        Ok(self.pinned(frame, state))
+        Ok(Pinned::of(self, frame, state))
     }
 
     /// Pins a page; answers its frame.

@@ -324,7 +324,7 @@ impl Pool {
     #[inline]
     pub fn try_pin(&self, page: u64) -> Option<Pinned<'_>> {
         let state = self.shared.table.of(page)?;
-        state.pin().map(|frame| self.pinned(frame, state))
+        state.pin().map(|frame| Pinned::of(self, frame, state))
     }
 
     /// Pins a page.
@@ -348,7 +348,7 @@ impl Pool {
         let mut backoff = Backoff::default();
         loop {
             if let Some(frame) = self.take(state) {
-                return Ok(self.pinned_mut(frame, state));
+                return Ok(PinnedMut::of(self, frame, state));
             }
             match state.look() {
                 Found::Empty | Found::Reading => drop(self.pin_slowly(page, state)?),
@@ -378,7 +378,7 @@ impl Pool {
             }
             self.pause(page, &mut backoff)?;
         };
-        let mut pinned = self.pinned_mut(frame, state);
+        let mut pinned = PinnedMut::of(self, frame, state);
         pinned.fill(0);
         Ok(pinned)
     }
@@ -439,7 +439,7 @@ impl Pool {
                 // In this order: a thread that finds no dirty page finds this one being cleaned.
                 self.shared.cleaning.fetch_add(1, Ordering::Relaxed);
                 self.shared.dirty.fetch_sub(1, Ordering::Release);
-                all.push(self.cleaning(page, frame, state));
+                all.push(Cleaning::of(self, page, frame, state));
             }
         }
         all

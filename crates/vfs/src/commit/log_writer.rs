@@ -146,7 +146,7 @@ impl LogWriter {
         durability: Durability,
         commit: Option<Transaction>,
     ) -> Result<Materialized> {
-        let slots = frames.slots();
+        let slots = frames.spill.slots();
         let slot_pages = slots.iter().map(|(number, _)| *number);
         let spilled = |frame: usize| frames.spill_place(frame);
         let mut placement = place(frames.newest(self.logged), slot_pages, frames.database_pages(), spilled);

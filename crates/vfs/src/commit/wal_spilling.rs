@@ -51,13 +51,13 @@ impl WalSpilling {
                 settle(frames, db)?;
                 continue;
             };
-            if !frames.read().knows_new() {
+            if !frames.read().spill.knows_new() {
                 let file_bytes = db.file_len()?;
                 frames.write().find_new(file_bytes);
             }
             let Some(pages) = frames.write().colder_half() else { return Ok(()) };
             self.begun.store(true, Ordering::Release);
-            let (unplaced, first) = frames.read().unplaced(&pages);
+            let (unplaced, first) = frames.read().spill.unplaced(&pages);
             if !unplaced.is_empty() {
                 let slots = commits.reserve_slots(frames, db, first, unplaced.len())?;
                 frames.write().give_slots(&unplaced, slots);
@@ -85,7 +85,7 @@ impl WalSpilling {
         }
         // The transaction is over, so a failed spill has no effect.
         let _ = settle(frames, db);
-        if frames.read().has_idle_slots() {
+        if frames.read().spill.has_idle_slots() {
             commits.discard_slots();
         }
         frames.write().end_large();
@@ -107,12 +107,12 @@ fn begin_spill<T: SpillTarget>(
     };
     // Readers use the log meanwhile.
     let running = RunningSpill::begin(job, target, in_background);
-    frames.write().begin_spill(running, pages, until);
+    frames.write().spill.begin(running, pages, until);
 }
 
 /// Waits for the spill that is under way, if there is one.
 fn settle(frames: &RwLock<WalFrames>, db: &Db) -> Result<()> {
-    let Some(batch) = frames.write().take_spill() else { return Ok(()) };
+    let Some(batch) = frames.write().spill.take() else { return Ok(()) };
     let result = batch.wait(db);
     frames.write().end_spill(batch, result)
 }

@@ -5,9 +5,13 @@
 //! - Slots outlive their transaction until it is in the redo log, which another connection may write.
 //! - SQLite leaves frames in its log that `ROLLBACK TO` has taken back. Where they are many, spilling pauses.
 
+use crate::error::{Error, Result};
 use crate::txn::new_pages::NewPages;
-use crate::txn::spill_cycle::{BatchPage, SpillCycle};
+use crate::txn::spill_cycle::{BatchPage, SpillBatch, SpillCycle};
 use crate::txn::spill_policy::SpillPolicy;
+use crate::txn::spiller::RunningSpill;
+use litefoot_storage::wal_file::format::PageSum;
+use std::sync::Arc;
 
 /// Spill state of one transaction in WAL mode.
 pub struct WalSpill {
@@ -42,5 +46,60 @@ impl WalSpill {
     /// True for a page that may be written early.
     pub(super) fn is_new(&self, page_number: u32) -> bool {
         self.new.as_ref().is_some_and(|new| new.contains(page_number))
+    }
+
+    /// True once the new pages were found.
+    pub fn knows_new(&self) -> bool {
+        self.new.is_some()
+    }
+
+    /// True while a spill is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.cycle.is_under_way()
+    }
+
+    /// A spill of these pages has begun, behind write `until`.
+    pub fn begin(&mut self, running: Arc<RunningSpill>, pages: Vec<FramePage>, until: u64) {
+        self.cycle.begin(running, pages, until);
+    }
+
+    /// Takes the spill under way, to be waited for without the lock of the frames.
+    pub fn take(&mut self) -> Option<SpillBatch<FramePage>> {
+        self.cycle.take()
+    }
+
+    /// Refuses to complete a transaction of which something could not be written.
+    pub fn check_complete(&self) -> Result<()> {
+        if !self.cycle.is_complete() {
+            return Err(Error::Io("pages of this transaction could not be written; roll it back".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The transaction is complete.
+    pub(crate) fn close(&mut self) {
+        self.closing = self.cycle.map.slots() > 0;
+    }
+
+    /// The transaction was taken back.
+    pub(crate) fn reopen(&mut self) {
+        self.closing = false;
+    }
+
+    /// True where slots were given that count for nothing now.
+    pub fn has_idle_slots(&self) -> bool {
+        self.cycle.map.slots() > 0 && !self.closing
+    }
+
+    /// The slots of a complete transaction that is not in the redo log, in order: page number and checksum.
+    pub fn slots(&self) -> Vec<(u32, PageSum)> {
+        if self.closing { self.cycle.map.in_slots() } else { Vec::new() }
+    }
+
+    /// The pages that need slots, and the index of the first of these slots.
+    pub fn unplaced(&self, pages: &[FramePage]) -> (Vec<u32>, usize) {
+        let numbers = pages.iter().map(|page| page.page_number);
+        let unplaced = self.cycle.unplaced(numbers, |number| self.is_new(number));
+        (unplaced, self.cycle.map.slots())
     }
 }

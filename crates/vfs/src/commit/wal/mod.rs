@@ -163,7 +163,7 @@ impl Wal {
                     self.spilling.complete(&self.frames, target)?;
                     frames = self.frames.write();
                 }
-                frames.check_complete()?;
+                frames.spill.check_complete()?;
             }
             Some(false) if frames.next_step() != SpillStep::GoOn => {
                 drop(frames);

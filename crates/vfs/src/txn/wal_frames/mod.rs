@@ -72,7 +72,7 @@ pub struct WalFrames {
     pub(super) frames: Vec<WalFrame>,
     pub(crate) writes: u64,
     /// The spill state of the transaction under way.
-    pub(super) spill: WalSpill,
+    pub(crate) spill: WalSpill,
     /// Pages that a transaction has taken back, and that are in the redo log all the same, without a frame here.
     pub(super) given_up: BTreeSet<u32>,
     pub(super) committed: usize,
@@ -187,7 +187,7 @@ impl WalFrames {
         }
         let Some((number, inside)) = at else { return Ok(WalWritten::Part) };
         if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
-            if number == self.committed && !self.is_being_spilled() {
+            if number == self.committed && !self.spill.is_under_way() {
                 self.end_large();
             }
             // SQLite appends frames; those behind this one were rolled back.
@@ -244,7 +244,7 @@ impl WalFrames {
                 self.frames.truncate(number + 1);
                 self.committed = number + 1;
                 self.bytes.close(self.committed);
-                self.close_large();
+                self.spill.close();
                 WalWritten::Commit(transaction)
             }
             _ => WalWritten::Part,
@@ -255,7 +255,7 @@ impl WalFrames {
     pub fn revoke(&mut self, transaction: Transaction) {
         self.committed = self.committed.min(transaction.first);
         self.bytes.close(self.committed);
-        self.reopen_large();
+        self.spill.reopen();
     }
 
     /// Cuts the log, as SQLite asks.

@@ -77,7 +77,7 @@ fn a_transaction_has_spilled_pages_as_long_as_its_slots_are_not_logged() {
     // One comes back, and the other is given up.
     let last = write_frame(&mut frames, 1, 2, 5);
     let WalWritten::Commit(transaction) = last else { panic!("no commit") };
-    assert!(frames.has_spilled_pages(transaction) && !frames.has_idle_slots());
+    assert!(frames.has_spilled_pages(transaction) && !frames.spill.has_idle_slots());
     assert_eq!(frames.frames_needed(transaction), 2 + 2 + 1);
     frames.slots_logged();
     assert!(!frames.has_spilled_pages(transaction));

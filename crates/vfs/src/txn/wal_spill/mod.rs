@@ -13,18 +13,16 @@
 //! 4. A page in a slot that the transaction has taken back (`ROLLBACK TO`) is appended as it was before.
 //! 5. Once a spill has failed, the transaction cannot commit.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::txn::new_pages::{NewPages, first_behind};
 use crate::txn::spill_cycle::SpillBatch;
 use crate::txn::spill_map::{SpillMap, SpillPlace};
 use crate::txn::spill_policy::SpillStep;
-use crate::txn::spiller::{PageBytes, RunningSpill, SlotSums, SpillJob, colder_half};
+use crate::txn::spiller::{PageBytes, SlotSums, SpillJob, colder_half};
 use crate::txn::wal_frames::{Transaction, WalFrame, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
 use litefoot_storage::wal_file;
-use litefoot_storage::wal_file::format::PageSum;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl WalFrames {
     /// For a write that ends a page of the transaction: true where the page completes the transaction.
@@ -50,11 +48,6 @@ impl WalFrames {
             SpillStep::Spill { .. } if self.writes < self.spill.not_before => SpillStep::GoOn,
             step => step,
         }
-    }
-
-    /// True once the new pages were found.
-    pub fn knows_new(&self) -> bool {
-        self.spill.new.is_some()
     }
 
     /// Finds the pages that may be written early into a database file of so many bytes.
@@ -113,13 +106,6 @@ impl WalFrames {
         rest
     }
 
-    /// The pages that need slots, and the index of the first of these slots.
-    pub fn unplaced(&self, pages: &[FramePage]) -> (Vec<u32>, usize) {
-        let numbers = pages.iter().map(|page| page.page_number);
-        let unplaced = self.spill.cycle.unplaced(numbers, |number| self.spill.is_new(number));
-        (unplaced, self.spill.cycle.map.slots())
-    }
-
     /// Gives pages slots.
     pub fn give_slots(&mut self, unplaced: &[u32], slots: wal_file::ReservedSlots) {
         self.bytes.set_log(slots.file.clone());
@@ -145,21 +131,6 @@ impl WalFrames {
         pages.iter().filter_map(with_bytes).collect()
     }
 
-    /// True while a spill is under way.
-    pub fn is_being_spilled(&self) -> bool {
-        self.spill.cycle.is_under_way()
-    }
-
-    /// A spill of these pages has begun, behind write `until`.
-    pub fn begin_spill(&mut self, running: Arc<RunningSpill>, pages: Vec<FramePage>, until: u64) {
-        self.spill.cycle.begin(running, pages, until);
-    }
-
-    /// Takes the spill under way, to be waited for without the lock of the frames.
-    pub fn take_spill(&mut self) -> Option<SpillBatch<FramePage>> {
-        self.spill.cycle.take()
-    }
-
     /// A spill has ended: its pages have left memory, except those that were changed since it began.
     pub fn end_spill(&mut self, batch: SpillBatch<FramePage>, result: Result<SlotSums>) -> Result<()> {
         let WalFrames { frames, bytes, spill, .. } = self;
@@ -174,34 +145,6 @@ impl WalFrames {
         });
         bytes.end_copies();
         ended
-    }
-
-    /// Refuses to complete a transaction of which something could not be written.
-    pub fn check_complete(&self) -> Result<()> {
-        if !self.spill.cycle.is_complete() {
-            return Err(Error::Io("pages of this transaction could not be written; roll it back".to_owned()));
-        }
-        Ok(())
-    }
-
-    /// The transaction is complete.
-    pub(super) fn close_large(&mut self) {
-        self.spill.closing = self.spill.cycle.map.slots() > 0;
-    }
-
-    /// The transaction was taken back.
-    pub(super) fn reopen_large(&mut self) {
-        self.spill.closing = false;
-    }
-
-    /// True where slots were given that count for nothing now.
-    pub fn has_idle_slots(&self) -> bool {
-        self.spill.cycle.map.slots() > 0 && !self.spill.closing
-    }
-
-    /// The slots of a complete transaction that is not in the redo log, in order: page number and checksum.
-    pub fn slots(&self) -> Vec<(u32, PageSum)> {
-        if self.spill.closing { self.spill.cycle.map.in_slots() } else { Vec::new() }
     }
 
     /// The transaction is in the redo log, and so are the pages that it has taken back.
@@ -234,7 +177,7 @@ impl WalFrames {
     /// else may be logged before it, even if every page in the slots was changed again or taken back.
     pub fn has_spilled_pages(&self, transaction: Transaction) -> bool {
         self.spill.closing
-            || self.knows_new()
+            || self.spill.knows_new()
                 && (transaction.first..transaction.end).any(|number| self.spill_place(number).is_some())
     }
 }

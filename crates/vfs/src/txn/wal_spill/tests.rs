@@ -6,10 +6,12 @@ use crate::options::PageCleaner;
 use crate::txn::SpillTarget;
 use crate::txn::of_test::{PlainTarget, test_slots};
 use crate::txn::spill_policy::SpillPolicy;
+use crate::txn::spiller::RunningSpill;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::WalWritten;
 use crate::txn::wal_frames::tests::{header, offset, write_frame};
 use litefoot_storage::wal_file::format::FRAME_HEADER_BYTES;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const PAGE: usize = 512;
@@ -36,16 +38,16 @@ fn frames_with(target: &PlainTarget, memory: usize, pages: &[u32]) -> WalFrames 
 
 /// Begins to spill pages, behind the last write.
 fn begin(frames: &mut WalFrames, target: &Arc<PlainTarget>, pages: Vec<FramePage>) {
-    let (unplaced, first) = frames.unplaced(&pages);
+    let (unplaced, first) = frames.spill.unplaced(&pages);
     if !unplaced.is_empty() {
         frames.give_slots(&unplaced, test_slots(PAGE, 1000 + first as u64 * 4096));
     }
     let job = frames.job(&pages, false);
-    frames.begin_spill(RunningSpill::begin(job, target, false), pages, frames.writes);
+    frames.spill.begin(RunningSpill::begin(job, target, false), pages, frames.writes);
 }
 
 fn end(frames: &mut WalFrames, target: &PlainTarget) -> Result<()> {
-    let batch = frames.take_spill().unwrap();
+    let batch = frames.spill.take().unwrap();
     let result = batch.wait(target.db());
     frames.end_spill(batch, result)
 }
@@ -94,9 +96,9 @@ fn the_transaction_spills_where_there_is_no_room_and_waits_for_its_batch() {
     let mut frames = frames_with(&target, 4 * PAGE, &numbers);
     let pages = frames.colder_half().unwrap();
     begin(&mut frames, &target, pages);
-    assert!(frames.is_being_spilled() && frames.next_step() == SpillStep::Wait);
+    assert!(frames.spill.is_under_way() && frames.next_step() == SpillStep::Wait);
     end(&mut frames, &target).unwrap();
-    assert!(!frames.is_being_spilled());
+    assert!(!frames.spill.is_under_way());
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn a_frame_is_read_where_it_was_spilled_unless_it_was_changed_since() {
     let mut frames = frames_with(&target, 1 << 20, &[3, 6, 2, 5]);
     let pages: Vec<FramePage> = frames.colder_half().unwrap();
     assert_eq!(pages_of(&pages), [(3, 0), (6, 1)]);
-    assert_eq!(frames.unplaced(&pages), (vec![3], 0), "page 6 is new");
+    assert_eq!(frames.spill.unplaced(&pages), (vec![3], 0), "page 6 is new");
     begin(&mut frames, &target, pages);
     // SQLite overwrites the page of frame 1, while the batch has the one before.
     frames.write(&[77; PAGE], offset(1) + FRAME_HEADER_BYTES, &**target.db().data()).unwrap();
@@ -147,10 +149,10 @@ fn a_transaction_of_which_a_batch_has_failed_cannot_commit() {
     let mut frames = frames_with(&target, 1 << 20, &[6, 7, 8, 9]);
     let pages = frames.colder_half().unwrap();
     begin(&mut frames, &target, pages);
-    assert!(end(&mut frames, &target).is_err() && frames.check_complete().is_err());
+    assert!(end(&mut frames, &target).is_err() && frames.spill.check_complete().is_err());
     assert!((0..4).all(|number| frames.is_in_memory(number)), "nothing has left");
     frames.end_large();
-    assert!(frames.check_complete().is_ok(), "the next transaction can");
+    assert!(frames.spill.check_complete().is_ok(), "the next transaction can");
 }
 
 #[test]
@@ -159,11 +161,11 @@ fn slots_belong_to_a_complete_transaction_until_it_is_logged() {
     let mut frames = frames_with(&target, 1 << 20, &[3, 2, 4]);
     begin(&mut frames, &target, vec![FramePage { page_number: 3, frame: 0 }]);
     end(&mut frames, &target).unwrap();
-    assert!(frames.has_idle_slots() && frames.slots().is_empty());
+    assert!(frames.spill.has_idle_slots() && frames.spill.slots().is_empty());
     let WalWritten::Commit(transaction) = write_frame(&mut frames, 3, 1, 4) else { panic!("no commit") };
-    assert!(!frames.has_idle_slots() && frames.has_spilled_pages(transaction));
-    assert_eq!(frames.slots().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3]);
+    assert!(!frames.spill.has_idle_slots() && frames.has_spilled_pages(transaction));
+    assert_eq!(frames.spill.slots().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3]);
     assert_eq!(frames.frames_needed(transaction), 4, "the page in a slot, and three behind it");
     frames.revoke(transaction);
-    assert!(frames.has_idle_slots() && frames.slots().is_empty());
+    assert!(frames.spill.has_idle_slots() && frames.spill.slots().is_empty());
 }
