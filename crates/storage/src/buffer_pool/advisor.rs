@@ -1,7 +1,7 @@
 //! Questions of a pool to the one that reads ahead, and its answers.
 
-use super::guard::Pinned;
 use super::Pool;
+use super::guard::Pinned;
 use crate::page_state::Found;
 
 /// Planner of readahead: asked at each miss, and at the first use of a page that was read ahead.
