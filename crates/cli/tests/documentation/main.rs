@@ -74,23 +74,56 @@ fn every_link_leads_somewhere() {
     }
 }
 
+/// True for a word that is the path of a source file, with its folder.
+fn names_a_source(word: &&str) -> bool {
+    word.contains('/') && word.ends_with(".rs")
+}
+
+/// Adds the source files of a folder, and of the folders in it.
+fn add_sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// A path in the header of a module leads to a file of its crate, or of the tree.
+#[test]
+fn every_path_of_a_module_header_exists() {
+    for sources in ["crates/vfs/src", "crates/storage/src"].map(|folder| repository().join(folder)) {
+        let mut paths = Vec::new();
+        add_sources(&sources, &mut paths);
+        for path in paths {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let header = text.lines().filter_map(|line| line.trim_start().strip_prefix("//!"));
+            let words =
+                header.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && !"_-./".contains(c)));
+            let named = words.map(|word| word.trim_end_matches('.')).filter(names_a_source);
+            let missing: Vec<&str> = named
+                .filter(|name| ![sources.as_path(), repository()].iter().any(|root| root.join(name).exists()))
+                .collect();
+            assert!(missing.is_empty(), "{} names what is not there: {missing:?}", path.display());
+        }
+    }
+}
+
 /// A path in the description of the code is a path of the tree: one in backticks that begins with a folder of the tree,
 /// and, in a picture, one of a source file, which may lie in `crates/vfs/src`.
 #[test]
 fn every_path_of_the_description_exists() {
     let folders = ["crates/", "bench/", "fuzz/", "xtask/", "python/", "docs/", "examples/", "data/"];
-    // A file that has grown is a folder of the same name.
-    let exists = |path: &str| {
-        let path = repository().join(path);
-        path.exists() || path.with_extension("").join("mod.rs").exists()
-    };
+    let exists = |path: &str| repository().join(path).exists();
     for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/decisions/README.md"] {
         let text = std::fs::read_to_string(repository().join(name)).unwrap();
         for (place, part) in text.split("```").enumerate() {
-            let of_picture = |word: &&str| word.contains('/') && word.ends_with(".rs");
             let of_prose = |word: &&str| folders.iter().any(|folder| word.starts_with(folder));
             let missing: Vec<&str> = if place % 2 == 1 {
-                let words = part.split(|c: char| c.is_whitespace() || ",()".contains(c)).filter(of_picture);
+                let words =
+                    part.split(|c: char| c.is_whitespace() || ",()".contains(c)).filter(names_a_source);
                 words.filter(|path| !exists(path) && !exists(&format!("crates/vfs/src/{path}"))).collect()
             } else {
                 part.split('`').skip(1).step_by(2).filter(of_prose).filter(|path| !exists(path)).collect()

@@ -1,7 +1,7 @@
 //! `PRAGMA litefoot_*`: options and figures of the database at hand.
 //!
 //! SQLite lets a VFS answer a PRAGMA with one text. Tables are therefore printed one row a line with `|`
-//! between the columns, which is what the `sqlite3` shell prints for a table. `tables/stats.rs` has the rows.
+//! between the columns, which is what the `sqlite3` shell prints for a table. `shim/tables/stats.rs` has the rows.
 
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;

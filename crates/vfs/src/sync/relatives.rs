@@ -4,7 +4,7 @@
 //! A server opens a database, forks its workers, and stays idle. Each worker opens the database as well, or goes on with the
 //! connection that it has inherited. With stock SQLite that works: an idle process holds nothing. Here a process owns the
 //! database for as long as it is open there. So a process that finds a relative in its way asks for the database. The
-//! relative hands it over as soon as none of its connections is in a transaction (`open/turns.rs`).
+//! relative hands it over as soon as none of its connections is in a transaction (`open/handover.rs`).
 //!
 //! # How
 //! A page of memory is shared with all children. A process that wants a database counts that up in the page, and rings there.
