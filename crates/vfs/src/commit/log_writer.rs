@@ -170,8 +170,13 @@ impl LogWriter {
             db.sync()?;
         }
         let pages = placement.pages.into_iter().map(|(number, frame)| (number, AppendedPage::Frame(frame)));
-        let before = given_up.into_iter().map(|(number, page)| (number, AppendedPage::Before(page)));
-        let end = self.append_pages(frames, db, &slots, pages.chain(before).collect(), durability)?;
+        let mut pages: Vec<(u32, AppendedPage)> = pages.collect();
+        // They are in order already, but for pages that the transaction has taken back.
+        if !given_up.is_empty() {
+            pages.extend(given_up.into_iter().map(|(number, page)| (number, AppendedPage::Before(page))));
+            pages.sort_unstable_by_key(|(number, _)| *number);
+        }
+        let end = self.append_pages(frames, db, &slots, pages, durability)?;
         // Pages that the database has no more count for nothing.
         let numbers = placement.in_file.into_iter().chain(early.iter().map(|leaving| leaving.page_number));
         if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
@@ -200,7 +205,7 @@ impl LogWriter {
         frames: &WalFrames,
         db: &Db,
         slots: &[(u32, PageSum)],
-        pages: BTreeMap<u32, AppendedPage>,
+        pages: Vec<(u32, AppendedPage)>,
         durability: Durability,
     ) -> file::Result<usize> {
         let (page_numbers, sources): (Vec<u32>, Vec<AppendedPage>) = pages.into_iter().unzip();
