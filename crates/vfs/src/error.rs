@@ -152,8 +152,8 @@ impl Error {
     }
 }
 
-/// The code for an error of the medium. It is an I/O error for a closed latch as well, but at the begin of a transaction
-/// (`Error::Closed`): after a failed rollback, SQLite drops its cache for an I/O error only.
+/// The code for an error of the medium. For a closed latch it is an I/O error as well, except at the begin of a
+/// transaction (`Error::Closed`). After a failed rollback, SQLite drops its cache for an I/O error only.
 fn device_code(error: &DeviceError) -> c_int {
     match (error.kind(), error.operation) {
         // A log that exists and may not be written is found before this: here the directory refuses a new one.

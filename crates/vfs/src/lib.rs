@@ -1,7 +1,8 @@
 //! SQLite on litefoot storage.
 //!
-//! This crate is everything between unmodified SQLite and litefoot's storage. It links no SQLite: every function is reached
-//! through [`ffi::api::Api`], so that the loadable extension, the preload entry and the Rust front share one code path.
+//! This crate is everything between unmodified SQLite and litefoot's storage. It links no SQLite: every function is
+//! reached through [`ffi::api::Api`]. So the loadable extension, the preload entry and the Rust front share one code
+//! path.
 //!
 //! The rooms, from the top floor down; a room imports those below it:
 //!

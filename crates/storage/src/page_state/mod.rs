@@ -322,7 +322,7 @@ impl<W: Word> PageState<W> {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// LatchedPage a page whose bytes on the medium are about to change. Under the lock.
+    /// Latches a page whose bytes on the medium are about to change. Under the lock.
     pub fn latch(&self) -> Latched {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {

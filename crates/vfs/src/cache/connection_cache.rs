@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //! 1. While SQLite has the address of a page, the pool that it is from stays the connection's.
-//! 2. `fast_generation` is the generation of the connection's pool only while the connection has a lock on the database and no
-//!    transaction of its own held back. Both are changed by calls of this connection, and those that may change them
-//!    forget it ([`ConnectionCache::leave_fast_path`]); so one comparison answers what would be three questions.
+//! 2. `fast_generation` is the pool's generation only while the connection has a lock on the database and holds no
+//!    transaction of its own back. Only calls of this connection change the two, and they forget it
+//!    ([`ConnectionCache::leave_fast_path`]). So one comparison answers three questions.
 
 use crate::cache::cpu_prefetch;
 use crate::cache::pin_cache::{Page, PinCache};
@@ -194,7 +194,7 @@ impl ConnectionCache {
         bytes == self.page_bytes && self.fast_generation == cache.generation() && !self.refuses()
     }
 
-    /// The address of `bytes` at an offset, where they are a page that is kept: the way of most requests, since every search
+    /// The address of `bytes` at an offset, if a pinned page holds them. Most requests go this way, since every search
     /// begins with such pages.
     #[inline]
     pub fn fetch_pinned(&mut self, cache: &Cache, offset: u64, bytes: u32) -> Option<NonNull<u8>> {

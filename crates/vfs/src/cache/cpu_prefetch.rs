@@ -1,10 +1,9 @@
 //! Telling the processor which parts of a page SQLite will look at.
 //!
 //! # Why
-//! A page that is in memory is seldom in the processor's cache. SQLite looks for a key by halving: each step asks
-//! for a cell that lies anywhere on the page, and waits for memory. Which cells the first steps ask for is known
-//! from the page's head; and whoever goes from leaf to leaf will look at all of them. Asked for together, they
-//! arrive in the time of one.
+//! A page that is in memory is seldom in the processor's cache. SQLite looks for a key by halving: each step asks for a
+//! cell that lies anywhere on the page, and waits for memory. The page's head tells which cells the first steps ask
+//! for. A scan from leaf to leaf looks at all of them. Asked for together, they arrive in the time of one.
 //!
 //! # What it does not do
 //! Change anything but time. The head is read without trust: an address that is wrong is not looked at, and somebody may be

@@ -1,7 +1,7 @@
 //! Pages of a database in memory: one pool for all connections, a pin cache and a fast path for each.
 //!
-//! A [`Cache`] has a pool while one can be had: only while this process owns the database, and of one page size. A page that is
-//! written to the database file, or that a commit makes newest, passes through here, so that the pool shows what a
+//! A [`Cache`] has a pool while one can be had: only while this process owns the database, and of one page size. A page
+//! that is written to the database file, or that a commit makes newest, passes through here. So the pool shows what a
 //! reader that starts now would see. The logs are a [`PageSource`]: they have newer pages than the file.
 //!
 //! | file | holds |

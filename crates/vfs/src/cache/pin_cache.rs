@@ -5,13 +5,12 @@
 //! each other, again and again. A connection that keeps it pinned writes nothing.
 //!
 //! # Access to the slots
-//! A connection reads and changes its slots only while it has a lock on the database ([`ReaderSlot`]), or to give back what
-//! SQLite still looks at. A connection that gets the lock EXCLUSIVE therefore finds every other connection without one, and lets
-//! go of what they have kept ([`PinCaches::unpin`]): while a transaction of a rollback journal is written, nobody holds a page
-//! that SQLite does not look at.
-//! In WAL mode readers and checkpoints meet. There a page that is kept is changed in memory like any other that is
-//! held; where it cannot be, because the write has failed or it lies behind the new end, the pool is dropped
-//! ([`Pages::is_stale`]).
+//! A connection reads and changes its slots only while it has a lock on the database ([`ReaderSlot`]), or to unpin
+//! pages after SQLite's last look. A connection that gets the lock EXCLUSIVE therefore finds every other connection
+//! without a lock, and unpins their pages ([`PinCaches::unpin`]). While a transaction of a rollback journal is written,
+//! only pages that SQLite looks at are pinned. In WAL mode readers and checkpoints meet. There a cached page is changed
+//! in memory like any other pinned page. If it cannot be, the pool is dropped ([`Pages::is_stale`]): the write has
+//! failed, or the page lies behind the new end.
 //!
 //! # Invariants
 //! 1. A slot that has a page holds it once, in the pool that is set, however often SQLite looks at it.

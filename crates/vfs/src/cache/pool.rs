@@ -1,25 +1,25 @@
 //! The pages of a database in memory: one buffer pool for all its connections.
 //!
 //! # Why
-//! SQLite's page cache belongs to one connection: sixteen of them hold sixteen copies, and every miss is a system
-//! call. Its memory-map hooks (`xFetch`, `xUnfetch`) ask for the address of a page and say when it is no longer
-//! looked at: that is pin and unpin.
+//! SQLite's page cache belongs to one connection: sixteen of them hold sixteen copies, and every miss is a system call.
+//! Its memory-map hooks (`xFetch`, `xUnfetch`) ask for the address of a page, and say when SQLite has done with it: pin
+//! and unpin.
 //!
 //! # What it promises
-//! 1. The pool has, of every page in it, what a reader that starts now would see: the newest committed version,
-//!    whether that is in the database file or still in the redo log.
+//! 1. Of every page in it, the pool has the newest committed version, which a reader that starts now would see. That
+//!    version may be in the database file or still in the redo log.
 //! 2. Nothing here fails where SQLite could go on: where no page can be had, it reads the file.
 //! 3. Nobody who writes waits for a page that somebody looks at.
 //!
 //! # How it stays true
-//! - What SQLite writes in place (a checkpoint, a rollback, a transaction by its own protocol) passes
-//!   [`Pages::write`]: the pages are latched, written, and changed in memory.
-//! - What a transaction has held back is put into the pool by [`Pages::committed`], after it is in the redo log and
-//!   before its lock is dropped. Until then nobody may read, so nobody sees the old pages; a read ahead that was
-//!   under way is waited for and overtaken.
-//! - What is copied from the redo log to the database file changes nothing that a reader sees, and is not told.
-//! - A page that is held when it should be changed or taken out of memory, and cannot be, makes the pool be dropped:
-//!   connections hold pages for themselves (`pin_cache`) while they read nothing.
+//! - SQLite's writes in place (a checkpoint, a rollback, a transaction by its own protocol) pass [`Pages::write`]. The
+//!   pages are latched, written, and changed in memory.
+//! - [`Pages::committed`] puts the dirty pages of a transaction into the pool, after they are in the redo log and
+//!   before its lock is dropped. Until then nobody may read, so nobody sees the old pages; a read ahead that was under
+//!   way is waited for and overtaken.
+//! - Copying from the redo log to the database file changes nothing that a reader sees, and the pool is not told.
+//! - A pinned page that should be changed or evicted, and cannot be, makes the pool be dropped. Connections pin pages
+//!   for themselves (`pin_cache`) while they read nothing.
 //! - The pool lives only while this process owns the database, and pages of another size need another pool.
 //!
 //! # Locks

@@ -12,8 +12,8 @@ pub(super) fn reads_past_cache(direct: Direct, page_bytes: usize, len: u64, free
     let wanted = match direct {
         Direct::On => true,
         Direct::Off => false,
-        // A file that the system could keep is read from there faster than from the device, and the system gives that memory
-        // away when another process needs it.
+        // The system reads a file that it could keep faster than the device does, and gives that memory away when
+        // another process needs it.
         Direct::Auto => free.is_some_and(|free| len > free as u64 / 2),
     };
     wanted && page_bytes >= DIRECT_BYTES
@@ -24,8 +24,8 @@ pub(super) fn full_file_pages(page_bytes: usize, free: Option<usize>) -> u32 {
     u32::try_from(free.unwrap_or_default() / 2 / page_bytes).unwrap_or(u32::MAX)
 }
 
-/// Most pages that connections may keep pinned, of a pool that has so many in memory; where memory was taken away, twice
-/// as many may stay.
+/// The most pages that connections may keep pinned, of a pool with `populated` pages in memory. After memory was taken
+/// away, twice as many may stay.
 pub(super) fn most_cached_pins(populated: usize) -> u64 {
     (populated / PIN_CACHE_SHARE) as u64
 }

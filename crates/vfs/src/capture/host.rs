@@ -1,5 +1,5 @@
-//! The database of a captured connection, as capture sees it, and capture's state that its connections share: the reference
-//! connection, and the patience of the trace filter.
+//! The database of a captured connection, as capture sees it, and the state that its captured connections share. That
+//! state is the reference connection and the patience of the trace filter.
 //!
 //! Capture decides by what SQLite tells, and asks the database for little: its log's number, its schema, a place in the
 //! writer queue, a wait. A test gives it a database of its own.
@@ -98,8 +98,7 @@ impl SharedCapture {
         reference.as_mut().map(|(_, reference)| action(reference))
     }
 
-    /// True if one of these tables, named by root pages, has a committed row whose number is close to the largest; also
-    /// where that is unknown.
+    /// True if one of these tables, named by root pages, may have a committed row whose number is close to the largest.
     pub fn has_large_rowid(&self, host: &impl Host, roots: &[i64]) -> bool {
         self.with_reference(host, |reference| roots.iter().any(|root| reference.has_large_rowid(*root)))
             .unwrap_or(true)

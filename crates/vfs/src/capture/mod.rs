@@ -24,8 +24,8 @@
 //! | `reference` | the connection on which statements are examined, and replayed |
 //!
 //! # What it promises
-//! 1. [`Capture::take`] answers a transaction only if every page it changed was changed by the statements in it: between
-//!    them the connection has not asked its cache for a single page, and no other statement was open.
+//! 1. [`Capture::take`] answers a transaction only if the statements in it changed every page that the transaction
+//!    changed. Between them the connection has asked its cache for no page, and no other statement was open.
 //! 2. Where that cannot be vouched for, the answer is a [`FallbackCause`], never a guess. Each is counted by name.
 //!
 //! # Invariants

@@ -1,11 +1,12 @@
-//! The reference connection: an internal connection with nothing but defaults, on which statements are examined, and on which
-//! they are replayed.
+//! The reference connection: an internal connection with default settings, on which statements are examined and
+//! replayed.
 //!
 //! # Why
-//! The effects of a statement are read from its program. Compiling the statement once more on the application's connection
-//! would show: `changes()` would be forgotten, an authorizer called. So it is compiled here. Two things vouch that the
-//! application's connection compiles it to the same: the settings that SQLite tells of a connection ([`Surroundings`]), and
-//! an authorizer of ours, which sees everything that the application compiles ([`crate::capture::Capture::compiles`]).
+//! The effects of a statement are read from its program. Compiling the statement once more on the application's
+//! connection would show: `changes()` would be forgotten, an authorizer called. So it is compiled here. Two things
+//! vouch that the application's connection compiles it to the same. One is the settings that SQLite tells of a
+//! connection ([`Surroundings`]). The other is litefoot's authorizer, which sees everything that the application
+//! compiles ([`crate::capture::Capture::compiles`]).
 //!
 //! # Limits
 //! SQLite does not tell of functions and collations. A statement that needs one is not replayed, SQLite's own included;
@@ -21,8 +22,8 @@ use crate::ffi::statement::Value;
 use crate::stats::FallbackCause;
 use std::ffi::c_int;
 
-/// Flags that change the effects of a statement, and that SQLite tells without running SQL: triggers, planner stability, a
-/// writable schema, strings in double quotes, views, the order of scans.
+/// Flags that change the effects of a statement, and that SQLite tells without running SQL. They are: triggers, planner
+/// stability, a writable schema, strings in double quotes, views, the order of scans.
 const FLAGS: [c_int; 6] = [1003, 1007, 1011, 1013, 1015, 1019];
 /// Limits that do: the length of a value, the depth of triggers.
 const LIMITS: [c_int; 2] = [0, 10];

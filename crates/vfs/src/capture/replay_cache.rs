@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 /// Texts that are kept.
 const MOST_TEXTS: usize = 512;
-/// Texts that may compile differently on the reference connection before such a verdict is kept: a schema that the
-/// reference connection has not loaded yet passes, anything else stays.
+/// The number of texts that may compile differently on the reference connection before such a verdict is kept. A schema
+/// that the reference connection has not loaded yet is a passing cause; any other cause stays.
 const MOST_DIFFERENCES: u32 = 8;
 
 /// A text, and its program, or the cause for which it cannot be repeated.

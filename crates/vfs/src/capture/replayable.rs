@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 /// Instructions that go through rows in an order that the planner chose.
 const LOOPS: &[&str] = &["Next", "Prev", "SorterNext", "RowSetRead"];
 
-/// Instructions that write a register with a value that is not the statement's own: the register is their second operand, or
-/// their third, or they write several from the second on.
+/// Instructions that write a register with a value that is not the statement's own. The register is their second
+/// operand, or their third, or they write several from the second on.
 const WRITE_SECOND: &[&str] = &[
     "BitNot",
     "Count",
@@ -81,7 +81,7 @@ pub(super) fn examine(own: &ConfinedConnection, sql: &str) -> Option<Result<Prog
     while listing.step() == SQLITE_ROW {
         instructions.push(read(&listing));
     }
-    // What SQLite prepares anew may be denied only then.
+    // A denial may come only here, if SQLite prepares the statement anew.
     if let Some(denied) = own.denied() {
         return Some(Err(denied_cause(&denied)));
     }

@@ -63,8 +63,8 @@ impl<H: Host> Capture<H> {
             && statement.is_read_only()
     }
 
-    /// True if a statement changes nothing that matters to a reader: a query, also of a trigger, or the end of a transaction
-    /// that has only read.
+    /// True if a statement changes nothing that matters to a reader. It is a query, also of a trigger, or ends a
+    /// transaction that has only read.
     fn is_harmless_to_reader(&self, statement: RunningStatement, sql: &[u8]) -> bool {
         let Ok(sql) = std::str::from_utf8(sql) else { return false };
         let is_end = || kind_of(sql, true) == StatementKind::Boundary && !self.db.is_autocommit();

@@ -1,8 +1,8 @@
 //! Commit queue: the transactions that wait for the leader of a group commit, and what the commit log has room for.
 //!
 //! # Why
-//! A committing thread decides under one short lock, while another thread syncs the logs: the transaction is queued as
-//! statements, or it must be written as pages. So the queue keeps copies of the log writer's positions.
+//! A committing thread decides under one short lock, while another thread syncs the logs. Its transaction is queued as
+//! statements, or must be written as pages. So the queue keeps copies of the log writer's positions.
 //!
 //! # Invariants
 //! 1. `last_lsn` only grows. The LSNs of `pending` are ascending, and none is above `last_lsn`.
@@ -202,7 +202,7 @@ mod tests {
     fn the_log_form_backoff_is_asked_last() {
         let mut queue = prepared();
         (0..2).for_each(|_| queue.log_form_backoff.note_pages());
-        // What cannot be queued anyway does not count as a transaction of the backoff.
+        // A transaction that cannot be queued anyway does not count for the backoff.
         assert_eq!(queue.admit(frames(3, 4), 1, Duration::ZERO), Err(FallbackCause::Mixed));
         assert_eq!(queue.admit(frames(2, 4), 1, Duration::ZERO), Err(FallbackCause::Mixed));
         assert_eq!(queue.admit(frames(2, 4), 1, Duration::ZERO), Ok(Admission::Queue));

@@ -18,8 +18,9 @@
 //! # Invariants
 //! 1. A log is ours after each power cut: while the log holds frames, only checkpoints write the first sector, and they sync
 //!    the log first.
-//! 2. A counter of this log's time is one that a transaction of this log has given page 1: between that of an image and
-//!    as many more as transactions follow it, or the image's own. So a copy of an earlier or of a later time is foreign.
+//! 2. A counter of this log's time is one that a transaction of this log has given page 1. It is the counter of an
+//!    image, or larger by at most the number of transactions that follow the image. So a copy of an earlier or of a
+//!    later time is foreign.
 //!
 //! In WAL mode SQLite writes versions of page 1 that the log need not have. So only another file is foreign, and only if the
 //! log cannot explain its first sector. Everything else is as with stock SQLite.
@@ -116,8 +117,8 @@ mod tests {
         page
     }
 
-    /// A log begun upon a data file that begins with `data`, with a transaction for each page, which is page 1 where there
-    /// is one and another page where not.
+    /// Makes a log upon a data file that begins with `data`, with one transaction for each item of `pages`. An item is
+    /// an image of page 1; `None` stands for another page.
     fn log(medium: &SimMedium, data: &[u8], pages: &[Option<Vec<u8>>]) -> RedoLog {
         let path = Path::new("/a");
         let file = medium.open(path, FileKind::Database, OpenMode::CreateNew).unwrap();

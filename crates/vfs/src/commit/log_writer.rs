@@ -1,9 +1,10 @@
 //! Log writer: writes transactions to the commit log as records, or to the redo log as pages.
 //!
 //! # Why
-//! Statements take fewer bytes than the pages that they change, so transactions go to the commit log first. The log writer
-//! materializes them when the commit log is full, or when a transaction can only be logged as pages: the redo log gets the
-//! newest version of each page, as one transaction. [`page_placement`](super::page_placement) says which pages are appended.
+//! Statements take fewer bytes than the pages that they change, so transactions go to the commit log first. The log
+//! writer materializes them when the commit log is full, or when a transaction can only be logged as pages. Then the
+//! redo log gets the newest version of each page, as one transaction. [`page_placement`](super::page_placement) says
+//! which pages are appended.
 //!
 //! # Materialization
 //! ```text

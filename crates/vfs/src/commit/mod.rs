@@ -1,9 +1,10 @@
 //! Commits of both journal families: how transactions reach a log, and how a log ends.
 //!
 //! # Rollback journals
-//! With a rollback journal SQLite writes the old pages to a journal file, syncs it twice, writes the new pages, syncs them, and
-//! removes the journal: four to six syncs for one row. Here the journal is memory, and a transaction keeps its dirty pages until
-//! it commits. Then they go to the redo log, with one sequential write and one sync. A checkpoint copies them later.
+//! With a rollback journal SQLite writes the old pages to a journal file, syncs it twice, writes the new pages, syncs
+//! them, and removes the journal. That takes four to six syncs for one row. Here the journal is memory, and a
+//! transaction keeps its dirty pages until it commits. Then they go to the redo log, with one sequential write and one
+//! sync. A checkpoint copies them later.
 //!
 //! | file | one thought |
 //! |---|---|

@@ -8,8 +8,8 @@
 //! # Promises
 //! 1. A logged image has counters that are ahead by [`COUNTER_JUMP`], which is more than a generation has transactions. So a
 //!    database that was recovered from the log never shows a counter that a connection has seen with other content.
-//! 2. A page 1 that a VFS above litefoot has sealed (encrypted, or with a checksum in its reserved bytes) is logged as it
-//!    is, with every transaction.
+//! 2. A VFS above litefoot may seal page 1: encrypt it, or put a checksum in its reserved bytes. Such a page 1 is
+//!    logged unchanged, with every transaction.
 
 use crate::db::{Db, MAGIC};
 use crate::error::Result;

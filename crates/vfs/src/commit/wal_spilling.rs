@@ -1,8 +1,8 @@
 //! Spilling of a transaction in WAL mode that does not fit into memory.
 //!
 //! # Why
-//! A large transaction must not take the memory of the process. Its pages leave memory before the commit: new pages go into
-//! the database file behind its end (early write), all others into slots of the redo log.
+//! A large transaction must not take the memory of the process. Its pages leave memory before the commit. New pages go
+//! into the database file behind its end (early write), all others into slots of the redo log.
 //!
 //! # Invariants
 //! 1. One spill is under way at a time. The frames are locked when it begins and ends, and not while it writes.

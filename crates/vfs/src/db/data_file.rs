@@ -48,7 +48,8 @@ impl Db {
         DataFile { path: self.path.clone(), file: self.file.clone(), content: self.data().clone() }
     }
 
-    /// True if the file still has the name that it was opened by. What cannot be looked at has lost it, as with stock SQLite.
+    /// True if the file still has the name that it was opened by. A file that cannot be looked at has lost its name, as
+    /// with stock SQLite.
     pub fn has_its_name(&self) -> bool {
         let named = matches!(self.medium.identity(&self.path), Ok(Some(id)) if id == self.file.id());
         self.name.seen_at.store(if named { self.name.now_ms() } else { 0 }, Ordering::Relaxed);

@@ -81,7 +81,7 @@ impl FileEnd<'_> {
         }
     }
 
-    /// Notes the bytes that a commit in the log in memory gives the database: a checkpoint that knows nothing of that
+    /// Notes the bytes that a commit in the log in memory gives the database. A checkpoint that does not know that
     /// commit must not cut them off.
     pub fn note_needed(self, bytes: u64) {
         self.db.shared.needed.store(bytes, Ordering::Release);

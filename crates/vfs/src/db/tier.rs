@@ -1,26 +1,26 @@
 //! A database whose hot chunks live on a fast device (options `tier`, `tier_size`, `tier_policy`).
 //!
 //! # How it fits together
-//! From the moment this process owns the database, a [`TieredFile`] takes the place of the database file for all that
-//! is read and written; the lock and the identity stay those of the flash file. The file is *marked* while chunks are
-//! away, and stock SQLite refuses it. SQLite plays back what lies beside a database before it looks at the database's
-//! first bytes, so the logs must not lie there then.
+//! From the moment this process owns the database, a [`TieredFile`] takes the place of the database file for reading
+//! and writing. The lock and the identity stay those of the flash file. The file is *marked* while chunks are away, and
+//! stock SQLite refuses it. SQLite plays back what lies beside a database before it looks at the database's first
+//! bytes, so the logs must not lie there then.
 //!
 //! # Invariants
-//! 1. The redo log and the commit log lie beside the device exactly while the file is marked, and beside the
-//!    database exactly while it is not (option `commit_log_path` names one place of the commit log for both).
-//! 2. They change places only while neither is there: before the first log is written the file is marked, durably,
-//!    and before the mark goes they are removed, durably.
+//! 1. The redo log and the commit log lie beside the device exactly while the file is marked, and beside the database
+//!    otherwise. The option `commit_log_path` names one place of the commit log for both.
+//! 2. They change places only while neither is there. The file is marked, durably, before the first log is written, and
+//!    both logs are removed, durably, before the mark goes.
 //! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
 //!    brings everything home first.
 //!
 //! # Closing
-//! The last connection that closes removes the logs and brings everything home. Where a log stays (a checkpoint
-//! failed, or SQLite was told to make none), the file stays marked, and the next one who opens it goes on.
+//! The last connection that closes removes the logs and brings everything home. A log stays if a checkpoint failed, or
+//! if SQLite was told to make none. Then the file stays marked, and the next process that opens it goes on.
 //!
 //! # Failure
-//! The device is under the latch of the database: once it has failed, the database is read-only, and what lives only
-//! there cannot be read.
+//! The device is under the latch of the database. Once the device has failed, the database is read-only, and chunks
+//! that live only on the device cannot be read.
 
 use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};

@@ -55,8 +55,8 @@ pub(crate) struct Connection {
     raw: *mut Sqlite3,
 }
 
-// SAFETY: a connection may be used by any thread; SQLite serialises by its mutex, and where it was built or
-// configured without one, only the thread that SQLite has called uses it.
+// SAFETY: a connection may be used by any thread, since SQLite serialises by its mutex. Where SQLite has no mutex, by
+// its build or configuration, only the thread that SQLite has called uses the connection.
 unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}

@@ -97,8 +97,7 @@ impl Vfs {
                 .set_alone(if is_log { Companion::Wal } else { Companion::Journal }, false);
         }
         let (opened, flags) = self.open_file(path, kind, flags)?;
-        // As SQLite's own VFS does: the directory is synced with the first sync of a handle that may have
-        // created the file, whether it did or not.
+        // The first sync of a handle that may have created the file syncs the directory, as in SQLite's own VFS.
         let name_unsynced = flags & SQLITE_OPEN_CREATE != 0;
         let (medium, file) = match &database {
             Some(database) => (database.db().medium(), database.db().metered(opened.file, kind)),
@@ -139,8 +138,8 @@ impl Vfs {
         }
         let actual = actual(path, companion.as_ref());
         self.medium.delete(&actual)?;
-        // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after
-        // a power cut and roll an acknowledged transaction back, or an old log be taken for a new one.
+        // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after a power
+        // cut, and roll an acknowledged transaction back. An old log could be taken for a new one.
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(&actual))?;
             if let Some((database, companion)) = companion {

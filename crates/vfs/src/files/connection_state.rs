@@ -38,8 +38,8 @@ pub struct ConnectionState {
     pub unlocked: bool,
     /// True if commits need not be durable at all (`synchronous=OFF`).
     pub unsafe_commits: AtomicBool,
-    /// True if SQLite syncs none of its commits in WAL mode (`synchronous` below FULL), as far as is known: a guess that
-    /// costs time where it is wrong, and nothing else.
+    /// True if SQLite, as far as known, syncs none of its commits in WAL mode (`synchronous` below FULL). A wrong guess
+    /// costs time, and nothing else.
     pub unsynced_commits: AtomicBool,
     /// True if the transaction that was completed last is in the redo log, and is to be durable soon.
     pub logged: AtomicBool,
@@ -161,8 +161,8 @@ impl ConnectionState {
     }
 }
 
-/// The meaning of a value of `PRAGMA synchronous`, as SQLite reads it: whether commits need not be durable at all, and whether
-/// SQLite syncs none of them in WAL mode.
+/// The meaning of a value of `PRAGMA synchronous`, as SQLite reads it. The first is true if commits need not be durable
+/// at all, the second if SQLite syncs none of them in WAL mode.
 fn synchronous(value: &str) -> (bool, bool) {
     let is = |names: &[&str]| names.iter().any(|name| value.eq_ignore_ascii_case(name));
     let level = match value.parse::<u8>() {

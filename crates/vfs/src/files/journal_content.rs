@@ -38,8 +38,8 @@ impl Journal {
         self.has_header.then_some(self.transactions)
     }
 
-    /// Makes the end of a real journal durable, where SQLite has not asked for it: the redo log is used again
-    /// next, and must not be rolled back over.
+    /// Makes the end of a real journal durable, where SQLite has not asked for it. The redo log is used again next, and
+    /// must not be rolled back over.
     pub(super) fn settle(&mut self, db: &Db) -> Result<()> {
         match &self.real {
             Some(real) if self.unsynced => {

@@ -96,9 +96,9 @@ impl MainFile {
         }
     }
 
-    /// A connection that takes no locks finishes what a crash has left before it reads, where that can be done: the
-    /// newest transactions are in a log that it would not look at. As SQLite has it, it is told of nothing that is in
-    /// the way.
+    /// Recovers the database, where possible, before a connection without locks reads. The newest transactions are in a
+    /// log that such a connection does not look at. As with SQLite, the connection is told of nothing that is in the
+    /// way.
     #[cold]
     fn look(&mut self) {
         self.looked = true;
@@ -137,9 +137,8 @@ impl MainFile {
         }
     }
 
-    /// Refuses a transaction that would write what a failed sync has closed. SQLite has nothing to roll back yet, so it
-    /// may hear that nothing can be written; within a transaction only an input/output error makes it give its cache
-    /// up.
+    /// Refuses a transaction that would write to a latched database. SQLite has nothing to roll back yet, so the answer
+    /// may be that nothing can be written. Within a transaction SQLite drops its cache for an input/output error only.
     pub(super) fn may_begin(&self) -> Result<()> {
         self.database.recovery().check_replayed()?;
         self.database.db().latch().check(self.database.db().path()).map_err(Error::Closed)
@@ -328,8 +327,9 @@ impl Handle for MainFile {
     }
 
     fn characteristics(&self) -> c_int {
-        // SQLite asks when it has opened its log. It would fill sectors there with frames that count for nothing, and ask
-        // for a sync in the middle of one: but what it writes is memory, and the log on the medium is not made like that.
+        // SQLite asks when it has opened its log. Without this flag SQLite would fill sectors of the log with frames
+        // that count for nothing, and sync in the middle of one. But SQLite's log is memory, and the log on the medium
+        // has another form.
         let powersafe = self.powersafe_overwrite || self.database.wal().is_some();
         if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }

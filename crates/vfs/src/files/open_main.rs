@@ -73,8 +73,8 @@ impl Vfs {
             self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
         }
         if !self.pass_through && tiered {
-            // What is wrong with it is told by the open, which has a message. That another process has the database
-            // is not: SQLite's busy handler is asked first.
+            // The open tells of a problem with the tier, since it has a message. It does not tell of another process
+            // that has the database: SQLite's busy handler is asked first.
             match database.own() {
                 Ok(()) | Err(Error::Owned { .. }) => {}
                 Err(error) => return Err(error),
@@ -86,9 +86,9 @@ impl Vfs {
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
-    /// True if a database is one that only SQLite's own protocol can read: in WAL mode, and without write permission for
-    /// it or for its log. To own it takes a lock that takes this permission, and the wal-index must then be one
-    /// that other processes see.
+    /// True if only SQLite's own protocol can read a database: it is in WAL mode, and the database or its log is not
+    /// writable. An owner's lock needs write permission, and without an owner the wal-index must be one that other
+    /// processes see.
     fn is_foreign_wal(
         &self,
         path: &Path,
@@ -107,7 +107,7 @@ impl Vfs {
             log.is_some_and(|log| log.len > 0)
                 || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
         };
-        // What is only there as statements is for us to run again, or to refuse.
+        // Transactions that exist only as statements are litefoot's to replay, or to refuse.
         Ok(is_foreign && self.medium.info(&Companion::CommitLog.of(path))?.is_none_or(|log| log.len == 0))
     }
 

@@ -40,8 +40,8 @@ impl PassThroughFile {
         }
     }
 
-    /// A journal or log that a database depends on. One that `settles` may be of a database with a redo log: a journal
-    /// that was finished must be dead for good before that is used again.
+    /// A journal or log that a database depends on. A journal that `settles` may be of a database with a redo log. When
+    /// it is finished it must be dead for good, before the redo log is used again.
     pub fn companion(
         medium: Arc<dyn Medium>,
         file: Arc<dyn File>,

@@ -1,8 +1,8 @@
 //! A main database file whose open was refused.
 //!
-//! SQLite turns an error of `xOpen` into "unable to open database file" and drops the reason. So a refused
-//! open hands out this handle instead: it holds no file, every use of it fails, and the hook that runs on
-//! every new connection (`connection.rs`) finds the reason and fails the open with the full message.
+//! SQLite turns an error of `xOpen` into "unable to open database file" and drops the reason. So a refused open hands
+//! out this handle instead, which holds no file, and whose every use fails. The hook that runs on every new connection
+//! (`connection.rs`) finds the reason, and fails the open with the full message.
 
 use crate::error::{Error, Result};
 use crate::files::handle::Handle;

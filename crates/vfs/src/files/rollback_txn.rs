@@ -126,9 +126,9 @@ impl RollbackTxn {
         Ok(())
     }
 
-    /// Drops the transaction where a write has failed: SQLite rolls back then, and the pages it writes for that are what the database holds
-    /// without the transaction: so that a rollback needs no room, the transaction is dropped at once. With a journal
-    /// that we do not see it is not known when the rollback ends, and what it writes is a transaction like any other.
+    /// Drops the transaction at once where a write has failed, so that its rollback needs no room. SQLite then rolls
+    /// back, and writes the pages of the database without the transaction. If litefoot does not see the journal, the
+    /// end of that rollback is unknown. The rollback's writes are then a transaction like any other.
     fn or_fail(&mut self, connection: &ConnectionState, result: Result<()>) -> Result<()> {
         result.inspect_err(|_| {
             let next =
@@ -275,7 +275,7 @@ impl RollbackTxn {
     fn finish(&mut self, connection: &ConnectionState, next: RollbackTxnState) {
         if let RollbackTxnState::DirtyPages(mut held) = std::mem::replace(&mut self.state, next) {
             if !connection.database.db().is_of_this_process() {
-                // What was written early is the parent's, and so is the thread that may be writing.
+                // The early writes belong to the parent process, and so does the thread that may be writing.
                 std::mem::forget(held);
                 return;
             }

@@ -84,7 +84,7 @@ mod tests {
         let files = TemporaryFiles { medium: Arc::new(OsMedium), vfs: "v".to_owned() };
         let paths: BTreeSet<PathBuf> = (0..50).map(|_| files.free_path().unwrap()).collect();
         assert_eq!(paths.len(), 50);
-        // What two names have in common is no number that counts up.
+        // The part that two names have in common is no number that counts up.
         let digits = |path: &PathBuf| path.to_string_lossy().rsplit('-').next().unwrap().to_owned();
         let firsts: BTreeSet<String> = paths.iter().map(|path| digits(path)[..2].to_owned()).collect();
         assert!(firsts.len() > 10, "{firsts:?}");

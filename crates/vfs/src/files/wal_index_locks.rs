@@ -110,9 +110,9 @@ impl MainFile {
         }
     }
 
-    /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the
-    /// log, but not those who need the database file only: they could not go on to write (`SQLITE_BUSY_SNAPSHOT`),
-    /// for no reason of the application's making. We lock them out as well.
+    /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the log,
+    /// and not the readers of the database file. Those could not go on to write (`SQLITE_BUSY_SNAPSHOT`), for no reason
+    /// of the application's making. So litefoot locks them out as well.
     fn widen(&self, first: usize, count: usize) -> (usize, usize) {
         let restarts =
             self.connection.internal && first == READ_SLOTS + 1 && first + count == SQLITE_SHM_NLOCK;
@@ -160,8 +160,8 @@ impl MainFile {
         }
     }
 
-    /// A reader waits for the commits that it would see and that a power cut could still take back, unless it
-    /// shows nothing of them before its own commit.
+    /// Waits for the commits that a reader would see and that a power cut could still take back. A reader that shows
+    /// nothing of them before its own commit does not wait.
     #[inline]
     fn await_durable(&mut self) -> Result<()> {
         // First of all: what is promised later is looked at the next time.

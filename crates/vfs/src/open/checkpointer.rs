@@ -1,8 +1,8 @@
 //! Writing the log to the database file while commits go on.
 //!
-//! A thread of its own materializes the commit log, lets SQLite checkpoint through an internal connection, and
-//! then does the little that came meanwhile while writers wait for their turn, and empties the log. Where readers
-//! are in the way of that, it is tried again when the log has grown by a quarter.
+//! A thread of its own materializes the commit log, and lets SQLite checkpoint through an internal connection. Then
+//! writers wait for their turn, while the thread copies the few later commits and empties the log. Where readers are in
+//! the way of that, it is tried again when the log has grown by a quarter.
 
 use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
 use crate::open::OpenDatabase;

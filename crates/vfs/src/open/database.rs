@@ -272,9 +272,10 @@ impl OpenDatabase {
         self.native.load(Ordering::Acquire)
     }
 
-    /// From now on, until the database is closed, everything goes by SQLite's own protocol: its journals and its log are
-    /// files. A connection does not lock, or a VFS above litefoot has names of its own for them, or does not tell of
-    /// commits; then it is not known which writes are one transaction, nor whether they are all in this file.
+    /// Goes over to SQLite's own protocol, until the database is closed: its journals and its log are files. The
+    /// reasons are a connection without locks, or a VFS above litefoot that renames the companion files or does not
+    /// tell of commits. In these cases litefoot cannot know which writes are one transaction, nor if all of them are in
+    /// this file.
     pub fn go_native(&self) -> Result<()> {
         if self.is_native() {
             return Ok(());
@@ -337,8 +338,8 @@ impl OpenDatabase {
         Ok(opened)
     }
 
-    /// Another database is opened by the path of this one, which has lost its name: leaves the names of its logs to that,
-    /// as far as it can.
+    /// Gives the names of the logs up, as far as possible, when another database is opened by the path that this one
+    /// has lost.
     pub(crate) fn give_up_names(&self) {
         if !self.db.is_of_this_process() || self.db.has_its_name() {
             return;

@@ -1,10 +1,10 @@
 //! A captured statement as SQL that stands for itself, with its values in the place of its parameters.
 //!
 //! # What it promises
-//! 1. Every value is what it was, to the bit, in any SQLite: SQLite does not read each decimal fraction of 17
-//!    digits correctly rounded, so such doubles are written as an integer and powers of two.
-//! 2. A value changes nothing around it: it stands in parentheses where it could grow together with what is
-//!    before or behind it (`v-?1` with −7 is not `v--7`, which begins a comment).
+//! 1. Every value is what it was, to the bit, in any SQLite. Not every SQLite rounds each decimal fraction of 17 digits
+//!    correctly, so such doubles are written as an integer and powers of two.
+//! 2. A value changes nothing around it. It stands in parentheses where it could grow together with its neighbours:
+//!    `v-?1` with −7 is not `v--7`, which begins a comment.
 //! 3. Neither a comment nor a semicolon is at the end, so that one may be put there.
 //!
 //! Tokens are told apart as SQLite's tokenizer does, as far as parameters, quotes and comments need it.
@@ -13,8 +13,8 @@ use crate::ffi::statement::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Digits that every SQLite reads exactly, and the powers of ten by which it may shift them: both factors are
-/// doubles then, and there is one rounding.
+/// The number of digits that every SQLite reads exactly, and the largest power of ten by which SQLite may shift them.
+/// Both factors are doubles then, and are rounded once.
 const SAFE_DIGITS: usize = 15;
 const SAFE_POWER: i32 = 22;
 /// The largest power of two that is an integer of SQLite's.

@@ -1,14 +1,16 @@
 //! Giving a database to a related process, and having it again: connections stay open meanwhile.
 //!
 //! # Invariants
-//! 1. The ownership is given up only while no connection of this process is in a transaction: no reader slot is above NONE, but for
-//!    those whose transactions take slots of the wal-index, and no slot is taken. Nor is a thread of ours at work.
-//! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good: what is left is
-//!    what a crash at this moment would leave. The next owner begins as after a crash.
+//! 1. A process gives the ownership up only while none of its connections is in a transaction. No slot is taken, and a
+//!    reader slot is above NONE only if its transactions take slots of the wal-index. Nor is a thread of litefoot's at
+//!    work.
+//! 2. Before that everything committed is in the database file, or in the redo log on the medium, for good. A crash at
+//!    this moment would leave the same. The next owner begins as after a crash.
 //! 3. Afterwards nothing that is in memory counts: no page, no length, no log, and no index of one.
 //! 4. A connection that begins a transaction has its reader slot, or its slot, and then looks whether this process still is the owner.
-//! 5. A connection that has read before finds that the database has changed: by the change counter, or, in WAL mode, since
-//!    no index that is made is equal to an earlier one ([`WalIndex::renew`](crate::sync::wal_index::WalIndex)).
+//! 5. A connection that has read before finds that the database has changed, by the change counter. In WAL mode it
+//!    finds so since every new index differs from all earlier ones
+//!    ([`WalIndex::renew`](crate::sync::wal_index::WalIndex)).
 //!
 //! A database with a tier, with a commit log, or whose calls are only passed on, is not given up.
 
@@ -27,9 +29,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a process that has just given a database up waits at most before it takes it again: whoever asked for it is
-/// being woken. And how often it looks whether that has happened.
+/// The longest wait of a process that has just given a database up, before it takes the database again. The process
+/// that asked is being woken meanwhile.
 const COURTESY: Duration = Duration::from_millis(2);
+/// The time between two looks if that process has taken the database.
 const GLANCE: Duration = Duration::from_micros(100);
 
 /// How often relatives are asked before it is clear that the owner is none.

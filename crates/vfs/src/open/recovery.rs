@@ -7,8 +7,8 @@
 //! # What it promises
 //! 1. Deciding reads and writes nothing.
 //! 2. No decision removes a commit log that may hold transactions which are not in the database.
-//! 3. Two builds of SQLite may make something different of the same statement (how a double becomes text, whether LIKE
-//!    looks at blobs), so only the build that wrote a log replays it.
+//! 3. Two builds of SQLite may make something different of the same statement: how a double becomes text, or whether
+//!    LIKE looks at blobs. So only the build that wrote a log replays it.
 //!
 //! # Invariants
 //! Replaying writes nothing to the medium before its end; then one materialization takes over everything. A crash
@@ -40,7 +40,7 @@ pub enum Facts {
     CommitLog(CommitLogFacts),
 }
 
-/// The option `tier`, the mark of the file, and what lies where it cannot belong.
+/// The facts about a tier: the option, the mark of the file, the device, and misplaced logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierFacts {
     /// True if the option names a device.
@@ -54,7 +54,7 @@ pub struct TierFacts {
     pub misplaced_log: bool,
 }
 
-/// The redo log beside a database, and its rollback journal.
+/// The facts about a redo log and the rollback journal beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedoLogFacts {
     /// True if a log was found, and is not another database's.
@@ -65,7 +65,7 @@ pub struct RedoLogFacts {
     pub hot_journal: bool,
 }
 
-/// True if there is a commit log, and a database.
+/// The facts about a commit log that are known before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeginningFacts {
     /// True if a commit log is there.
@@ -74,7 +74,7 @@ pub struct BeginningFacts {
     pub empty_database: bool,
 }
 
-/// The commit log of a database, and what it builds upon.
+/// The facts about a commit log and the redo log that it builds upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLogFacts {
     /// True if this version understands the log.
@@ -89,10 +89,10 @@ pub struct CommitLogFacts {
     pub strangers: bool,
 }
 
-/// A redo log, as a commit log sees it.
+/// The redo log that lies beside a commit log, compared with the one that the commit log builds upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundRedoLog {
-    /// Exactly what the commit log builds upon.
+    /// The redo log that the commit log builds upon.
     AsBuiltUpon,
     /// It begins with the frames of the materialization that the commit log announces.
     Materialized,

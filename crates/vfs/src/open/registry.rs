@@ -102,8 +102,8 @@ impl Registry {
         open.databases.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// True if a path is that of a companion of a database which a connection has that this process was forked with, and
-    /// which it has not opened itself: it is the parent's.
+    /// True if a path is a companion file's of a database that the parent process had open at the fork. This process
+    /// has not opened that database itself.
     pub fn is_inherited(&self, path: &Path) -> bool {
         let Some((base, _)) = base_of(path) else { return false };
         let open = self.open.lock();

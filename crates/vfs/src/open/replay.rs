@@ -135,8 +135,8 @@ impl Replay<'_> {
         db.prepare(sql).map_err(|_| format!("{sql}: {}", db.message()))
     }
 
-    /// Runs one statement to its end. That it fails by a constraint, after it has changed some rows, or names a savepoint that
-    /// is not there, is part of what is replayed.
+    /// Runs one statement to its end. A statement may fail by a constraint, after it has changed some rows, or name a
+    /// savepoint that is not there. Such a failure is part of the replay.
     fn run_statement(&mut self, id: u64, values: &[Value<'_>]) -> Outcome<()> {
         let text = self.texts.get(&id).ok_or("its text is missing")?;
         if self.prepared.len() >= MOST_PREPARED {

@@ -142,8 +142,8 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     }
 }
 
-/// The decision on a commit log beside a redo log when `replayer` opens the database at that path; `None`: when the
-/// build of SQLite does that which wrote the log.
+/// The decision on a commit log beside a redo log. `replayer` is the build of SQLite that opens the database, and the
+/// database's path. `None` stands for the build that wrote the log.
 pub(super) fn recovery_decision(
     redo: &RedoLog,
     log: &CommitLog,

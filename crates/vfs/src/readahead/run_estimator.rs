@@ -6,9 +6,9 @@
 //! short run, and the next stream of that length is not trusted further.
 //!
 //! # The rule
-//! A stream has used `r` pages and has `w` more on the way. Of these, `u` will be used if the stream does what earlier streams
-//! did that came as far. A request is allowed while the expected waste is at most a [`USED_PER_WASTE`]th of the pages that
-//! will have been used: `w - u <= (r + u) / 8`.
+//! A stream has used `r` pages and has `w` more on the way. Of these, `u` will be used if the stream does what earlier
+//! streams did that came as far. A request is allowed while `w - u <= (r + u) / 8`. Then the expected waste is at most
+//! a [`USED_PER_WASTE`]th of the pages that will have been used.
 //!
 //! # What it promises
 //! 1. An eighth of what a stream has used may always be on the way: a stream starts without credit.

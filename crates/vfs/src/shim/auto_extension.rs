@@ -43,8 +43,8 @@ unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int
     if unsafe { (api.errcode)(db) } != SQLITE_OK {
         return SQLITE_OK;
     }
-    // SAFETY: by contract. A connection without the functions is still a good connection, but not where memory has run out:
-    // SQLite has noted that, and lets the open fail for it, in its own words.
+    // SAFETY: by contract. A connection without the functions is still a good connection, unless memory has run out.
+    // SQLite has noted that, and fails the open for it, in its own words.
     if unsafe { crate::shim::tables::register_all(api, db) } == SQLITE_NOMEM {
         return SQLITE_OK;
     }
@@ -68,8 +68,8 @@ unsafe fn greet(api: &Api, db: *mut Sqlite3, message: *mut *mut c_char) -> c_int
     SQLITE_CANTOPEN
 }
 
-/// The functions of the library that calls; one built without loadable extensions passes no table, and
-/// then only those that were found by name can serve.
+/// The functions of the library that calls. A library built without loadable extensions passes no table; then only the
+/// functions that were found by name can serve.
 ///
 /// # Safety
 /// `table` is null or SQLite's function table.

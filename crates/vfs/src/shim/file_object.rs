@@ -1,8 +1,8 @@
 //! The object behind an open file, and its life in a forked child.
 //!
-//! A [`FileObject`] lies in the memory of SQLite's `sqlite3_file`. SQLite calls the methods of one file one at a time (it
-//! holds the connection's mutex), so that a call may borrow the handle mutably. Everybody else knows the object by its
-//! address and borrows nothing of it while SQLite runs: SQLite may come back through a method of the same file.
+//! A [`FileObject`] lies in the memory of SQLite's `sqlite3_file`. SQLite calls the methods of one file one at a time
+//! (it holds the connection's mutex), so that a call may borrow the handle mutably. All others know the object by its
+//! address, and borrow nothing of it while SQLite runs. SQLite may come back through a method of the same file.
 
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;

@@ -2,9 +2,9 @@
 //!
 //! # Why SQLite is not asked
 //! SQLite's core makes the names of a database, of its journal and of its log in one block of memory.
-//! `sqlite3_database_file_object` finds the open file from each of them. But a VFS above litefoot may pass these names on,
-//! and then the file is that VFS's; or it may pass names of its own, and then the function reads beyond them.
-//! So [`Names`] keeps the addresses at which the names of each open database must lie. A name at such an address, with the
+//! `sqlite3_database_file_object` finds the open file from each of them. But a VFS above litefoot may pass these names
+//! on, and then the file is that VFS's. Or it may pass names of its own, and then the function reads beyond them. So
+//! [`Names`] keeps the addresses at which the names of each open database must lie. A name at such an address, with the
 //! expected text, belongs to that database.
 
 use crate::files::connection_state::ConnectionState;
@@ -174,8 +174,8 @@ impl AcrossFork for Known {
 }
 
 impl Known {
-    /// Removes entries of closed databases, once there are many, and those of the platform's VFS, which may be open still:
-    /// litefoot then serves their journals as plain files.
+    /// Removes entries of closed databases, once there are many. The entries of the platform's VFS go, too, even of
+    /// open databases: litefoot then serves their journals as plain files.
     fn make_room(&mut self) {
         if self.names.len() >= self.most {
             self.names.retain(|_, name| name.owner.strong_count() > 0);

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Prepares a new connection: SQLite asks for its pages by address, and its statements are captured where the options
 /// say so. A failure is a lack of memory, of which SQLite knows.
 ///
-/// A shared cache has one file, and each of its connections comes here. What the first has found stays: another one may be
-/// in a transaction, and SQLite then refuses whatever is said through a new one.
+/// A shared cache has one file, and each of its connections comes here. The findings of the first stay. Another one may
+/// be in a transaction, and SQLite then refuses settings that come through a new one.
 ///
 /// # Safety
 /// `db` is a connection whose main file this is. The file is open, and none of its methods runs.

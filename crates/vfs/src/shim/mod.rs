@@ -1,7 +1,7 @@
 //! The callbacks that SQLite calls: the top floor.
 //!
-//! SQLite's C calls come in here, and safe code goes out: a callback checks its arguments, catches panics, maps errors to
-//! codes and hands over to `files`. No other room imports this one.
+//! SQLite's C calls come in here, and safe code goes out. A callback checks its arguments, catches panics, maps errors
+//! to codes and hands over to `files`. No other room imports this one.
 //!
 //! | file | holds |
 //! |---|---|

@@ -2,9 +2,9 @@
 //! compiles, which the authorizer always allows.
 //!
 //! # How it stays true
-//! - The hook may be called for as long as the connection lives, which can be longer than its main file:
-//!   `sqlite3_deserialize` puts another file in its place. So the hook is given a [`Context`], which loses its capture with
-//!   the file.
+//! - SQLite may call the hook as long as the connection lives. That can be longer than its main file lives:
+//!   `sqlite3_deserialize` puts another file in its place. So the hook is given a [`Context`], which loses its capture
+//!   with the file.
 //! - The context is freed with the file, where SQLite has said before that the connection is closed. Where it has not,
 //!   because of the above or because the application has taken the hook, these few bytes stay.
 //! - The hook is set where the connection is new, and changed only where SQLite has just called it: there it is ours.
@@ -165,8 +165,8 @@ unsafe extern "C" fn told(
 /// As for [`traced`], which SQLite has called.
 #[inline]
 unsafe fn tell(event: c_uint, context: *mut Context, statement: *mut c_void, detail: *mut c_void) {
-    // SAFETY: by contract. A connection that was to be closed may turn out to be busy, and live on: then a statement runs
-    // before its file can be closed by other means.
+    // SAFETY: by contract. A connection that was to be closed may turn out to be busy, and live on. Then a statement
+    // runs before its file can be closed by other means.
     unsafe { (*context).closes.store(event == SQLITE_TRACE_CLOSE, Ordering::Relaxed) };
     if event == SQLITE_TRACE_CLOSE {
         return;

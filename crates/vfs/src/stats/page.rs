@@ -13,10 +13,10 @@
 //! ```
 //!
 //! and [`Published`](crate::stats::Published) looks for that. A file in `/dev/shm` would be found faster. But a killed
-//! process leaves the file behind, the directory may be missing or read-only, and a cut of the file ends its owner with
-//! SIGBUS. A memory file ends with its process. It cannot be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written by
-//! another process (mode 0400, and `F_SEAL_FUTURE_WRITE` from Linux 5.1 on). The system shows it to those who may trace
-//! the process.
+//! process leaves the file behind, and the directory may be missing or read-only. A cut of the file ends its owner with
+//! SIGBUS. A memory file ends with its process. It cannot be cut or grown (`F_SEAL_SHRINK`, `F_SEAL_GROW`), nor written
+//! by another process (mode 0400, and `F_SEAL_FUTURE_WRITE` from Linux 5.1 on). The system shows it to those who may
+//! trace the process.
 //!
 //! # What it promises
 //! 1. Opening a database never fails or waits because of the page. Where the page cannot be shared, the figures lie in

@@ -1,8 +1,8 @@
 //! Reading the statistics page of a database that another process has open. `page` has the layout.
 //!
-//! Another process has written the page: nothing in it is trusted, and everything is read, never mapped.
-//! The system copies aligned words whole on machines of 64 bits; on smaller ones a figure beyond 4 GiB may be read
-//! while it is carried over, and be wrong until the next reading.
+//! Another process has written the page: nothing in it is trusted, and everything is read, never mapped. The system
+//! copies aligned words whole on machines of 64 bits. On smaller machines a figure beyond 4 GiB may be read half
+//! carried over, and be wrong until the next reading.
 
 use crate::stats::figures::FigureKind;
 use crate::stats::page::{
@@ -126,7 +126,7 @@ fn memory_files(process: u32, name: &Path) -> Vec<Published> {
         .map(|entry| entry.path())
         .filter(|link| fs::read_link(link).is_ok_and(|target| target == name))
         .filter_map(|link| {
-            // Whatever else may carry the name, or take its place meanwhile: opening it must neither wait nor take a
+            // Another file may carry the name, or take its place meanwhile: opening it must neither wait nor take a
             // terminal.
             let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
             let file = OpenOptions::new().read(true).custom_flags(flags).open(&link).ok()?;

@@ -19,8 +19,8 @@ pub(super) struct Region {
     pub inherited: bool,
 }
 
-// SAFETY: the memory is owned by the region and only ever handed out as a raw pointer; SQLite
-// synchronises what it does there by the lock slots and barriers.
+// SAFETY: the region owns the memory, and hands it out as a raw pointer only. SQLite synchronises its own accesses by
+// the lock slots and barriers.
 unsafe impl Send for Region {}
 
 impl Region {

@@ -13,7 +13,7 @@
 //! | `page_memory` | the count of pages in memory, and their reservation |
 //!
 //! A transaction reaches the database that it changes through a [`TxnTarget`], and its pages leave memory through a
-//! [`SpillTarget`], so that everything here is tested without one.
+//! [`SpillTarget`]. So everything here is tested without a database.
 
 pub(crate) mod dirty_pages;
 pub(crate) mod new_pages;
@@ -54,8 +54,8 @@ pub trait TxnTarget: SpillTarget {
     /// Cuts the database file, or extends it, and readers see it.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Before a transaction writes behind the end of the database, which is at `end`: where the file still has pages
-    /// there, the commit that has cut them off must be durable.
+    /// Prepares a write behind the end of the database, which is at `end`. If the file still has pages there, the
+    /// commit that has cut them off must be durable first.
     fn before_behind_end(&self, end: u64) -> Result<()>;
 
     /// True for a page that has a frame in the rollback-mode redo log.

@@ -1,6 +1,6 @@
 //! Memory of a transaction's pages: how many there are, and what the memory reservation is told of them.
 //!
-//! Both families of transactions count alike: pages in memory, copies that a batch under way still has of pages changed
+//! Both families of transactions count alike: pages in memory, a running batch's copies of pages that have changed
 //! since it began, and what is known of pages elsewhere. The last is told with each change, since its owners count it.
 //!
 //! # Invariants

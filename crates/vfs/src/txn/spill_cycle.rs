@@ -1,9 +1,9 @@
 //! Spill cycle: the pages of one large transaction leave memory in batches, one after the other.
 //!
 //! A transaction with a rollback journal and one in WAL mode spill by the same rules, so the cycle exists once. It asks
-//! the [`SpillPolicy`] when, keeps the [`SpillMap`] of where, and has the one batch under way. The pages themselves stay
-//! with the transaction: by number with a rollback journal, by frame in WAL mode, where SQLite reads back every frame
-//! that it wrote.
+//! the [`SpillPolicy`] when, keeps the [`SpillMap`] of where, and has the one batch under way. The transaction itself
+//! keeps the pages. A rollback-journal transaction keeps them by number, one in WAL mode by frame, since SQLite reads
+//! back every frame that it wrote.
 //!
 //! ```text
 //! step -> unplaced, map.give -> map.job -> begin -> (the transaction goes on) -> take, wait -> end

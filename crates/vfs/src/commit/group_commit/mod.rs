@@ -7,8 +7,8 @@
 //!    leader: it writes all queued transactions, with one sync. The others are followers: they park until the leader is done.
 //! 3. Before the sync the leader may wait shortly for more followers ([`commit_delay`](crate::commit::commit_delay)).
 //!
-//! A transaction that cannot be logged as statements is materialized ([`log_writer`](crate::commit::log_writer)): the writer keeps
-//! the lock, and logs it as pages, together with all pages that earlier statements have changed.
+//! A transaction that cannot be logged as statements is materialized ([`log_writer`](crate::commit::log_writer)). Its
+//! writer keeps the lock, and logs it as pages, together with all pages that earlier statements have changed.
 //!
 //! # Invariants
 //! 1. LSNs follow the order of commits. `committed_lsn` and `durable_lsn` only grow.

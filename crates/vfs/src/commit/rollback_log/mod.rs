@@ -5,15 +5,16 @@
 //! one write and one sync. Readers take those pages from the log.
 //!
 //! # How the log ends
-//! When the log has grown to the option `max_wal_size`, a background thread copies its pages to the database file, and syncs
-//! the file, while commits go on ([`reset_in_background`](RollbackRedoLog::reset_in_background)). Then, while commits wait, a
-//! checkpoint copies the few pages that were committed meanwhile, and resets the log.
+//! When the log has grown to the option `max_wal_size`, a background thread copies its pages to the database file, and
+//! syncs the file. Commits go on meanwhile ([`reset_in_background`](RollbackRedoLog::reset_in_background)). Then, while
+//! commits wait, a checkpoint copies the few pages that were committed meanwhile, and resets the log.
 //!
 //! # Invariants
-//! 1. A commit counts on the log only if the log belongs to the database ([`log_identity`](crate::commit::log_identity)), and a crash
-//!    would find the log by its name ([`log_place`](crate::commit::log_place)).
-//! 2. While the log holds frames, no page is written in place that has no frame in the log, but for a transaction of one page
-//!    on a device that never tears it ([`rollback_append`](crate::commit::rollback_append)).
+//! 1. A commit counts on the log only if the log belongs to the database
+//!    ([`log_identity`](crate::commit::log_identity)). A crash must also find the log by its name
+//!    ([`log_place`](crate::commit::log_place)).
+//! 2. While the log holds frames, no page is written in place that has no frame in the log. The exception is a
+//!    transaction of one page on a device that never tears it ([`rollback_append`](crate::commit::rollback_append)).
 //! 3. Slots of a transaction under way keep the log from being reset.
 
 use crate::cache::PageSource;

@@ -1,23 +1,24 @@
 //! Write-ahead log of a database: memory for SQLite, and on the medium a redo log and a commit log.
 //!
 //! # Why
-//! SQLite appends whole pages to its `-wal` file, checksums them, and reads them back from there. Here that file is memory. A
-//! commit goes to the medium in the form that costs least: its statements, or the newest version of each page, once, in one
-//! write into space that was written before.
+//! SQLite appends whole pages to its `-wal` file, checksums them, and reads them back from there. Here that file is
+//! memory. A commit goes to the medium in the form that costs least: its statements, or the newest version of each
+//! page. That takes one write, into space that was written before.
 //!
 //! # Promises
 //! 1. A commit that SQLite syncs (`synchronous=FULL`) is durable when it returns to the application, and before another
 //!    connection sees its changes.
-//! 2. A commit that SQLite does not sync survives the process: the operating system has it when the commit returns, and, if it
-//!    was logged as pages, before another connection sees it. At `synchronous=NORMAL` the flusher makes it durable soon after.
-//! 3. The database file is written in place only with pages that are durable in the redo log. Behind its end early writes go,
-//!    too, which a commit in the redo log will make count.
+//! 2. A commit that SQLite does not sync survives the process: the operating system has it when the commit returns.
+//!    Without `statements`, its pages are with the operating system before another connection sees them; a connection's
+//!    first such commit is the exception. At `synchronous=NORMAL` the flusher makes such a commit durable soon after.
+//! 3. The database file is written in place only with pages that are durable in the redo log. Early writes go behind
+//!    its end, and count with their commit in the redo log.
 //! 4. A commit that fails for want of space has not happened, and the database can go on.
 //!
 //! # Invariants
-//! 1. `logged <= committed`. The newest versions of the pages in frames `0..logged` are in the redo log; or they are in the
-//!    database file and synced, and then the redo log has no version of them. Frames behind `logged` belong to transactions in
-//!    the commit log or in the queue.
+//! 1. `logged <= committed`. The newest versions of the pages in frames `0..logged` are in the redo log, or in the
+//!    database file and synced. In the second case the redo log has no version of them. Frames behind `logged` belong
+//!    to transactions in the commit log or in the queue.
 //! 2. The redo log is reset only when SQLite restarts its log. SQLite does so when every frame is in the database file, and
 //!    that file is synced first.
 
@@ -280,7 +281,7 @@ impl Wal {
         self.flush_soon(db, self.commits.next_lsn() - 1)
     }
 
-    /// A commit was revoked: the database has the size from before it.
+    /// Notes the size that the database has without a commit that was revoked.
     fn note_revoked(&self, db: &Db) {
         db.file_end().note_needed(self.frames.read().database_bytes());
     }
@@ -314,9 +315,9 @@ impl Wal {
         self.frames.read().has_spilled_pages(transaction)
     }
 
-    /// Logs a commit that SQLite has published, and not synced, as pages; `wants_durability` flushes soon. Only the first commit
-    /// of a connection goes this way, unless a PRAGMA has said before that SQLite is not to sync. [`Wal::log_completed`] logs the
-    /// others.
+    /// Logs a commit that SQLite has published, and not synced, as pages; `wants_durability` flushes soon. Two kinds of
+    /// commits go this way: a connection's first unsynced commit, and, with `statements=on`, one that falls back to
+    /// pages. [`Wal::log_completed`] writes the others.
     pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, wants_durability: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
@@ -341,7 +342,7 @@ impl Wal {
         }
     }
 
-    /// Flushes now: the last connection closes.
+    /// Flushes now, when the last connection closes.
     pub fn finish(&self) {
         self.flusher.finish();
     }
@@ -366,7 +367,7 @@ impl Wal {
         self.checkpoint_trigger.is_large(self.frames.read().len(), db.memory().wal_bytes())
     }
 
-    /// A checkpoint has written the log to the database file, as far as readers let it.
+    /// Notes that a checkpoint has written the log to the database file, as far as readers let it.
     pub fn checkpoint_done(&self, db: &Db) {
         self.checkpoint_trigger.note_checkpoint(self.frames.read().len(), db.memory().wal_bytes());
         self.note_fill(db.counters());
@@ -377,8 +378,8 @@ impl Wal {
         self.commits.wait_durable(self.commits.next_lsn() - 1)
     }
 
-    /// Before the database file is written in place: makes everything committed durable in the redo log. So a power cut at
-    /// `synchronous=OFF` costs transactions, and never the database.
+    /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut
+    /// at `synchronous=OFF` costs transactions, and never the database.
     pub fn before_in_place(&self, db: &Db) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
         if unlogged || !self.commits.is_synced() { self.log(db, Durability::Durable) } else { Ok(()) }
@@ -413,13 +414,13 @@ impl Wal {
         Ok(())
     }
 
-    /// Gives the logs on the medium names of their own: another database has taken the name of this one.
+    /// Gives the logs on the medium names of their own, when another database has taken the name of this one.
     pub fn step_aside(&self) -> Result<()> {
         self.commits.step_aside()
     }
 
-    /// Writes everything to the database file, and removes the log: the last connection is closed, and SQLite has made no
-    /// checkpoint.
+    /// Writes everything to the database file, and removes the log, when the last connection has closed and SQLite has
+    /// made no checkpoint.
     pub fn checkpoint_and_delete(&self, db: &Db) -> Result<()> {
         self.end_transaction(db);
         self.before_in_place(db)?;
@@ -440,8 +441,8 @@ impl Wal {
         self.commits.restart(&self.frames, db)
     }
 
-    /// SQLite could not publish a transaction, for want of memory, that is in a log already. Nothing may be built on top of it
-    /// until the database is opened again, which shows the transaction.
+    /// Latches the database when SQLite takes back a transaction that is in a log already. SQLite does so for want of
+    /// memory. The database shows the transaction when it is opened again, and takes no other one until then.
     fn taken_back(&self, db: &Db) -> Error {
         let reason = format!(
             "{}: SQLite took back a transaction that is in the log already; close every connection and open \

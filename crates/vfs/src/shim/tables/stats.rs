@@ -1,9 +1,9 @@
 //! `litefoot_stats` and `pragma_litefoot_stats`: the figures of the connection's main database, as rows.
 //!
-//! A VFS can answer a PRAGMA with one text only: SQLite makes one column of one row of what it is given
-//! (`SQLITE_FCNTL_PRAGMA`), and offers no other way to add a PRAGMA. Its own PRAGMAs can also be read as
-//! tables, whose names have `pragma_` in front, and a module of such a name comes before them: so
-//! `SELECT * FROM pragma_litefoot_stats` is what rows of `PRAGMA litefoot_stats` look like in SQLite.
+//! A VFS can answer a PRAGMA with one text only, of which SQLite makes one column of one row (`SQLITE_FCNTL_PRAGMA`).
+//! SQLite offers no other way to add a PRAGMA. SQLite's own PRAGMAs can also be read as tables, whose names have
+//! `pragma_` in front. A module of such a name comes before them. So `SELECT * FROM pragma_litefoot_stats` gives what
+//! rows of `PRAGMA litefoot_stats` would look like in SQLite.
 
 use crate::shim::table_function::{Cell, Connection, Rows, TableFunction};
 use std::ffi::CStr;

@@ -13,8 +13,8 @@
 //! # Invariants
 //! 1. A page is in memory unless its newest version was spilled, and that write has ended.
 //! 2. After any failure the transaction is given up: no slot is left half written behind a commit.
-//! 3. No page that begins at or behind the end of the database is a dirty page, and what a dirty page has behind that end
-//!    is zero.
+//! 3. No page that begins at or behind the end of the database is a dirty page. The bytes of a dirty page behind that
+//!    end are zero.
 //! 4. Page 1 is never spilled: the commit looks at it.
 
 use crate::db::{Db, note_dirty_bytes, page_bytes_in};
@@ -183,8 +183,8 @@ impl DirtyPages {
         }
     }
 
-    /// Bytes of a page after the transaction, as its page 1 says. An application may write there what it likes: where that
-    /// cannot be a size, or the database is no whole number of such pages, it is committed in pages as they were.
+    /// Bytes of a page after the transaction, as its page 1 says. An application may write anything there. If that
+    /// cannot be a size, or the database is no whole number of such pages, the commit keeps the old size.
     pub fn new_page_bytes(&self) -> Result<usize> {
         // Page 1 is never spilled.
         if !self.pages.contains_key(&1) {

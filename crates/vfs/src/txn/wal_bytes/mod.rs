@@ -6,12 +6,12 @@
 //! Headers are in memory. A page is
 //! - in memory, as long as there is some ([`PageMemory`]);
 //! - in the database file or in a slot of the redo log, once its transaction has spilled it ([`SpillPlace`]);
-//! - in the nameless spill file, where it may be in none of them: a frame of a finished transaction, or one that could not
-//!   be spilled.
+//! - in the nameless spill file, if it may be in none of these: the page of a finished transaction, or one that could
+//!   not be spilled.
 //!
 //! # Invariants
 //! 1. SQLite reads what it wrote, as long as it may still ask. A page in the database file is read there until SQLite
-//!    restarts its log, and SQLite's checkpoint overwrites it only when no reader needs this version. The redo log is
+//!    restarts its log. SQLite's checkpoint overwrites it only when no reader needs this version. The redo log is
 //!    restarted together with SQLite's log.
 //! 2. `memory` counts the frames with their page in memory, `closed_in_memory` those of them before `closed`.
 //! 3. `spilled` frames have their page in the spill file, which is discarded with the last.

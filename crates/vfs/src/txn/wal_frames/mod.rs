@@ -1,9 +1,9 @@
 //! The write-ahead log that SQLite sees: its frames, and where its transactions end.
 //!
-//! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a
-//! 24-byte header and a page. Here [`WalBytes`] keeps the bytes, and this module parses them as far as
-//! needed: which page a frame holds, and which frame ends a transaction (its header carries the size of
-//! the database, bytes 4..8). SQLite's checksums are kept for SQLite and not used otherwise.
+//! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a 24-byte header
+//! and a page. Here [`WalBytes`] keeps the bytes, and this module parses them as far as needed: the page of each frame,
+//! and the last frame of each transaction. The header of such a frame carries the size of the database (bytes 4..8).
+//! SQLite's checksums are kept for SQLite and not used otherwise.
 //!
 //! ```text
 //! 0        32                 32+24     32+24+page          ...
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Frames `0..committed` belong to finished transactions; SQLite never changes their pages again in
-//!    this generation, except to take the last transaction back when it could not be published (it may
-//!    rewrite their headers: `walRewriteChecksums`).
+//! 1. Frames `0..committed` belong to finished transactions, whose pages SQLite does not change again in this
+//!    generation. The exception is a last transaction that could not be published, which SQLite takes back. SQLite may
+//!    rewrite the headers of these frames (`walRewriteChecksums`).
 //! 2. A transaction's frames are exactly those from `committed` to its last frame: SQLite reuses the
 //!    slots of what it rolled back.
 //! 3. A new header starts a new generation; SQLite writes one only when everything is in the database.
