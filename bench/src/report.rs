@@ -13,8 +13,8 @@
 //! 1. These three keys, in this order, and no other.
 //! 2. Every figure is a finite number under a name of `a-z`, `0-9`, `_` and `.`, in the order in which the
 //!    experiment reports them. Units stand at the end of the first part: `p50_us.wal_full`, `bytes_per_txn.litefoot`.
-//! 3. The names of an experiment's figures do not depend on the machine or on `--quick`; `peers` lacks the stores that were
-//!    left out of the build.
+//! 3. The names of an experiment's figures do not depend on the machine or on `--quick`. `peers` lacks the stores that
+//!    were left out of the build.
 
 use crate::harness::Environment;
 use crate::{Error, Result};
@@ -144,7 +144,7 @@ impl Report {
         Ok(text)
     }
 
-    /// A report from its JSON. What was wrong in its run is not in there.
+    /// A report from its JSON. The JSON does not have the failures of its run.
     ///
     /// # Errors
     /// [`Error::Json`] where the text is no report, [`Error::Figure`] where it has a figure that no report has.

@@ -1,8 +1,8 @@
 //! May the dependencies be used, and has any of them a known hole?
 //!
-//! With `cargo-deny` installed, it decides, by `deny.toml`. Without it the licences are checked here
-//! against the same list, from what `cargo metadata` says; the advisories then are **not** checked, and
-//! the step says so. They are not checked either where the advisory database cannot be fetched.
+//! With `cargo-deny` installed, it decides, by `deny.toml`. Without it the licences are checked here against the same
+//! list, from the output of `cargo metadata`. The advisories then are **not** checked, and the step says so. They are
+//! not checked either where the advisory database cannot be fetched.
 
 use crate::process::{self, Result, Tally};
 use serde_json::Value;

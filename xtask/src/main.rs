@@ -1,9 +1,9 @@
 //! The project's one entry point for checks: `cargo xtask test`, and `cargo xtask quick` for a start.
 //!
-//! Runs the [`steps`], stops at the first that fails, and ends with a table of their seconds, with the tests that took
-//! long, and with one line: how many checks passed and failed. A check is a test that `cargo test` counts, or a step
-//! that has no tests of its own. `cargo xtask test` runs two lanes of steps at the same time (see [`run`]); steps that
-//! are named run one behind the other.
+//! Runs the [`steps`], and stops at the first that fails. At the end come a table of their seconds, the tests that took
+//! long, and the numbers of passed and failed checks. A check is a test that `cargo test` counts, or a step that has no
+//! tests of its own. `cargo xtask test` runs two lanes of steps at the same time (see [`run`]); steps that are named
+//! run one behind the other.
 //!
 //! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`. Of SQLite's own
 //! tests (`cargo xtask sqlite-suite`) a few files are one.

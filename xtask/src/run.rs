@@ -1,8 +1,8 @@
 //! Running steps, and the table that they end in.
 //!
-//! Steps run one behind the other. Those of the second lane run at the same time as the others, in a process of
-//! their own whose output goes to a file, and is shown when it has ended: compiling and waiting for a disk leave a
-//! processor idle that they can use.
+//! Steps run one behind the other. Those of the second lane run at the same time as the others, in a process of their
+//! own. Their output goes to a file, and is shown when they have ended. They use the processor that compiling and
+//! waiting for a disk leave idle.
 
 use crate::process::{self, Tally};
 use crate::steps::Step;

@@ -1,8 +1,8 @@
 //! The tests of the pool, and of the tier, on other builds of SQLite.
 //!
-//! One checks itself at every step: it would say that a page it was lent has changed, or that an answer of a file's is
-//! none that it may give. The other maps no file, as builds for some systems do, and reads every page. Each has a
-//! target directory of its own, since SQLite takes a minute to compile.
+//! One checks itself at every step. It notices a change of a page that it was lent, and an answer that no file may
+//! give. The other maps no file, as builds for some systems do, and reads every page. Each has a target directory of
+//! its own, since SQLite takes a minute to compile.
 
 use crate::process::{self, Result, Tally};
 

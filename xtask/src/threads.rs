@@ -1,8 +1,8 @@
 //! Tests under the thread sanitizer.
 //!
-//! Every test whose name begins with `threads_` is built once more with the sanitizer in our code, in the
-//! crates it uses and in SQLite, and run. First a program with a planted race must be reported: a
-//! sanitizer that is not in the build would find nothing.
+//! Every test whose name begins with `threads_` is built and run once more with the sanitizer. The sanitizer covers
+//! litefoot's code, its crates and SQLite. First a program with a planted race must be reported: a sanitizer that is
+//! not in the build would find nothing.
 //!
 //! The sanitizer takes a nightly compiler. Where there is none and none can be fetched, the step says
 //! that it checked nothing.

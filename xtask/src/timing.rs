@@ -1,7 +1,7 @@
 //! Seconds of single tests, from what a stable test harness prints.
 //!
-//! The harness has no times on a stable compiler. It starts the tests of a program in the order of their names, as
-//! many at once as it has threads, and the next one when one has ended. So the line that says how a test ended also
+//! The harness has no times on a stable compiler. It starts the tests of a program in the order of their names, as many
+//! at once as it has threads. When one has ended it starts the next one. So the line that says how a test ended also
 //! says when another one began: the seconds of each follow from when the lines came.
 
 use std::sync::Mutex;

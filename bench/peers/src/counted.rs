@@ -1,14 +1,14 @@
 //! Writes and syncs of this process, counted without anybody's help.
 //!
-//! The program has functions of its own by the names of the C library's ([`calls`]), so that the calls of everything that is
+//! The program has functions of its own by the names of the C library's ([`calls`]). So the calls of everything that is
 //! linked into it come here first, C and C++ included. Each counts, and asks the kernel for what was wanted.
 //!
 //! # What counts
 //! - **Syncs**: `fsync`, `fdatasync`, `msync`, and each write through a descriptor that is opened with `O_DSYNC`, as LMDB writes its meta
 //!   page.
-//! - **Bytes**: blocks of 4 KiB that were touched between two syncs of a descriptor, each once; what was never synced counts
-//!   when the descriptor is closed or somebody asks. That is what litefoot's counting medium counts. `write_bytes` of
-//!   `/proc/self/io` is no substitute: it charges the whole of a large folio for one of its pages.
+//! - **Bytes**: blocks of 4 KiB that were touched between two syncs of a descriptor, each once. Blocks that were never
+//!   synced count when the descriptor is closed or somebody asks. That is what litefoot's counting medium counts.
+//!   `write_bytes` of `/proc/self/io` is no substitute: it charges the whole of a large folio for one of its pages.
 
 mod calls;
 

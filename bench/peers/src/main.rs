@@ -5,8 +5,8 @@
 //! litefoot-peers NAME DIRECTORY PLAN  one round in an empty directory: a line of JSON, `Round` of the module `round`
 //! ```
 //!
-//! It is no part of `litefoot` because libSQL brings an SQLite of its own, with the same symbols, and because nobody
-//! shall wait for RocksDB's C++ who does not need it. Each store is a feature, none is on by default; `peers` is all of them.
+//! It is no part of `litefoot`: libSQL brings an SQLite of its own, with the same symbols, and building RocksDB's C++
+//! takes long. Each store is a feature, none is on by default; `peers` is all of them.
 
 mod counted;
 #[path = "../../src/experiments/peers/round.rs"]

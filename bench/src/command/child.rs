@@ -37,7 +37,7 @@ impl Job for (&Experiment, &Options) {
         if options.quick {
             command.arg("--quick");
         }
-        // What goes wrong, and the bars, are the child's to show.
+        // The child shows its failures and its bars itself.
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let status = wait(&mut command.spawn().map_err(failed)?)?;
         if interrupt::check().is_err() {

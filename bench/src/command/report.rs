@@ -1,8 +1,8 @@
 //! `litefoot bench --all --report DIR`: every experiment, and the page of all; `--from`: the page alone.
 //!
 //! # What is in the directory
-//! `NAME.json` of each experiment that is done, and `report.html`. Both are written whenever an experiment is done,
-//! and each is replaced as a whole: an interrupt, a crash or a full disk costs the experiment that runs, no more.
+//! `NAME.json` of each experiment that is done, and `report.html`. Both are written whenever an experiment is done, and
+//! each is replaced as a whole. An interrupt, a crash or a full disk costs the experiment that runs, no more.
 //!
 //! Each experiment runs in a process of its own (`child`): what one leaves in memory would be missing from what another
 //! says it needs. An experiment that fails does not keep the others from running; the page says which and why, and the exit code is 1.
@@ -40,7 +40,7 @@ impl Directory {
         let page = directory.page();
         if let Ok(file) = std::fs::File::open(&page) {
             let mut begin = Vec::new();
-            // What cannot be read has no mark in it, either.
+            // A file that cannot be read has no mark in it, either.
             let _ = file.take(4096).read_to_end(&mut begin);
             if !String::from_utf8_lossy(&begin).contains(GENERATOR) {
                 return Err(Failure::file(&page, "is there and was not written by litefoot bench")

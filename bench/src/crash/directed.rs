@@ -1,8 +1,8 @@
 //! Cuts at one place that random ones rarely hit: a journal that is about to become real.
 //!
-//! A transaction over two databases writes its journal to a file, the header last. Between the header and the
-//! sync after it the records must be safe already: SQLite's checksum of a record samples one byte in 200, so a
-//! torn one is rolled back unnoticed.
+//! A transaction over two databases writes its journal to a file, the header last. Between the header and the sync
+//! after it the records must be safe already. SQLite's checksum of a record samples one byte in 200, so a torn one is
+//! rolled back unnoticed.
 
 use super::verify::{self, Reader, Verdict};
 use super::workload::{Journal, Recording, RunSetup};

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Ids that only these transactions use, so that each adds pages: apart from the others by that much.
 const IDS: std::ops::Range<i64> = 200..260;
 
-/// One such transaction; `rows` is what the database holds once it returns. With a log, `vfs` is where another connection
-/// comes from that reads and checkpoints meanwhile; and then it may be one that nobody asks to be durable.
+/// One such transaction; `rows` is what the database holds once it returns. With a log, another connection from `vfs`
+/// reads and checkpoints meanwhile. Then the transaction may be one that nobody asks to be durable.
 pub(super) fn transaction(
     db: &Connection,
     vfs: Option<&str>,
@@ -109,7 +109,7 @@ fn alone(
     meanwhile(random)?;
     db.execute_batch("SAVEPOINT large")?;
     let saved = rows.clone();
-    // What was written away before the savepoint is changed after it, and written away once more.
+    // Pages spilled before the savepoint are changed after it, and spilled once more.
     put(db, random, rows, 30)?;
     meanwhile(random)?;
     if random.one_in(2) {

@@ -1,9 +1,9 @@
 //! The crash simulator: real SQLite on a simulated medium, the power cut at any operation.
 //!
-//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`]. The recording has, for
-//! every transaction, the operation at which its commit returned, and the rows of the database then, from a
-//! model (`model.rs`) that knows nothing of files. A power cut takes any point of the run, makes the files as the
-//! cut could leave them, opens them again, and compares:
+//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`]. For every transaction the
+//! recording has the operation at which its commit returned, and the rows of the database then. The rows are those of a
+//! model (`model.rs`) that knows nothing of files. A power cut takes any point of the run, makes the files as the cut
+//! could leave them, opens them again, and compares:
 //!
 //! - **lost**: the database is not at the state after the last acknowledged transaction, nor at that of
 //!   the one in flight (whole);

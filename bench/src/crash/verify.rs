@@ -52,7 +52,7 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
                 if !tiered {
                     return Ok(found);
                 }
-                // What is written next may move the logs.
+                // The next write may move the logs.
                 db.execute_batch("PRAGMA user_version=7").map_err(|error| error.to_string())?;
                 read_whole(&db).map_err(|error| error.to_string())
             });

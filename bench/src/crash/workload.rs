@@ -222,8 +222,8 @@ impl Recording {
         &self.medium
     }
 
-    /// True if the run has transactions over two databases. What they leave is for litefoot alone to recover:
-    /// elsewhere the super-journal has another path.
+    /// True if the run has transactions over two databases. Only litefoot can recover what they leave: elsewhere the
+    /// super-journal has another path.
     pub fn has_several_files(&self) -> bool {
         self.setup.has_several_files()
     }

@@ -1,7 +1,7 @@
 //! `atomic`: what litefoot makes of a rollback-journal transaction.
 //!
-//! The sides and workloads of the experiment `commit`, as far as they have a rollback journal, and the paper's
-//! tables: one insert in PERSIST mode, by kind of call (its table 1), and SQLite's heap (its table 2).
+//! The sides and workloads are those of the experiment `commit` with a rollback journal. The paper's tables are one
+//! insert in PERSIST mode, by kind of call (table 1), and SQLite's heap (table 2).
 //!
 //! # Figures
 //! Those of `commit` for the sides here, and, for `stock` and `litefoot`, over inserts into one table without
@@ -14,8 +14,8 @@
 //! | `insert_bytes` | bytes written for one insert, beginning the log anew included |
 //! | `heap_bytes` | highwater of SQLite's heap; for litefoot with the most that litefoot itself allocated |
 //!
-//! The paper's build has, by the same count of system calls with `strace`, 28 calls where stock SQLite has 50,
-//! and a heap of 155 KB where stock SQLite has 150: its own table says 24 of 54, and 80 % less memory.
+//! The paper's own table says 24 calls of 54, and 80 % less memory. By the same count with `strace`, its build has 28
+//! calls where stock SQLite has 50. Its heap is 155 KB, and stock SQLite's is 150 KB.
 
 use super::commit::side::{DELETE_FULL, FLOOR, Kind, LITEFOOT, Side, settings};
 use super::commit::{Task, measure, remove_database, work_directory};

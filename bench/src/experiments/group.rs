@@ -1,9 +1,9 @@
 //! `group`: several threads that write one database.
 //!
-//! Four threads, each with a connection of its own and the busy timeout of common drivers (5 s), make durable
-//! transactions for a while: three in four insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an
-//! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `statements=on` take turns, at least
-//! five rounds. After each round stock SQLite counts the rows: every acknowledged transaction must be there.
+//! Four threads make durable transactions for a while, each with a connection of its own and the busy timeout of common
+//! drivers (5 s). Three in four transactions insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an
+//! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `statements=on` take turns, at
+//! least five rounds. After each round stock SQLite counts the rows: every acknowledged transaction must be there.
 //!
 //! # Figures
 //! The last part of a name is the side.
@@ -19,9 +19,9 @@
 //! | `ratio.p999_wal_full_over_litefoot` | `worst_p999_us`; median of the rounds |
 //! | `ratio.pooled_p999_wal_full_over_litefoot` | `p999_us`; median of the rounds |
 //!
-//! Why the thread that is served worst: with stock SQLite one thread makes nearly all transactions while the
-//! others sleep and try again. Of all transactions together theirs are too few to show in a percentile, however
-//! long they take: the more a thread starves, the better the pooled figure looks (*coordinated omission*).
+//! Why the thread that is served worst: with stock SQLite one thread makes nearly all transactions while the others
+//! sleep and try again. Of all transactions together theirs are too few to show in a percentile, however long they
+//! take. The more a thread starves, the better the pooled figure looks (*coordinated omission*).
 
 use super::commit::side::Kind;
 use super::commit::side::{LITEFOOT, Side, WAL_FULL, settings};

@@ -1,10 +1,10 @@
 //! `ssl`: transactions as mobile applications make them, and how long recovery from a crash takes.
 //!
 //! # Traces
-//! The paper on SQLite's statement logging has a table of six mobile traces: files, transactions with `BEGIN` (batch)
-//! and without (auto), statements, and bytes of SQL in a transaction. The traces themselves are not public.
-//! [`TRACES`] has the numbers of that table. Each statement here inserts or updates a row whose text makes up the
-//! bytes. The statements go to as many files, to tables with indexes, in seeded order.
+//! The paper on SQLite's statement logging has a table of six mobile traces. The table gives files, transactions with
+//! `BEGIN` (batch) and without (auto), statements, and bytes of SQL in a transaction. The traces themselves are not
+//! public. [`TRACES`] has the numbers of that table. Each statement here inserts or updates a row whose text makes up
+//! the bytes. The statements go to as many files, to tables with indexes, in seeded order.
 //!
 //! Stock SQLite in WAL mode at `synchronous=FULL` and litefoot take turns, at least five rounds; afterwards stock
 //! SQLite checks each database. Blocks and syncs are counted in a run of their own.

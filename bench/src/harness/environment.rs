@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where an experiment ran. What cannot be found out is `unknown`.
+/// Where an experiment ran. Unknown values are `unknown`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Environment {
     /// The processor, or the board where the processor has no name.
@@ -83,8 +83,8 @@ fn file_system(directory: &Path) -> Option<String> {
     mount_of(&fs::read_to_string("/proc/self/mountinfo").ok()?, &directory)
 }
 
-/// The type of the file system mounted nearest above a path (`man 5 proc`, mountinfo: field 5 is the mount
-/// point; the type follows the separator ` - `). Of two mounts on one point the later hides the earlier.
+/// The type of the file system mounted nearest above a path. In mountinfo (`man 5 proc`) field 5 is the mount point,
+/// and the type follows the separator ` - `. Of two mounts on one point the later hides the earlier.
 fn mount_of(mountinfo: &str, directory: &Path) -> Option<String> {
     mountinfo
         .lines()

@@ -10,17 +10,17 @@
 //! card or drive; here the flash itself is seen. Nothing is random, and nothing depends on the machine.
 //!
 //! # The model
-//! - NAND: pages of 2 KiB, blocks of 128 KiB; 100 us to read a page, 800 us to write one, 1.5 ms to erase a block
-//!   (P-SQLITE, table II). A page-mapped translation layer with 7 % of spare blocks; garbage is collected while fewer
-//!   than two blocks are free, from the block with the fewest valid pages, the lowest number of equals. What it copies
-//!   goes to a block of its own, as cold data does on real devices; in the host's block it would make every erasure
-//!   cost what the copies of cold data cost, whatever the host writes. It is *aged* before anything counts: 90 % of it
-//!   is filled, and overwritten at random once, so that no block is free that was not collected.
+//! - NAND (P-SQLITE, table II): pages of 2 KiB, blocks of 128 KiB; 100 us to read a page, 800 us to write one, 1.5 ms
+//!   to erase a block. A page-mapped translation layer has 7 % of spare blocks, and collects garbage while fewer than
+//!   two blocks are free. It collects the block with the fewest valid pages; of equals, the one with the lowest number.
+//!   Its copies go to a block of their own, as cold data does on real devices. In the host's block they would make
+//!   every erasure cost as much as copying cold data. The layer is *aged* before anything counts: 90 % of it is filled,
+//!   and overwritten at random once, so that every free block was collected.
 //! - PRAM: 20 ns to read a byte, 100 ns to write one.
-//! - The operating system's page cache: a write reaches NAND with the next sync of its file, each page once; a page is
+//! - The operating system's page cache: a write reaches NAND with the next sync of its file, each page once. A page is
 //!   read at most once. PRAM is memory: a write reaches it at once, a read is one of the device.
-//! - The file system: a sync writes the file's own page (length, places) if these have changed, and the sync of a
-//!   directory the directory's page if a name has. On PRAM that is 128 bytes each (PFFS2 keeps them there).
+//! - The file system: a sync writes the file's own page (length, places) if these have changed. The sync of a directory
+//!   writes the directory's page if a name has. On PRAM that is 128 bytes each (PFFS2 keeps them there).
 //! - Removing or cutting a file trims its pages.
 
 mod cache;

@@ -36,7 +36,7 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
         let top = y;
         for (index, value) in row.iter().enumerate() {
             let Some(value) = value else { continue };
-            // What is nearly nothing is still seen to be there.
+            // A bar of nearly nothing can still be seen.
             let width = (value.shown * scale).max(0.75);
             let mark = Mark { chart, series: index, label: point.label, number: value };
             let _ = writeln!(

@@ -55,8 +55,8 @@ pub fn data(chart: &Chart, number: &Number) -> String {
     }
 }
 
-/// The class of a series at a point. The paper's are outlined; litefoot has a colour of its own, which is also that of what
-/// is litefoot's throughout; everything else takes the other colours in turn.
+/// The class of a series at a point. The paper's series are outlined. Litefoot has the colour that marks it everywhere;
+/// all others take the other colours in turn.
 pub fn class(chart: &Chart, series: usize, point: Option<&Point>) -> String {
     let known = &chart.series[series];
     let lonely = chart.series.iter().filter(|series| !series.is_paper()).count() == 1;

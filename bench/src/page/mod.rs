@@ -1,7 +1,7 @@
 //! One page with everything that was measured: the papers' figures and tables redrawn from our runs.
 //!
-//! The page is one HTML file without scripts and without anything from elsewhere. What is on it is decided by tables, one
-//! file for each paper ([`papers`]); a chart, a section or an experiment that has no figures is left out.
+//! The page is one HTML file without scripts and without anything from elsewhere. Tables decide its content, one file
+//! for each paper ([`papers`]). A chart, a section or an experiment that has no figures is left out.
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `number` | numbers and text as HTML |
 //!
 //! # What scripts may rely on
-//! Every number of ours stands in an element, a table's cell or a mark of a drawing, with the attributes
-//! `data-experiment`, `data-figure` and `data-value`: the figure's name and value as the JSON has them. What is shown is
+//! Every number of litefoot's stands in an element, a table's cell or a mark of a drawing. Its attributes are
+//! `data-experiment`, `data-figure` and `data-value`: the figure's name and value as the JSON has them. The page shows
 //! that value, times `data-times` where there is one. Each number in a drawing is in the chart's table, too, and all
 //! figures of an experiment are in its list at the end. The paper's numbers have `data-paper` instead.
 

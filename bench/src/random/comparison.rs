@@ -18,15 +18,16 @@ const SIMULATED: &str = "/db";
 /// The prefix of differences that do not count.
 pub const STOCK_FAILS: &str = "stock SQLite fails";
 
-/// Answers of stock SQLite where another connection has spilled its cache, and so locked the database: the code, and the
-/// message where the code is a general one.
+/// Answers of stock SQLite if another connection has spilled its cache, and so locked the database. They are the code,
+/// and the message where the code is a general one.
 const LOCKED: [&str; 2] = ["; 5 ", "; 1 database is locked;"];
 
 /// Why a sequence was not compared to its end.
 pub enum Mismatch {
     Different(String),
-    /// A connection with a cache of some pages has spilled them and locked others out, on stock SQLite only: litefoot
-    /// lends it the pages that it reads, which take no place there. From then on the sides hold different rows.
+    /// A connection with a cache of some pages has spilled them and locked others out, on stock SQLite only. Litefoot
+    /// lends it the pages that it reads, and these take no place in its cache. From then on the sides hold different
+    /// rows.
     OnlyStockIsLocked,
 }
 
@@ -169,7 +170,7 @@ impl Comparison<'_> {
                 }
                 Ok(())
             });
-        // What cannot be removed is removed with the directory above.
+        // Files that cannot be removed are removed with the directory above.
         let _ = std::fs::remove_dir_all(self.directory);
         found.err()
     }

@@ -24,7 +24,7 @@ pub fn describe(seed: u64, what: &str, directory: &Path) -> String {
             _ => None,
         }
     };
-    // What takes a process of its own is not tried again and again, but mostly shows here, too.
+    // A sequence that needs a process of its own is not tried again and again, but its failure mostly shows here, too.
     if is_real(seed) && fails(&sequence).is_none() {
         return format!("seed {seed}: {what}");
     }

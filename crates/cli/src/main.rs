@@ -1,7 +1,7 @@
 //! The program `litefoot`.
 //!
-//! One file per command under `commands/`, each with an `Args` that clap reads and a
-//! `run(args) -> Result<ExitCode, Failure>`. What every command shares is beside it:
+//! One file per command under `commands/`, each with an `Args` that clap reads and a `run(args) -> Result<ExitCode,
+//! Failure>`. The modules beside it are shared by the commands:
 //!
 //! | module | decides |
 //! |---|---|

@@ -151,7 +151,7 @@ pub fn explain(name: &str, error: &Error) -> Failure {
         Error::SqlInputError { error, msg, .. } => (error, msg.clone()),
         other => return Failure::file(&path, other),
     };
-    // What litefoot itself said of this failure names the file and what to do.
+    // Litefoot's own message about this failure names the file and what to do.
     let detail = litefoot::last_error();
     litefoot::clear_last_error();
     match code.code {

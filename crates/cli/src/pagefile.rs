@@ -149,7 +149,7 @@ pub fn create_database(path: &Path, page_bytes: PageBytes) -> Result<Database, F
 
 /// Removes a database that was not finished.
 pub fn remove_database(path: &Path) {
-    // What cannot be removed keeps its name, and the next attempt says so.
+    // A file that cannot be removed keeps its name, and the next attempt says so.
     let _ = Database::remove(&OsMedium::new(), path);
 }
 

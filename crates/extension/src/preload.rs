@@ -2,9 +2,9 @@
 //! that links `libsqlite3.so.0` and knows nothing of it.
 //!
 //! SQLite calls `sqlite3_os_init` through its procedure linkage table whenever it initialises, also after
-//! `sqlite3_shutdown`. A preloaded library that has this symbol is called in its place: it calls the
-//! library's own function, which registers the platform's VFSes, and then registers litefoot as default.
-//! Nothing of SQLite is configured, so that programs which call `sqlite3_config` first still can.
+//! `sqlite3_shutdown`. A preloaded library that has this symbol is called in its place. It calls the library's own
+//! function, which registers the platform's VFSes, and then registers litefoot as default. Nothing of SQLite is
+//! configured, so that programs which call `sqlite3_config` first still can.
 
 use crate::tell;
 use litefoot_vfs::ffi::api::Api;

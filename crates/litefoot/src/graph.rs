@@ -201,7 +201,7 @@ fn integer(number: u64) -> i64 {
 /// A function as SQLite's virtual table.
 #[repr(C)]
 struct Table<F> {
-    /// What SQLite knows of it; it must be the first field.
+    /// The part that SQLite knows; it must be the first field.
     base: ffi::sqlite3_vtab,
     /// Several cursors of one statement call it in turns.
     function: Arc<Mutex<F>>,
@@ -270,7 +270,7 @@ unsafe impl<'vtab, F: GraphFunction + 'vtab> VTab<'vtab> for Table<F> {
 /// One call of a function.
 #[repr(C)]
 struct Cursor<'vtab, F> {
-    /// What SQLite knows of it; it must be the first field.
+    /// The part that SQLite knows; it must be the first field.
     base: ffi::sqlite3_vtab_cursor,
     function: Arc<Mutex<F>>,
     /// SQLite reads them back as the hidden columns.

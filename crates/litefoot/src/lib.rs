@@ -67,8 +67,8 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Sqlite`] with a message that names the file and what to do; "database is locked" comes
-    /// with the first use when another process owns the database.
+    /// [`Error::Sqlite`] with a message that names the file and what to do. "database is locked" comes with the first
+    /// use when another process owns the database.
     pub fn open(path: impl AsRef<Path>) -> Result<Connection, Error> {
         Connection::open_with_flags(path, rusqlite::OpenFlags::default())
     }

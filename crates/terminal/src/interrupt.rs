@@ -1,9 +1,8 @@
 //! Ctrl-C and SIGTERM.
 //!
-//! A signal interrupts the SQL statement that is running, if one is registered ([`watch`]). Otherwise it
-//! does what the command chose when it began to listen ([`Idle`]). A second signal, while the first is
-//! still unanswered, ends the program at once: what is on the device is then as after a crash, which is
-//! what the storage layer is for.
+//! A signal interrupts the SQL statement that is running, if one is registered ([`watch`]). Otherwise it does what the
+//! command chose when it began to listen ([`Idle`]). A second signal, while the first is still unanswered, ends the
+//! program at once. The device is then as after a crash, which the storage layer is made for.
 
 use crate::failure::Failure;
 use rusqlite::InterruptHandle;

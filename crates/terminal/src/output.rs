@@ -1,7 +1,7 @@
 //! Standard output.
 //!
-//! Everything a command prints passes [`Output`]: buffered, and with a write error turned into a
-//! [`Failure`], so that a pipe whose reader has gone ends the command instead of panicking it.
+//! Everything a command prints passes [`Output`], which buffers. It turns a write error into a [`Failure`], so that a
+//! pipe without a reader ends the command instead of panicking it.
 //!
 //! Names, statements and values come from files and processes of others. A terminal never gets a control character of
 //! theirs; a pipe or a file gets everything as it is.

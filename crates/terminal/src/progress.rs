@@ -1,7 +1,7 @@
 //! Bars on the terminal.
 //!
-//! A bar is drawn on standard error, only when that is a terminal, and is wiped when it is dropped: on
-//! success, on failure and on an interrupt alike.
+//! A bar is drawn on standard error, if that is a terminal. It is wiped when it is dropped: on success, on failure and
+//! on an interrupt alike.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;

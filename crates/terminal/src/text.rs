@@ -20,8 +20,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     text.chars().map(escape).collect::<String>().into()
 }
 
-/// Control characters could move the cursor, change what stands there and type for the user; those of writing
-/// directions show text in another order than it has.
+/// True if the terminal obeys the character. Control characters could move the cursor, change what stands there and
+/// type for the user. Those of writing directions show text in another order.
 fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

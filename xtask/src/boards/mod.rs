@@ -1,8 +1,8 @@
 //! `cargo xtask boards`: litefoot on small boards, and how small it is.
 //!
 //! Builds the program and the extension as they are released, for this machine and for the boards of [`BOARDS`], and
-//! lets them work: on this machine as they are, for the boards under qemu's user emulation. There is no io_uring
-//! there, so what reads ahead is tested without it.
+//! runs them. For the boards they run under qemu's user emulation. There is no io_uring there, so what reads ahead is
+//! tested without it.
 //!
 //! | file | is |
 //! |---|---|

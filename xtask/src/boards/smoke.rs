@@ -1,5 +1,6 @@
 //! The trial of a board: both journal families, by the program, by the extension and by preload, with a crash in
-//! between; reading past the system's cache; the queue of reads; power cuts; the figures of a running owner.
+//! between. It includes reading past the system's cache, the queue of reads, power cuts, and the figures of a running
+//! owner.
 
 use super::Board;
 use super::build::Built;

@@ -106,7 +106,7 @@ impl Room {
         let status = status.map_err(|error| format!("timeout cannot be started: {error}"))?;
         let seconds = begun.elapsed().as_secs_f64();
         let output = fs::read(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        // What a test forbade itself must not stay.
+        // A test's limits on itself must not stay.
         let _ = Command::new("chmod").arg("-R").arg("u+rwX").arg(&directory).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(&directory);
         let _ = fs::remove_file(&log);

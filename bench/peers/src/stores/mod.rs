@@ -1,5 +1,4 @@
-//! The stores, one file each. What is asked of them, and that it is durable, is said in litefoot's
-//! `experiments/peers/stores.rs`, whose names these are.
+//! The stores, one file each. Their names, duties and durability are those of litefoot's `experiments/peers/stores.rs`.
 
 #[cfg(feature = "fjall")]
 mod fjall;

@@ -1,14 +1,14 @@
 //! The cost of a small durable transaction.
 //!
 //! # Sides
-//! Stock SQLite in four settings, litefoot under a WAL database and under a rollback-journal database, and
-//! the *floor*: 300 bytes written in place into a file whose space is written already, and a data sync. Nothing
-//! that keeps a transaction durable can be cheaper than the floor on the same device.
+//! Stock SQLite in four settings, and litefoot under a WAL database and under a rollback-journal database. The *floor*
+//! is 300 bytes written in place into a file whose space is written already, and a data sync. Nothing that keeps a
+//! transaction durable can be cheaper than the floor on the same device.
 //!
 //! # Workloads
-//! Autocommit transactions of one row: `insert` into a table of a text of 100 bytes, an indexed integer and a
-//! double; `update` of the text and the double of a row (the index stays as it is), 90 % of them on 5 % of 20,000
-//! rows. Both with the same seeded values for all sides, on a fresh database in each round.
+//! Autocommit transactions of one row. `insert` goes into a table of a text of 100 bytes, an indexed integer and a
+//! double. `update` changes the text and the double of a row, so the index stays; 90 % of the updates hit 5 % of 20,000
+//! rows. Both use the same seeded values for all sides, on a fresh database in each round.
 //!
 //! # Two runs
 //! 1. **Timed**: stock sides on SQLite's own `unix` VFS, litefoot on the operating system's files. The sides take

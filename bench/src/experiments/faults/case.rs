@@ -123,7 +123,7 @@ impl Workplace<'_> {
         let mut outcome = Outcome::default();
         let mut first_transaction = 0;
         if case.stage == RunStage::Recovery {
-            // What is recovered was written without faults.
+            // The state to recover was written without faults.
             let whole = Case { first: 0, stage: RunStage::Run, end: End::Kill, ..*case };
             let ended = self.workload(&whole, 0, TRANSACTIONS - 1)?;
             if ended.status.and_then(|status| status.signal()) != Some(libc::SIGKILL) {

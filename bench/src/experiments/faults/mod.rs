@@ -1,10 +1,10 @@
 //! `faults`: every call to the system that may fail, failed once, at every place of a run.
 //!
-//! An ordinary program on the distribution's SQLite runs with liblitefoot.so. A shim between that and the C library lets
-//! the n-th call of one kind fail. The program writes down the acknowledged transactions, goes on after errors, and
-//! closes its database or is killed. Then litefoot and stock SQLite open the database in turns. Every acknowledged
-//! transaction must be there, whole; no failed one may be, once another was acknowledged after it. n runs until the
-//! program makes no such call any more. The same follows with faults during recovery from a killed process.
+//! An ordinary program on the distribution's SQLite runs with liblitefoot.so. A shim between that and the C library
+//! lets the n-th call of one kind fail. The program writes down the acknowledged transactions, goes on after errors,
+//! and closes its database or is killed. Then litefoot and stock SQLite open the database in turns. Every acknowledged
+//! transaction must be there, whole. No failed one may be, once another was acknowledged after it. The number n grows
+//! until the program makes no such call any more. The same follows with faults during recovery from a killed process.
 //!
 //! | figure, one for each kind of fault and family of journals | meaning |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `torn` | runs after which a transaction was there in part, or one that had failed |
 //! | `hangs`, `aborts` | programs that did not end, or ended by a signal |
 //!
-//! Two failures may end the process by design, are counted, and raise no alarm: a failed allocation in `memory_at_start`, and
-//! one of the C library's own in `memory_of_sqlite`.
+//! Two failures may end the process by design. They are counted, and raise no alarm: a failed allocation in
+//! `memory_at_start`, and one of the C library's own in `memory_of_sqlite`.
 
 mod case;
 mod kinds;

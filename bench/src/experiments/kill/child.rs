@@ -1,8 +1,8 @@
 //! The process that is killed.
 //!
-//! Writer w makes transactions 1, 2, 3 …: each puts [`rows`] rows into r, removes those of the transaction [`KEPT`] before it,
-//! and writes its number and the rows there now to w. After each commit the number goes into a file beside the database, to
-//! which a killed process loses nothing.
+//! Writer w makes transactions 1, 2, 3 …: each puts [`rows`] rows into r, and removes those of the transaction [`KEPT`]
+//! before it. It also writes its number and the rows there now to w. After each commit the number goes into a file
+//! beside the database, to which a killed process loses nothing.
 
 use litefoot::{Options, Vfs};
 use rusqlite::{Connection, ErrorCode};

@@ -1,8 +1,9 @@
 //! `kill`: SIGKILL, thousands of times.
 //!
-//! A process with several threads writes transactions small and large, in either journal family, and is killed at a random
-//! moment: at work, or while it opens what the one before it left. The next process opens that first and looks for
-//! everything that was acknowledged; now and then stock SQLite does so between the two. A directory serves [`LIFE`] rounds.
+//! A process with several threads writes transactions small and large, in either journal family. It is killed at a
+//! random moment: at work, or while it opens what its predecessor left. The next process opens that first and looks for
+//! everything that was acknowledged; now and then stock SQLite does so between the two. A directory serves [`LIFE`]
+//! rounds.
 //!
 //! | figure | meaning |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Bytes of a transaction that reach the device, on a counting medium.
 //!
-//! The baseline is the pages that a transaction changes: the frames that SQLite writes to the write-ahead log with an
-//! unbounded cache, one for each page.
+//! The baseline is the pages that a transaction changes. They are the frames that SQLite writes to the write-ahead log
+//! with an unbounded cache, one for each page.
 
 use super::load::{Keys, SCHEMA, Timing, insert};
 use super::side::{INF, LITEFOOT, MODES, STOCK, Side};

@@ -1,15 +1,15 @@
 //! `pcg`: transactions that are larger than SQLite's page cache.
 //!
 //! # What is written
-//! A table with a text key of 8 characters, a text of 100 and an integer, in a fresh database; the application's page
-//! cache has 100 pages (400 KB). Rows come in random or ascending order of their keys, by one `INSERT` each, or all by one
-//! `INSERT … SELECT`. `synchronous=FULL` everywhere. After each round plain SQLite finds every row.
+//! A table with a text key of 8 characters, a text of 100 and an integer, in a fresh database. The application's page
+//! cache has 100 pages (400 KB). Rows come in random or ascending order of their keys, by one `INSERT` each, or all by
+//! one `INSERT … SELECT`. `synchronous=FULL` everywhere. After each round plain SQLite finds every row.
 //!
 //! # Sides
 //! - `stock`: SQLite on its own VFS, which spills one page at a time once its cache is full;
 //! - `inf`: the same with an unbounded cache;
-//! - `litefoot`: SQLite on litefoot, which has 64 MB in all (the short form: 1 MB, with smaller transactions) and decides
-//!   by itself; `litefoot_caller`, `litefoot_background`: the same with the option `page_cleaner`.
+//! - `litefoot`: SQLite on litefoot, which has 64 MB in all and decides by itself. The short form has 1 MB, and smaller
+//!   transactions. `litefoot_caller`, `litefoot_background`: the same with the option `page_cleaner`.
 //!
 //! They take turns, at least five rounds; figures are medians of the rounds, ratios medians of the ratios within each.
 //!

@@ -1,19 +1,21 @@
 //! Litefoot beside other embedded stores: redb, LMDB, fjall, RocksDB and libSQL.
 //!
-//! They are not the same kind of thing: SQLite and libSQL are asked in SQL, the others are trees of keys and values. What is
-//! compared is what an application waits for that keeps one row and one index entry and must not lose them.
+//! They are not the same kind of thing: SQLite and libSQL are asked in SQL, the others are trees of keys and values.
+//! The comparison is of the time that an application waits which keeps one row and one index entry and must not lose
+//! them.
 //!
 //! # Rounds
-//! All stores take turns, at least five rounds, each with an empty directory: commits of one row, then reads of rows that were stored in
-//! one transaction; see [`round`] for both, and for what is checked. Settings are in [`stores`]: each store's ordinary way to
-//! have a commit survive a power cut, everything else at its defaults. The other stores run in a process of their own, by
-//! `litefoot-peers` (`bench/peers`); those that it was built without have no figures.
+//! All stores take turns, at least five rounds, each with an empty directory. A round commits one row at a time, then
+//! reads rows that were stored in one transaction. [`round`] describes both, and the checks. Settings are in
+//! [`stores`]: each store's ordinary way to have a commit survive a power cut, everything else at its defaults. The
+//! other stores run in a process of their own, by `litefoot-peers` (`bench/peers`); those that it was built without
+//! have no figures.
 //!
 //! # What is counted, and how
-//! Bytes are those of the blocks of 4 KiB handed to the device, each once between two syncs of a file, closing included, as in `commit`;
-//! syncs are those of files and directories. For SQLite and litefoot the counting medium counts, in a run of its own; for the
-//! others functions of the program's own in place of the C library's (`bench/peers/src/counted.rs`). A write through a descriptor that is
-//! opened with `O_DSYNC` is a sync.
+//! Bytes are those of the blocks of 4 KiB handed to the device, each once between two syncs of a file, closing
+//! included, as in `commit`. Syncs are those of files and directories. For SQLite and litefoot the counting medium
+//! counts, in a run of its own. For the others the program's own functions count, in place of the C library's
+//! (`bench/peers/src/counted.rs`). A write through a descriptor that is opened with `O_DSYNC` is a sync.
 //!
 //! # Figures
 //! | name | meaning |

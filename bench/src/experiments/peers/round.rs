@@ -4,9 +4,9 @@
 //! for the stores beside them. So all of them get the same rows in the same order, and are timed by the same lines.
 //!
 //! # What a store is given
-//! Rows under the ids 1, 2, 3 …: a text of 100 bytes, an integer and a double, those of `bench commit`. Beside the rows it
-//! keeps an index by the integer: SQLite by `CREATE INDEX`, the others by a second tree whose keys are integer and id.
-//! A commit is one transaction over both, durable when it returns.
+//! Rows under the ids 1, 2, 3 …: a text of 100 bytes, an integer and a double, as in `bench commit`. Beside the rows a
+//! store keeps an index by the integer. SQLite does so by `CREATE INDEX`, the others by a second tree whose keys are
+//! integer and id. A commit is one transaction over both, durable when it returns.
 //!
 //! # What is checked
 //! After the commits the store is closed, opened again, and must hold every row, to the bit.

@@ -1,11 +1,11 @@
 //! `psqlite`: hot chunks of a phone's databases on PRAM, as P-SQLITE measured it (figures 2, 3, 7 and 8).
 //!
 //! # Applications
-//! The six databases of Android's browser, messages, phone book and alarms (`apps`), with pages of 1,024 bytes, driven
-//! through real SQLite on the modelled devices ([`crate::nand`]): 256 MiB of NAND, of which other files fill 90 %,
-//! and a PRAM. Each database has the devices to itself. After each run stock SQLite checks that the flash file holds
-//! the same rows as on NAND alone. Times are those of the devices in the model: writes, reads, garbage collection,
-//! closing included.
+//! The six databases of Android's browser, messages, phone book and alarms (`apps`), with pages of 1,024 bytes. Real
+//! SQLite drives them on the modelled devices ([`crate::nand`]): a PRAM, and 256 MiB of NAND, of which other files fill
+//! 90 %. Each database has the devices to itself. After each run stock SQLite checks that the flash file holds the same
+//! rows as on NAND alone. Times are those of the devices in the model: writes, reads, garbage collection, closing
+//! included.
 //!
 //! # Systems
 //!

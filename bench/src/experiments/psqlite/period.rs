@@ -1,7 +1,7 @@
 //! How long a period should be (P-SQLITE, figure 2): the paper's simple policy on the writes of a database file.
 //!
-//! A chunk is hot when more than half of a period's transactions have written it; it moves when it is next written,
-//! and what was written longest ago makes room.
+//! A chunk is hot when more than half of a period's transactions have written it. It moves when it is next written, and
+//! the chunk written longest ago makes room.
 
 use super::trace::Trace;
 use litefoot_tier::policy::{Latencies, Lru};

@@ -1,8 +1,8 @@
 //! How well the writes of the next period are predicted from those of the last ones (P-SQLITE, figure 3).
 //!
-//! The error of a prediction is its distance from what came, as a share of the transactions of a period: the most
-//! that can come. It is averaged over all chunks that were written in the current period or in one of the last
-//! [`LONGEST`], whatever the method: of the rest nothing is predicted and nothing comes.
+//! The error of a prediction is its distance from what came, as a share of the transactions of a period: the most that
+//! can come. For every method it is averaged over all chunks that were written in the current period or in one of the
+//! last [`LONGEST`]. Of the other chunks nothing is predicted and nothing comes.
 
 use super::trace::Trace;
 use litefoot_tier::policy::{alpha, expected};

@@ -16,8 +16,7 @@ use std::sync::Arc;
 const DATABASE: &str = "/data/data/app.db";
 /// Of the flash, this much belongs to other files.
 pub const FILLED_PERCENT: u32 = 90;
-/// Where litefoot keeps its commit log if that is on PRAM, and how large it may become there: no larger than
-/// the tier of 256 chunks.
+/// Litefoot's commit log on PRAM, and its largest size there. That is no larger than the tier of 256 chunks.
 const COMMIT_LOG: &str = "/pram/app.commits";
 const COMMIT_LOG_BYTES: usize = 512 << 10;
 

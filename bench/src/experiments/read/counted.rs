@@ -1,6 +1,6 @@
 //! Cold reads on media that count and model.
 //!
-//! Stock SQLite's own cache is made as large as the file: a page that it drops and wants again would be counted twice,
+//! Stock SQLite's own cache is made as large as the file. A page that it drops and wants again would be counted twice,
 //! though the system still has it. So its bytes are each page that it needs, once: nobody can need fewer without a
 //! larger memory.
 

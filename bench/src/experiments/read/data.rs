@@ -1,15 +1,15 @@
 //! The contents of the databases by calculation: every answer is known without a database.
 
 /// Bytes of a row's body: rows of 200 to 350 bytes with the rest. Their lengths differ, as in applications. With equal
-/// lengths the processor predicts the next row of a page, and a scan of a map or of the pool is half as fast again.
+/// lengths the processor predicts the next row of a page. A scan of a map or of the pool is half as fast again then.
 const BODY_BYTES: std::ops::RangeInclusive<usize> = 180..=330;
 /// Bytes of the file for a row of `item` when it is loaded in key order, with its part of the index and of `link`.
 pub const FILE_BYTES_PER_ROW: u64 = 300;
 /// Rows of `item` for each row of `link`.
 const ITEMS_PER_LINK: u32 = 4;
 
-/// The content of a database: `item`, whose rows have the ids 1 to [`Data::rows`], and `link`, whose rows have the
-/// ids 1 to [`Data::links`] and point to rows of `item`.
+/// The content of a database: the tables `item` and `link`. The rows of `item` have the ids 1 to [`Data::rows`]; those
+/// of `link` have the ids 1 to [`Data::links`], and point to rows of `item`.
 pub struct Data {
     seed: u64,
     /// The key of the row with the id of that place, from 1: all keys from 1 to the number of rows in random order.

@@ -6,8 +6,8 @@ pub fn resident_bytes() -> u64 {
     ["RssAnon:", "RssShmem:"].iter().map(|name| number_after(&status, name) * 1024).sum()
 }
 
-/// Bytes that the disk has given this process, whatever the system has read ahead for it among them; 0 where the
-/// system does not count them.
+/// Bytes that the disk has given this process, those that the system has read ahead included. 0 if the system does not
+/// count them.
 pub fn disk_bytes() -> u64 {
     std::fs::read_to_string("/proc/self/io").map_or(0, |io| number_after(&io, "read_bytes:"))
 }

@@ -10,8 +10,8 @@
 //! - `mmap`: the same with the whole file mapped;
 //! - `litefoot`: SQLite on litefoot.
 //!
-//! All on the same SQLite. They take turns, at least five rounds; figures are medians of the rounds, ratios medians of the
-//! ratios within each round, and above 1 litefoot is faster. With two threads each has a connection of its own.
+//! All on the same SQLite. They take turns, at least five rounds. Figures are medians of the rounds, ratios medians of
+//! the ratios within each round; above 1 litefoot is faster. With two threads each has a connection of its own.
 //!
 //! # What is measured
 //! Databases are as SQLite makes them, with a rollback journal; what is measured in WAL mode, too, is marked by `_wal`. A
@@ -20,20 +20,21 @@
 //!
 //! - **Warm**: all in memory, the pool larger than the file. Litefoot reads a copy of the file, because nobody else can
 //!   open what it owns.
-//! - **Sixteen connections**: each on a thread of its own, over one file that the pool just holds; points, index lookups
-//!   and ranges, each a transaction of its own. Memory is what the process has more than at the beginning of
-//!   the run (what is its own: pages of files in the system's cache are not), over the bytes of the pool, with all connections
-//!   open. It comes first, so that nothing of another part is in it.
-//! - **Cold**: nothing in memory, the pool a third of the file. By the clock on this disk; bytes on a counting medium
-//!   (see `counted`), where what the system reads ahead for stock is not in them; the time of modelled devices on a
-//!   modelling medium, which charges a page that goes on where the last one ended by bandwidth, any other as a random read,
-//!   and does not know requests at the same time.
+//! - **Sixteen connections**: each on a thread of its own, over one file that the pool just holds. They make points,
+//!   index lookups and ranges, each a transaction of its own. Memory is the growth of the process since the beginning
+//!   of the run, over the bytes of the pool, with all connections open. Pages of files in the system's cache do not
+//!   count. It comes first, so that nothing of another part is in it.
+//! - **Cold**: nothing in memory, the pool a third of the file. Time is by the clock on this disk. Bytes are those of a
+//!   counting medium (see `counted`), without the system's readahead for stock. The time of modelled devices is that of
+//!   a modelling medium. It charges a page that continues the last one by bandwidth, any other as a random read, and
+//!   knows no requests at the same time.
 //! - **Zipf**: ten times the memory; how memory is kept equal is told in `zipf`.
 //!
 //! # Figures
-//! The last part of a name is the side; `W` is `point_auto` (each read a transaction of its own), `point`, `index`, `range`
-//! (50 rows), `scan`, `join`; `C` is `scan_ordered`, `scan_fragmented`, `index_fragmented`, `point`, `range50` (these two on
-//! the fragmented file), `range50_ordered`; `D` is `sd` or `emmc`. `_2t` marks two threads, `_wal` before it a database in WAL mode.
+//! The last part of a name is the side. `W` is `point_auto` (each read a transaction of its own), `point`, `index`,
+//! `range` (50 rows), `scan`, `join`. `C` is `scan_ordered`, `scan_fragmented`, `index_fragmented`, `point`, `range50`
+//! (these two on the fragmented file), `range50_ordered`. `D` is `sd` or `emmc`. `_2t` marks two threads, `_wal` before
+//! it a database in WAL mode.
 //!
 //! | name | meaning |
 //! |---|---|

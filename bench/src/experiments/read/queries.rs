@@ -131,7 +131,7 @@ impl Plan {
         ready: &Barrier,
     ) -> Result<(Instant, Instant)> {
         let prepared = connection.prepare(self.workload.sql());
-        // Whoever fails must not leave the others waiting.
+        // A thread that fails must not leave the others waiting.
         ready.wait();
         let begun = Instant::now();
         let sum = prepared.and_then(|mut statement| self.sum(connection, &mut statement));
@@ -191,8 +191,8 @@ fn answer(workload: Workload, data: &Data, from: i64, to: i64) -> u64 {
     }
 }
 
-/// Runs a plan on each connection, all at once, each on a thread of its own; the time from the first beginning to
-/// the last end.
+/// Runs a plan on each connection, all at once, each on a thread of its own. Answers the time from the first beginning
+/// to the last end.
 pub fn together(source: &Source, connections: &mut [Connection], plans: &[Plan]) -> Result<Duration> {
     let ready = Barrier::new(plans.len().min(connections.len()));
     let spans = std::thread::scope(|scope| {

@@ -2,9 +2,10 @@
 //!
 //! # The same memory
 //! The system's cache is memory, too, and a side that reads through it has more than it was given. So both sides read
-//! past it: litefoot by its option, stock SQLite through litefoot's VFS, which passes its calls on unchanged, on files
-//! that are read directly. Stock's own cache is as large as the pool, shared out among its connections. That is the
-//! best that SQLite can make of so much memory: a hit costs it no system call, and no page is held twice.
+//! past it. Litefoot does so by its option; stock SQLite goes through litefoot's VFS, which passes its calls on
+//! unchanged, on files that are read directly. Stock's own cache is as large as the pool, shared out among its
+//! connections. That is the best that SQLite can make of so much memory: a hit costs it no system call, and no page is
+//! held twice.
 
 use super::Files;
 use super::cold::Pair;

@@ -1,7 +1,7 @@
 //! The sections of the page, paper by paper; a new chart is an entry in one of these files and nothing else.
 //!
-//! Names of figures are those of the experiments' documentation. What the papers print was taken from their text and
-//! tables; what they only draw is not guessed from the drawing.
+//! Names of figures are those of the experiments' documentation. The numbers that the papers print were taken from
+//! their text and tables; numbers that they only draw are not guessed.
 
 mod atomic;
 mod pcg;

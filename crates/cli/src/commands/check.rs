@@ -1,8 +1,8 @@
 //! `litefoot check`: is everything in order?
 //!
-//! The first check reads the bytes of the files, by litefoot's own invariants, without SQLite. The database is
-//! opened only when they hold: opening recovers, and recovery from another database's journal would do the damage
-//! that this command is to prevent.
+//! The first check reads the bytes of the files, by litefoot's own invariants, without SQLite. The database is opened
+//! only when they hold. Opening recovers, and recovery from another database's journal would do the damage that this
+//! command is to prevent.
 
 use crate::inspect;
 use crate::open::{Access, Database, path_of};

@@ -1,7 +1,7 @@
 //! `litefoot release`: everything home in one plain file.
 //!
-//! Each step leaves a valid database with whatever logs belong to it: stopped between two of them, or in one,
-//! nothing is lost, and the next release goes on from there.
+//! Each step leaves a valid database with whatever logs belong to it. Stopped between two steps, or in one, the command
+//! loses nothing, and the next release goes on from there.
 
 use crate::inspect::{self, Content};
 use crate::open::{Access, Database, path_of};
@@ -103,8 +103,8 @@ pub fn set_journal_mode(database: &Database, mode: &str) -> Result<(), Failure> 
     }
 }
 
-/// Removes files that stock SQLite leaves and never needs again: a finished journal (PERSIST, TRUNCATE), and the index of
-/// a log that a crash has left. The caller owns the database, so no other process uses them.
+/// Removes files that stock SQLite leaves and never needs again. These are a finished journal (PERSIST, TRUNCATE), and
+/// the index of a log that a crash has left. The caller owns the database, so no other process uses them.
 fn remove_leftovers(path: &Path) -> Result<(), Failure> {
     let remove = |suffix: &str| {
         let leftover = beside(path, suffix);

@@ -1,10 +1,10 @@
 //! Litefoot's own invariants of the files, checked on what [`super::look`] has read.
 //!
 //! 1. The page size is one that SQLite knows, and the file is a whole number of pages.
-//! 2. With no log or journal in use, the file is at least as long as its header says. What a large transaction wrote behind
-//!    the end before a crash belongs to nobody ([`unused_bytes`]).
-//! 3. A write-ahead log or journal beside the database is one, and has the database's page size, or holds
-//!    the whole database in another: a VACUUM that was cut off.
+//! 2. With no log or journal in use, the file is at least as long as its header says. Pages that a large transaction
+//!    wrote behind the end before a crash belong to nobody ([`unused_bytes`]).
+//! 3. A write-ahead log or journal beside the database has the format of one, and the database's page size. A log in
+//!    another page size holds the whole database: a VACUUM that was cut off.
 //! 4. Where parts live on a tier device, it is there.
 //!
 //! A write-ahead log beside a database in a rollback mode, or beside an empty one, is in order: it is

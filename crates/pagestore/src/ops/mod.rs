@@ -11,8 +11,8 @@
 //! 4. They see pages through [`Pages`] only.
 //!
 //! # What they do not do
-//! Isolate themselves from others who write the same pages meanwhile: each page is seen whole, the set of
-//! them is not a snapshot.
+//! Isolate themselves from others who write the same pages meanwhile. Each page is seen whole; the set of pages is not
+//! a snapshot.
 
 pub mod graph;
 mod group_by;

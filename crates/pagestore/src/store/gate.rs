@@ -32,7 +32,7 @@ impl Gate {
         self.state.change(|state| state.inside -= 1);
     }
 
-    /// Closes the gate, unless it is closed, and waits until no unit is inside; `false` where that takes too long: a
+    /// Closes the gate, unless it is closed, and waits until no unit is inside. `false` if that takes too long: a
     /// thread that waits for its own unit never sees it end.
     fn close(&self) -> bool {
         self.state.wait(|state| (!state.closed).then(|| state.closed = true));

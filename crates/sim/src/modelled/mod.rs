@@ -6,8 +6,8 @@
 //! depends on the operations alone: it is the same on every machine and in every run.
 //!
 //! # The model
-//! Between the operations and the device stands the operating system's page cache and a journaling file
-//! system, as they do for every SQLite application:
+//! The operating system's page cache and a journaling file system stand between the operations and the device, as they
+//! do for every SQLite application:
 //!
 //! - a write costs nothing until a sync. The sync writes each dirty page of the file once, in the order of the file,
 //!   and flushes the device. Bytes without a sync cost nothing until [`ModelledMedium::write_back`];

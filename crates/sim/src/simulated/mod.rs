@@ -1,8 +1,8 @@
 //! A medium in memory that can lose power.
 //!
 //! # Why
-//! A promise about power cuts is as good as the cuts that test it. This medium records every operation in order;
-//! [`SimMedium::replay`] makes the files as a power cut could leave them, at any point of the recorded run, each time
+//! A promise about power cuts is as good as the cuts that test it. This medium records every operation in order.
+//! [`SimMedium::replay`] makes the files as a power cut at any point of the recorded run could leave them, each time
 //! with other luck.
 //!
 //! # The model of the cut

@@ -59,7 +59,7 @@ impl Pool {
         let (mut waits, mut full) = (0, 0);
         while waits < MOST_WAITS {
             let (step, reads) = self.step(page, state, advisor);
-            // Whatever becomes of this page: those that are to be read say so already.
+            // The reads start, however this page fares: the words of their pages already say so.
             self.start(reads);
             match step {
                 FetchStep::Pinned(frame) => return Ok(frame),

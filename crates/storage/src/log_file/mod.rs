@@ -1,5 +1,5 @@
-//! The common part of both logs: the lock of a log in use, space that is reserved before it is written, setting a
-//! foreign log aside.
+//! The common part of both logs: the lock of a log in use, reserving space before writing, and setting a foreign log
+//! aside.
 
 mod in_use;
 pub(crate) mod space;

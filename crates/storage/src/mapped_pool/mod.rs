@@ -289,7 +289,7 @@ impl MappedPool {
     fn put(&self, frame: u32, bytes: &[u8]) {
         let place = self.0.shared.frames.frame(frame).as_ptr();
         // SAFETY: the frame has as many bytes, and belongs to a latched page: no other thread writes it. The holders of
-        // older pins may look at it meanwhile, and know that it may change (invariant 5 of the state): this pool has no
+        // older pins may look at it meanwhile, and know that it may change (invariant 5 of the state). This pool has no
         // guards.
         unsafe { shown::store(bytes, place) }
     }

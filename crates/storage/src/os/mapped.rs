@@ -58,8 +58,8 @@ impl Mapping {
         Mapping { kind, state: Mutex::new(MappingState::Untried) }
     }
 
-    /// Writes the buffers one behind the other from `offset`, durably; `false` where the range is not in the
-    /// file yet or the file cannot be mapped, and nothing was written.
+    /// Writes the buffers one behind the other from `offset`, durably. `false` if the range is not in the file yet or
+    /// the file cannot be mapped; then nothing was written.
     pub fn write(&self, file: &File, bufs: &[IoSlice<'_>], offset: u64) -> io::Result<bool> {
         let mut state = self.state.lock();
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();

@@ -25,9 +25,9 @@
 //!    `forget` alone change it from ready, not pinned and not being written or cleaned, to empty.
 //! 2. A frame belongs to the one page whose word names it.
 //! 3. A writer is alone: WRITING implies one pin. A dirty page is never evicted; only `forget` drops it.
-//! 4. `ready` and `written` release what they have written, `pin`, `write` and `clean` acquire it; `unpin` and
-//!    `cleaned` release what they have read, `evict`, `forget` and `write` acquire that. So a frame is neither
-//!    read too early nor overwritten too early.
+//! 4. `ready` and `written` release what they have written; `pin`, `write` and `clean` acquire it. `unpin` and
+//!    `cleaned` release what they have read; `evict`, `forget` and `write` acquire that. So a frame is neither read too
+//!    early nor overwritten too early.
 //! 5. A latched page gets no new pins, and is neither read nor evicted. The holders of older pins keep it, and see its
 //!    bytes change, as in a mapped file. They rely only on bytes that do not change.
 

@@ -32,8 +32,8 @@ impl Stream {
         Stream { last: page, stride: 0, steps: 0, window: 0, asked: 0, skipped: 0, used: 0 }
     }
 
-    /// Moves the stream to the page, and answers the pages that were passed over; `None` where the page neither
-    /// continues the stream nor repeats its last page.
+    /// Moves the stream to the page, and answers the pages that were passed over. `None` if the page neither continues
+    /// the stream nor repeats its last page.
     ///
     /// Pages that were resident are not reported, so a stream may be found anywhere in what it asked for.
     pub fn follow(&mut self, page: u64) -> Option<u64> {

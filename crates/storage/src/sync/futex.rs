@@ -18,7 +18,7 @@ pub(super) fn wait(word: &AtomicU32, value: u32, at_most: Option<Duration>) {
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word and the time are valid for the call, which changes neither. Whatever it answers, callers look again.
+    // SAFETY: the word and the time are valid for the call, which changes neither. Callers look again after any answer.
     unsafe { preserving_errno(|| libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout)) };
 }
 

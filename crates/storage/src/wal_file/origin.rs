@@ -5,7 +5,7 @@
 //! copy, or moved there. The header of a generation therefore says what the data file was when it began:
 //!
 //! 1. **What is in it**: a checksum of its first sector. A sector is never torn. So a crash in the middle of a
-//!    checkpoint leaves the sector of that moment, or a later one, of which the log has an image.
+//!    checkpoint leaves the sector of that moment, or a later one. The log has an image of either.
 //! 2. **Which file it is**: its inode's number and its birth. A copy has others, so that this is no proof.
 //! 3. **Which file the log is**, in the same way. Where the log is the same file and the data file is another, somebody has
 //!    put that there. Where both are others, they were copied together.

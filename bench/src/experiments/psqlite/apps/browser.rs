@@ -39,7 +39,7 @@ fn cookie(db: &Connection, values: &mut Values) -> Result<()> {
 fn webview(db: &Connection, values: &mut Values) -> Result<()> {
     match values.below(20) {
         0..=15 => in_transaction(db, || {
-            // What changed within five minutes is written together.
+            // Changes of the same five minutes are written together.
             (0..1 + values.below(4)).try_for_each(|_| cookie(db, values))
         }),
         16 | 17 => in_transaction(db, || {

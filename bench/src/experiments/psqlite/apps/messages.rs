@@ -94,7 +94,7 @@ fn transact(db: &Connection, values: &mut Values) -> Result<()> {
                 .map(drop)
             })
         }
-        // What is above the limit of a thread goes.
+        // The messages above the limit of a thread are removed.
         _ => {
             let thread = 1 + values.often_low(THREADS);
             db.prepare_cached(

@@ -1,11 +1,11 @@
 //! `litefoot adopt`: moving an existing database onto litefoot.
 //!
-//! There is not much to move: the file is SQLite's and stays so. What can be in the way is said before an
-//! application depends on it, and what will change is said before it does: without `--yes` nothing is written.
+//! There is not much to move: the file is SQLite's and stays so. The command names the obstacles before an application
+//! depends on the change, and the changes before they are made. Without `--yes` nothing is written.
 //!
-//! With `--yes` each step leaves a valid database: recovering what waits, as any program that opens it would;
-//! SQLite's own checks; the change of the journal mode, which is one transaction. Stopped anywhere, the database
-//! is at the last of them.
+//! With `--yes` each step leaves a valid database. The steps are: recovering what waits, as any program that opens the
+//! database would; SQLite's own checks; the change of the journal mode, in one transaction. Stopped anywhere, the
+//! database is at the last of them.
 
 mod plan;
 mod ways;
@@ -122,7 +122,7 @@ fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Fai
         return Ok(found);
     }
     output.line("checks            SQLite's integrity check: in order")?;
-    // Whether they matter is the application's business: SQLite does not enforce them by itself.
+    // Dangling references are the application's business: SQLite does not enforce foreign keys by itself.
     let dangling = foreign_key_findings(&database.connection, MOST_FINDINGS);
     for finding in dangling.map_err(|error| database.explain(&error))? {
         output.line(format!("note              {}", printable(&finding)))?;

@@ -3,8 +3,8 @@
 //! On a terminal a page is drawn anew each time, on the terminal's other screen, which is left however the
 //! watching ends. Elsewhere, in a pipe or a file, each time is a line.
 //!
-//! Only the figures are read, and where the owner has gone, the list of processes: the database is not
-//! locked for a moment, so watching is never in anybody's way.
+//! Only the figures are read, and, once the owner has gone, the list of processes. The database is never locked, so
+//! watching is in nobody's way.
 
 use super::rates::Rates;
 use super::{Seen, view};
