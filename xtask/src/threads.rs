@@ -11,9 +11,9 @@ use crate::process::{self, Result, Tally};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The standard library comes compiled, without the sanitizer: what its threads hand over at their end,
-/// what the test harness sends between them, and the end of what several share (`Arc` orders it by a fence,
-/// which the sanitizer does not know) look like races. So do `OnceLock` and its like between threads: ours hand over by
+/// The standard library comes compiled, without the sanitizer, so three of its actions look like races. They are the
+/// result of a thread at its end, messages of the test harness between threads, and the end of an `Arc`. `Arc` orders
+/// that by a fence, which the sanitizer does not know. So do `OnceLock` and its like between threads: ours hand over by
 /// atomics of their own instead, which the sanitizer sees. SQLite begins its log anew with plain stores to marks that
 /// others read atomically.
 const SUPPRESSIONS: &str = "race:^walRestartHdr$

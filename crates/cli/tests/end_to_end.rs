@@ -41,7 +41,7 @@ fn python_runs_unchanged_and_leaves_the_same_database() {
         let ours = succeed(directory, &["run", "--", "python3", &smoke, "ours.db", mode]);
         let theirs = stdout_of(stock(directory, "python3", &[&smoke, "theirs.db", mode]), "smoke.py");
         assert_eq!(ours, theirs, "{mode}");
-        // What litefoot wrote is a database for stock SQLite, the backup too.
+        // Litefoot's files are databases for stock SQLite, the backup too.
         for name in ["ours.db", "ours.db.backup"] {
             let check = stock(directory, "sqlite3", &[name, "PRAGMA integrity_check"]);
             assert_eq!(stdout_of(check, name), "ok\n");
@@ -295,7 +295,7 @@ fn builds_with_atomic_writes_take_the_same_way() {
             .sum();
         assert!(commits >= 200, "{mode}: {output}");
         assert_eq!(output.contains("fallback.bindings|"), mode == "wal", "{mode}: {output}");
-        // The program died without closing the database. What it said in statements, nobody else replays.
+        // The program died without closing the database. Nobody else replays its statements.
         if mode == "wal" {
             let other = output_of(litefoot(directory, &["sql", &name, "DELETE FROM t"]));
             assert_eq!(other.status.code(), Some(1));

@@ -170,7 +170,7 @@ fn an_interrupted_load_leaves_nothing() {
     std::io::Write::write_all(&mut writer, lines.as_bytes()).unwrap();
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    // What follows lets it look up from reading.
+    // The further lines let the program look up from reading.
     for _ in 0..100_000 {
         if std::io::Write::write_all(&mut writer, "0 1\n".repeat(1000).as_bytes()).is_err() {
             break;

@@ -1,4 +1,4 @@
-//! What a crash has left, as SQL: another SQLite that runs it must hold the same, to the bit.
+//! The remains of a crash, as SQL: another SQLite that runs it must hold the same, to the bit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn rows(db: &Connection) -> Vec<(i64, Value)> {
     select.query_map([], row).unwrap().map(Result::unwrap).collect()
 }
 
-/// What waits beside a database, of which a copy is taken while it is open.
+/// The transactions that wait beside a database, of which a copy is taken while it is open.
 fn left(path: &Path) -> Vec<Transaction> {
     let copy = path.with_extension("copy");
     for suffix in ["", "-wal", "-commits"] {

@@ -183,7 +183,7 @@ fn a_log_that_stays_is_free_when_the_last_connection_is_closed() {
         .unwrap();
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
     drop(db);
-    // What is not durable soon will not be at all.
+    // A commit that is not durable soon will not be at all.
     let (_vfs, cut) = open("faults-free-cut", &medium.cut(&mut Random::new(1)), false);
     for db in [vfs.open("/app.db").unwrap(), cut] {
         assert_eq!(ids(&db).map_err(|error| (error, litefoot::last_error())), Ok([1, 2].into()));

@@ -153,7 +153,7 @@ impl<'a> SendConnection<'a> {
     }
 }
 
-/// What was committed at NORMAL is durable within its window, without another commit.
+/// A commit at NORMAL is durable within its window, without another commit.
 #[test]
 fn normal_commits_are_durable_soon() {
     let (synced, durable) = mpsc::channel::<()>();
@@ -237,7 +237,7 @@ fn emptying_the_log_does_not_disturb_a_transaction() {
     }
 }
 
-/// Figures are read while others commit, fold and empty the log: nobody waits for the other without end.
+/// Figures are read while others commit, materialize and empty the log: nobody waits for the other without end.
 #[test]
 fn figures_are_in_nobodys_way() {
     let mut options = Options::default();

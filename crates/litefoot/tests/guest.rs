@@ -1,4 +1,4 @@
-//! What an application is told and left with is what SQLite alone would tell it and leave it with.
+//! An application is told, and left with, exactly the same as by SQLite alone.
 
 #![allow(clippy::unwrap_used)]
 

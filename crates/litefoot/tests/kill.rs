@@ -13,7 +13,7 @@ use std::time::Duration;
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
 const WAIT: Duration = Duration::from_secs(60);
 
-/// What the processes run: rows without end, each number printed once its commit has returned.
+/// The processes' program: rows without end, each number printed once its commit has returned.
 #[test]
 #[ignore = "run by the other test, in processes of its own"]
 fn ingest() {

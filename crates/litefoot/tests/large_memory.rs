@@ -7,8 +7,8 @@ use litefoot::{Options, Vfs};
 use litefoot_testkit::sqlite::metric;
 
 const MEMORY_BYTES: i64 = 4 << 20;
-/// What the process has besides: two connections with 400 KB of clean pages each, their indexes of the log, threads, and what
-/// the allocator does not give back. The transactions have 24 MB each.
+/// The other memory of the process. It is two connections with 400 KB of clean pages each, their indexes of the log,
+/// threads, and memory that the allocator keeps. The transactions have 24 MB each.
 const UNCOUNTED_BYTES: i64 = 3 << 20;
 
 /// Memory of its own that the process has.

@@ -1,4 +1,4 @@
-//! What a closed database leaves behind: the file alone, for good.
+//! The remains of a closed database: the file alone, for good.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn careless_commits_cost_nobody_else_anything() {
          WITH n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 100) INSERT INTO u SELECT randomblob(200) FROM n",
     )
     .unwrap();
-    // What is changed below is in the database file now, and in no log.
+    // The rows that are changed below are in the database file now, and in no log.
     drop(db);
     let db = litefoot.open("/app.db").unwrap();
     for number in 0..30 {

@@ -1,4 +1,4 @@
-//! What happens while a thread of its own begins the log anew: on a medium where that takes its time.
+//! Commits while a thread of its own begins the log anew, on a medium that takes its time for that.
 
 #![allow(clippy::unwrap_used)]
 

@@ -21,7 +21,7 @@ type Reallocate = unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void;
 /// SQLite's own.
 static REAL: OnceLock<(Allocate, Reallocate)> = OnceLock::new();
 
-/// Whether this allocation fails.
+/// True if this allocation fails.
 fn fails() -> bool {
     UNTIL.with(|until| {
         let left = until.get();

@@ -1,4 +1,4 @@
-//! What lies beside a database: whose it is, who may read it, and what others may have put there.
+//! The files beside a database: whose they are, who may read them, and what others may have put there.
 
 #![allow(clippy::unwrap_used)]
 
@@ -111,7 +111,7 @@ fn a_new_database_follows_the_umask_as_with_stock_sqlite() {
     assert_eq!(mode(&ours), mode(&theirs));
 }
 
-/// What somebody may put where a log or journal is expected.
+/// Things that somebody may put where a log or journal is expected.
 const IN_THE_WAY: [&str; 4] = ["link to a file", "link to nothing", "pipe", "directory"];
 
 fn put(what: &str, place: &Path, target: &Path) {
@@ -222,8 +222,7 @@ fn without_standard_streams() {
         })
         .collect();
     for stream in 0..3 {
-        // What programs print by mistake.
-        // SAFETY: the bytes outlive the call.
+        // Programs print such a thing by mistake. SAFETY: the bytes outlive the call.
         unsafe { libc::write(stream, b"oops".as_ptr().cast(), 4) };
     }
     let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

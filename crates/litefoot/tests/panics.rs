@@ -30,7 +30,7 @@ fn within_patience(test: impl FnOnce() + Send + 'static) {
     run.join().unwrap();
 }
 
-/// What was acknowledged is there when the power goes, and the file is sound.
+/// Checks that every acknowledged commit is there when the power goes, and that the file is sound.
 fn check_after_cut(medium: &SimMedium, acknowledged: i64) {
     let image = medium.cut(&mut Random::new(1));
     let vfs = Vfs::builder("panics-after").medium(Arc::new(image)).register().unwrap();
@@ -89,7 +89,7 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
     });
 }
 
-/// Whether this is a thread of that name, of which the system keeps 15 bytes.
+/// True if this thread has that name, of which the system keeps 15 bytes.
 fn is_current(name: &str) -> bool {
     let current = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
     current.trim_end() == &name[..name.len().min(15)]

@@ -43,7 +43,7 @@ fn prepared(name: &str) -> (SimMedium, Vfs, Connection) {
          INSERT INTO t VALUES(1, 1, 'x'), (2, 2, 'y'); INSERT INTO u VALUES(1)",
     )
     .unwrap();
-    // What is in the log builds upon these rows.
+    // The log builds upon these rows.
     db.execute_batch("PRAGMA wal_checkpoint; UPDATE t SET v = 5 WHERE id = 1").unwrap();
     assert!(metric_or_zero(&db, "commits_statements") > 0);
     (medium, vfs, db)
@@ -59,7 +59,7 @@ fn transaction(number: u8, ids: &[u8]) -> Record {
     Record { kind: 2, payload: [number, 0, ids.len() as u8].into_iter().chain(statements).collect() }
 }
 
-/// What a crash leaves, with a log that somebody else has written in the place of ours.
+/// The remains of a crash, with a log that somebody else has written in the place of litefoot's.
 fn forged(medium: &SimMedium, texts: &[&str]) -> SimMedium {
     let image = medium.cut(&mut Random::new(1));
     let latch = Arc::new(SyncLatch::default());
@@ -166,7 +166,7 @@ unsafe extern "C" fn equal(
     0
 }
 
-/// What an application does to its connection after a text was captured: from then on the text goes as pages.
+/// An application changes its connection after a text was captured: from then on the text goes as pages.
 #[test]
 fn what_changes_late_goes_as_pages() {
     let cases: &[(&str, &str, Change)] = &[
@@ -287,7 +287,7 @@ fn what_changed_nothing_is_not_replayed() {
     assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
 }
 
-/// What the application was refused is refused again, and the transaction goes on, as it did.
+/// A statement that was refused is refused again, and the transaction goes on, as it did.
 #[test]
 fn a_savepoint_that_was_not_there_is_not_there_again() {
     let (medium, _vfs, db) = prepared("replay-savepoint");
@@ -353,7 +353,7 @@ fn a_connection_is_as_it_would_be_without_us() {
     }
 }
 
-/// Whoever can put a file beside a database has nothing run by those who open it.
+/// A person who can put a file beside a database has nothing run by those who open it.
 #[test]
 fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
     let directory = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn a_database_created_through_a_dangling_link_has_its_logs_beside_the_file() {
         .unwrap();
         assert_eq!(names(&links), BTreeSet::from(["y.db".to_owned()]), "{mode}");
         assert!(names(&real).contains("x.db-wal"), "{mode}: {:?}", names(&real));
-        // What a crash would leave now is found by the other name.
+        // The other name finds the remains of a crash now.
         let copy = directory.path().join("copy");
         std::fs::create_dir(&copy).unwrap();
         for name in names(&real) {

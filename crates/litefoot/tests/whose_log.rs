@@ -39,7 +39,7 @@ fn set_aside(medium: &SimMedium) -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
-/// What a process leaves that is killed now: the files are the same ones.
+/// The remains of a process that is killed now: the files are the same ones.
 fn killed(medium: &SimMedium) -> SimMedium {
     let mut replay = medium.replay();
     replay.advance(usize::MAX);
@@ -143,7 +143,7 @@ fn a_log_beside_a_new_file_is_kept_under_another_name() {
         let aside = set_aside(&medium);
         let kept = aside.iter().find(|(path, _)| path == Path::new("/app.db-wal.set-aside-1"));
         assert!(kept.unwrap().1 == log, "{mode}");
-        // What was set aside is still a log that SQLite takes for its database.
+        // A log that was set aside is still one that SQLite takes for its database.
         drop(vfs);
         assert!(medium.files().len() == 1 + aside.len(), "{mode}: {:?}", medium.files().len());
     }
@@ -324,7 +324,7 @@ fn a_commit_under_way_when_the_file_is_renamed_is_in_the_file() {
         fs::rename(&path, &away).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(5));
         db.execute_batch("COMMIT").unwrap();
-        // What a killed process would leave.
+        // The remains of a killed process.
         let copy = directory.path().join("copy.db");
         fs::copy(&away, &copy).unwrap();
         assert_eq!(found_by_stock(&copy, "t"), [1, 2, 3], "{mode}");
@@ -375,7 +375,7 @@ fn a_log_that_was_cut_while_open_shows_no_older_pages() {
     }
 }
 
-/// Whether the file is the one of then is not known for a moment: that is no reason to take the log for another one's.
+/// A failed look leaves the file's identity unknown for a moment. That is no reason to take the log for another one's.
 #[test]
 fn a_failure_to_look_at_a_file_sets_no_log_aside() {
     let mut met = 0;

@@ -1,7 +1,7 @@
 //! SQLite's test programs, from the source package of the distribution.
 //!
-//! apt fetches it with lists and settings of its own (`apt/` in the cache), so that nothing of the machine's is changed;
-//! the version is that of the installed `libsqlite3-0`. All of it is cached in `target/sqlite-suite`, and nothing of
+//! apt fetches it with lists and settings of its own (`apt/` in the cache), so that nothing of the machine's is changed.
+//! The version is that of the installed `libsqlite3-0`. All of it is cached in `target/sqlite-suite`, and nothing of
 //! it is part of the project.
 
 use crate::process::{self, Result};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Most that the number of tests may differ, in percent; and where each call of a VFS is made to fail, of which litefoot has a
-/// few others.
+/// The largest difference between the numbers of tests, in percent. The second is for tests that make each call of a
+/// VFS fail: litefoot has a few other calls.
 const TOLERANCE: u64 = 2;
 const TOLERANCE_OF_FAULTS: u64 = 10;
 

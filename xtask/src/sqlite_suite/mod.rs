@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Each file runs in a process of its own, first on stock, then on litefoot. Its result is kept in
-//! `target/sqlite-suite/results` (`.result`, and `.out` with what it printed), so a run that was broken off goes on where it
+//! `target/sqlite-suite/results` (`.result`, and `.out` with its output). So a run that was broken off goes on where it
 //! was; a new library begins litefoot's side anew. Files that are named, and all with `--redo`, are run again.
 //!
-//! A file passes if litefoot fails no test that stock does not fail, ends as it ends, and runs as many tests, but
-//! for 2 percent. `xtask/sqlite-suite/differences.toml` names the files that differ, what differs, and why. A file that
-//! waits for a second process may be left out.
+//! A file passes if litefoot fails only tests that stock fails, ends as stock ends, and runs as many tests, but for 2
+//! percent. `xtask/sqlite-suite/differences.toml` names the files that differ, what differs, and why. A file that waits
+//! for a second process may be left out.
 //!
 //! | file | is |
 //! |---|---|

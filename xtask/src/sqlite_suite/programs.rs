@@ -1,7 +1,7 @@
 //! SQLite's own tests of many threads (`threadtest3`) and of many processes (`mptest`), on both sides.
 //!
-//! A database on litefoot has one owner, so the processes of `mptest` run with `passthrough=1`: what it shows is that litefoot
-//! is in nobody's way there.
+//! A database on litefoot has one owner, so the processes of `mptest` run with `passthrough=1`. The test shows that
+//! litefoot is in nobody's way there.
 
 use super::build::Cache;
 use super::result::End;

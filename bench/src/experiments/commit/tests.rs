@@ -50,7 +50,7 @@ fn the_figures_that_scripts_rely_on_are_there_and_right() {
     // A rollback journal: the journal, its header, the database.
     let delete = get("syncs_per_txn.insert.delete_full");
     assert!((3.0..5.0).contains(&delete), "{delete}");
-    // What one row writes at least: a page of the table and one of the index.
+    // One row writes at least a page of the table and one of the index.
     assert!(get("bytes_per_txn.insert.wal_full") >= 2.0 * 4096.0);
 }
 

@@ -49,7 +49,7 @@ fn a_small_run_has_every_figure_that_is_promised() {
     ] {
         assert!(figures.get(name).is_some_and(|value| value > 0.0), "{name}");
     }
-    // What does not depend on the machine.
+    // These figures do not depend on the machine.
     assert_eq!(figures.get("reads.second_scan"), Some(0.0));
     assert!(figures.get("ratio.cold_prefetch_speedup").unwrap() > 1.4);
     assert!(figures.get("ratio.random_prefetch_bytes").unwrap() <= 1.02);

@@ -1,6 +1,6 @@
 //! Where the blocks of one document are run: a directory of its own, with the program and the extension at hand.
 //!
-//! A block finds what the blocks before it have left. What it leaves running is ended with it.
+//! A block finds what the blocks before it have left. The processes that it leaves running end with it.
 
 use super::blocks::Block;
 use super::support::{PROGRAM, Watchdog};

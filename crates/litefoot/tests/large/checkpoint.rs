@@ -14,8 +14,8 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_millis(300);
 const ROWS: i64 = 200;
 
-/// The checkpoint knows of the small transaction before it, which is in the commit log and has added pages that the large
-/// one changes. What it writes of them must not take the place of what the large one has written there.
+/// The checkpoint knows of the small transaction before it, which is in the commit log and has added pages that the
+/// large one changes. Its copies of these pages must not replace the large transaction's.
 #[test]
 fn a_checkpoint_of_what_came_before_does_not_undo_it() {
     let medium = SimMedium::new();

@@ -119,8 +119,8 @@ fn the_syncs_of_a_large_commit_are_needed() {
     }
 }
 
-/// At `synchronous=OFF` a transaction that shrinks the database may be lost. What the next one writes behind the new end, and
-/// what is cut off, must not be missed then.
+/// At `synchronous=OFF` a transaction that shrinks the database may be lost. Neither the pages that the next one writes
+/// behind the new end nor those cut off must be missing then.
 #[test]
 fn what_a_lost_transaction_had_cut_off_is_there_again() {
     type Act = fn(&Connection);

@@ -215,7 +215,7 @@ fn fail_once(synchronous: &str, locking: &str, operation: Operation, kind: FileK
     if let Ok(found) = here {
         assert_eq!(found, if failed { before } else { after }, "{what}: {result:?}");
     }
-    // What comes next, small and large.
+    // The next transactions, small and large.
     let next =
         insert(&db, 1000..1001, 4).is_ok() && in_transaction(&db, |db| insert(db, 2000..2300, 4)).is_ok();
     let _ = db.execute_batch("ROLLBACK");

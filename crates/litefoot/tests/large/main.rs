@@ -1,7 +1,7 @@
 //! Transactions that are larger than the memory for them.
 //!
-//! Each has a medium of its own and a fixed memory (`write_buffer_size`), so that tests that run at the same time change nothing for
-//! each other. What looks at the memory of the process is a program of its own (`large_memory`).
+//! Each has a medium of its own and a fixed memory (`write_buffer_size`), so that tests that run at the same time
+//! change nothing for each other. The tests of the process's memory are a program of their own (`large_memory`).
 
 #![allow(clippy::unwrap_used)]
 

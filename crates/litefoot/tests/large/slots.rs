@@ -23,7 +23,8 @@ fn prepared(litefoot: &Vfs, rows: i64) -> Connection {
     db
 }
 
-/// What was rolled back is in the redo log, and must not hide what a later transaction writes into the file there.
+/// Pages that were rolled back are in the redo log, and must not hide those that a later transaction writes into the
+/// file there.
 #[test]
 fn a_page_that_was_given_up_and_cut_off_is_not_new() {
     for cuts_at_once in [true, false] {

@@ -1,4 +1,4 @@
-//! What the tests of large transactions share.
+//! The common part of the tests of large transactions.
 
 use litefoot::rusqlite::{Connection, Result};
 use litefoot::{Options, Vfs};
@@ -59,7 +59,7 @@ pub fn in_transaction(db: &Connection, act: impl Fn(&Connection) -> Result<()>) 
     db.execute_batch("COMMIT")
 }
 
-/// What SQLite says about the database: `ok` where nothing is wrong.
+/// SQLite's verdict on the database: `ok` if nothing is wrong.
 pub fn integrity(db: &Connection) -> Result<String> {
     db.query_row("PRAGMA integrity_check", [], |row| row.get(0))
 }

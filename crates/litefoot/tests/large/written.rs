@@ -1,4 +1,4 @@
-//! What is written, how often, and what is left behind.
+//! The writes of large transactions, their number, and what is left behind.
 
 use crate::support::{insert, open_on, open_small};
 use crate::transaction::{AFTER, BEFORE, CLEANERS, MODES, ROWS, Setup, prepared, state, transact};

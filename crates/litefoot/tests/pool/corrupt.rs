@@ -8,7 +8,7 @@ use litefoot_sim::Random;
 use litefoot_testkit::sqlite::stock;
 use std::path::Path;
 
-/// What is asked of each file.
+/// The queries on each file.
 const QUESTIONS: &[&str] = &[
     "SELECT * FROM sqlite_schema",
     "SELECT count(*), sum(length(body)), sum(version) FROM t",
@@ -91,7 +91,7 @@ fn a_damaged_file_is_answered_as_stock_sqlite_does() {
             damage(&mut bytes, page_bytes, &mut Random::new(seed + page_bytes as u64));
             std::fs::write(&ours, &bytes).unwrap();
             std::fs::write(&theirs, &bytes).unwrap();
-            // What SQLite says of some damage depends on whether the file is mapped.
+            // SQLite's answer to some damage depends on the file being mapped.
             let mapped = stock(&theirs);
             mapped.query_row("PRAGMA mmap_size=100000000", [], |_| Ok(())).unwrap_or_default();
             let expected = [answers(&stock(&theirs)), answers(&mapped)];

@@ -53,7 +53,7 @@ fn a_read_error_goes_to_the_one_who_asked() {
         medium.set_faults(failing_reads());
         assert_eq!(code(check_snapshot(&db)), Some(ErrorCode::SystemIoFailure), "{mode}");
         if options.is_empty() {
-            // What is in memory is there for all, and for those who come now.
+            // Pages in memory are there for all connections, also for new ones.
             assert_eq!(
                 (sum(&db), sum(&other), sum(&vfs.open("/app.db").unwrap())),
                 (Ok(ROWS), Ok(ROWS), Ok(ROWS))

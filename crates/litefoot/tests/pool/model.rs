@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, version INT, k 
      CREATE TABLE total(count INT, versions INT);
      INSERT INTO total VALUES(0, 0)";
 
-/// What a row must contain. Some have overflow pages.
+/// The content that a row must have. Some have overflow pages.
 pub fn body(id: i64, version: i64) -> Vec<u8> {
     let mut random = Random::new(id as u64 * 1_000_003 + version as u64);
     let bytes = match random.below(40) {
@@ -26,12 +26,12 @@ pub fn body(id: i64, version: i64) -> Vec<u8> {
     words.take(bytes as usize).collect()
 }
 
-/// What the index has of it.
+/// The row's key in the index.
 pub fn key(id: i64, version: i64) -> i64 {
     (id * 7919 + version) % 1000
 }
 
-/// Whether somebody was in the way, which is nobody's fault.
+/// True if another connection was in the way, which is nobody's fault.
 pub fn is_busy(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -64,8 +64,8 @@ fn sqlite_never_writes_a_page_that_it_was_lent() {
     litefoot_storage::mapped_pool::show_read_only(false);
 }
 
-/// Connections keep the root and what is near it. Whoever writes a transaction of a rollback journal finds nothing kept;
-/// a log is checkpointed beneath what is kept, also where the file ends earlier then, and grows again.
+/// Connections keep the root and what is near it. A writer of a rollback-journal transaction finds no pinned pages. A
+/// log is checkpointed beneath pinned pages, also if the file then gets shorter, and grows again.
 #[test]
 fn what_is_kept_is_what_the_database_has() {
     for mode in ["delete", "wal"] {

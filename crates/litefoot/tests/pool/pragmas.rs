@@ -1,4 +1,4 @@
-//! What an application says counts.
+//! The settings of an application count.
 
 use crate::model::{check_all, fill};
 use crate::support::vfs;

@@ -1,4 +1,4 @@
-//! What a process has of memory: each test in a process of its own, which has no other databases.
+//! The memory of a process: each test runs in a process of its own, which has no other databases.
 
 use crate::model::{check_all, check_snapshot, fill};
 use crate::support::{databases_agree, vfs};

@@ -1,4 +1,4 @@
-//! What the tests of the pool share.
+//! The common part of the tests of the pool.
 
 use litefoot::{Options, Vfs};
 
@@ -13,7 +13,7 @@ pub fn vfs(name: &str, options: &str) -> Vfs {
     Vfs::builder(name).options(parse(options)).register().unwrap()
 }
 
-/// What is in memory is what is on the medium, and nobody looks at anything.
+/// Checks that the pages in memory equal those on the medium, and that nobody looks at any.
 pub fn databases_agree(vfs: &Vfs) {
     for database in vfs.databases() {
         assert_eq!(database.wrong_pages(), [""; 0], "{}", database.db().path().display());

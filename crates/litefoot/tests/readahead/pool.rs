@@ -25,7 +25,7 @@ pub struct Pool<'a> {
     pub sums: Sums,
 }
 
-/// What happened in a pool.
+/// The events of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     /// Pages read when they were wanted.

@@ -27,7 +27,7 @@ fn open(path: &Path, parameters: &str, vfs: &str) -> Connection {
     db
 }
 
-/// What a crash of the process leaves: the files as they are.
+/// The remains of a crash of the process: the files as they are.
 fn crash(path: &Path, to: &str) -> PathBuf {
     let directory = path.parent().unwrap();
     let copy = directory.parent().unwrap().join(to);
@@ -119,7 +119,7 @@ fn commits_below_a_shim_survive_a_crash_where_statements_would_be_logged() {
     }
 }
 
-/// What SQLite does not sync is with the operating system, too: also where the VFS above tells of no commit.
+/// A commit that SQLite does not sync is with the operating system, too, even if the VFS above tells of no commit.
 #[test]
 fn commits_below_a_shim_that_are_not_synced_survive_the_process() {
     for kind in Kind::ALL {

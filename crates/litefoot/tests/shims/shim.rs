@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{from_mut, null_mut};
 use std::sync::Mutex;
 
-/// What a shim does to what passes it.
+/// The change that a shim makes to what passes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Nothing.
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// What a shim's VFS points to.
+/// The data that a shim's VFS points to.
 struct App {
     real: *mut sqlite3_vfs,
     kind: Kind,
@@ -62,7 +62,7 @@ struct App {
 struct File {
     base: sqlite3_file,
     kind: Kind,
-    /// Whether pages pass: in a database, or in a log.
+    /// True if pages pass: in a database, or in a log.
     pages: bool,
     own_name: *mut c_char,
 }
@@ -177,12 +177,12 @@ unsafe extern "C" fn current_time_int64(vfs: *mut sqlite3_vfs, out: *mut sqlite3
     unsafe { ((*app(vfs).real).xCurrentTimeInt64.unwrap())(app(vfs).real, out) }
 }
 
-/// What is at the end of a page with this content.
+/// The seal at the end of a page with this content.
 fn seal(page: &[u8]) -> [u8; 8] {
     page.iter().fold(1_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte))).to_le_bytes()
 }
 
-/// Whether the file's pages have room for a seal, as page 1 says.
+/// True if the file's pages have room for a seal, as page 1 says.
 const fn is_page(bytes: usize) -> bool {
     bytes >= 512 && bytes.is_power_of_two()
 }

@@ -1,4 +1,4 @@
-//! What is captured of a transaction, and what goes as pages.
+//! The statements of a transaction that are captured, and those that go as pages.
 
 use super::support::*;
 use litefoot::rusqlite::{Connection, params};

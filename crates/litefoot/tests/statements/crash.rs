@@ -1,4 +1,4 @@
-//! What a crash, or another program, leaves of the logs.
+//! The logs after a crash, or after another program.
 
 use super::support::*;
 use litefoot::Vfs;
@@ -76,11 +76,11 @@ fn a_checkpoint_without_syncs_keeps_what_others_have_committed() {
     }
 }
 
-/// A process that dies between writing a fold and its sync leaves it with the operating system only. Whoever
-/// opens the database next must not give the statements up before it is durable.
+/// A process that dies between writing a materialization and its sync leaves it with the operating system only. The next process
+/// that opens the database must not give the statements up before it is durable.
 #[test]
 fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
-    // More pages than one write takes, and nothing folds them before.
+    // More pages than one write takes, and nothing materializes them before.
     let medium = SimMedium::new();
     let mut options = logging();
     options.set("write_buffer_size", "256M").unwrap();

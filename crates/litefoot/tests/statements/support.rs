@@ -35,7 +35,7 @@ pub fn rows(db: &Connection) -> Vec<String> {
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// What a database holds after a power cut now, reopened with litefoot.
+/// The content of a database after a power cut now, reopened with litefoot.
 pub fn after_cut(name: &str, medium: &SimMedium) -> Vec<String> {
     let image = medium.cut(&mut Random::new(1));
     let vfs = vfs(name, &image);

@@ -170,7 +170,7 @@ fn a_transaction_that_is_too_long_hides_nothing_from_the_next() {
     }
 }
 
-/// A connection that has only read for long is asked to tell less. What it writes after all is neither lost nor replayed
+/// A connection that has only read for long is asked to tell less. Its later writes are neither lost nor replayed
 /// wrongly, and soon captured again.
 #[test]
 fn who_writes_after_reading_for_long_hides_nothing() {
@@ -255,7 +255,7 @@ unsafe extern "C" fn change(
     }
 }
 
-/// What was left open, and what ran inside of something else, while ends were not told.
+/// Statements that were left open, or ran inside of something else, while ends were not told.
 #[test]
 fn what_was_open_while_a_connection_rested_is_noticed() {
     let (medium, vfs, db) = prepared("commits-open");

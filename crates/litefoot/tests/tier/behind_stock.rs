@@ -48,8 +48,8 @@ fn cut_behind_stock(setup: &str, mode: &str, faults: Faults) -> Option<String> {
     None
 }
 
-/// What stock SQLite removes it does not make durable. It must not come back beside a marked file. In the mode DELETE
-/// SQLite removes an empty journal itself with the first commit; in the mode TRUNCATE it stays.
+/// Stock SQLite does not make the removal of a file durable. The file must not come back beside a marked file. In the
+/// mode DELETE SQLite removes an empty journal itself with the first commit; in the mode TRUNCATE it stays.
 #[test]
 fn what_is_gone_beside_the_database_is_gone_for_good_before_the_file_is_marked() {
     let truncate = "PRAGMA journal_mode=truncate; PRAGMA synchronous=NORMAL;";

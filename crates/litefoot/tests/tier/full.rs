@@ -49,7 +49,7 @@ impl Devices {
 }
 
 impl OnDevice {
-    /// Whether the file may become so long.
+    /// Refuses a file that may not become so long.
     fn grow(&self, operation: Operation, len: u64) -> Result<()> {
         let path = self.file.path();
         let limits = self.devices.limits.lock().unwrap();
@@ -141,7 +141,7 @@ fn run(mode: &str, device: &str, more: u64, closes_full: bool) -> usize {
         full += 1;
     }
     assert_eq!(count(&db), rows, "{what}");
-    // What a process leaves that is killed now.
+    // The files that a process leaves that is killed now.
     let image = killed(&devices.medium);
     let after = crate::vfs(&image);
     let recovered = after.open(TIERED).unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -10,7 +10,7 @@ const MANY: &str = "WITH n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n LIMIT 250
 /// Moments of a run at which the power is cut.
 const POINTS: usize = 60;
 
-/// What transactions do, and how many rows there are then.
+/// The SQL of each transaction, and the number of rows after it.
 fn steps() -> Vec<(String, i64)> {
     vec![
         (format!("BEGIN; {CREATE}; {MANY}; COMMIT"), 250),
@@ -66,8 +66,8 @@ fn a_power_cut_in_large_transactions_is_recovered_from() {
     }
 }
 
-/// What a large transaction has written behind the end stays there when the file, shorter than a chunk, comes home for a
-/// journal.
+/// Pages that a large transaction has written behind the end stay there when the file comes home for a journal. The
+/// file is shorter than a chunk.
 #[test]
 fn a_large_transaction_over_two_databases_of_a_tiny_file() {
     for mode in ["delete", "persist"] {

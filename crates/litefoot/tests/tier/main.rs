@@ -70,7 +70,7 @@ fn is_marked(medium: &SimMedium) -> bool {
     bytes(&medium.files(), PLAIN).starts_with(b"litefoot tiered\0")
 }
 
-/// What a process that was killed now would leave.
+/// The files that a process would leave that was killed now.
 fn killed(medium: &SimMedium) -> SimMedium {
     SimMedium::with_files(medium.files())
 }
@@ -79,7 +79,7 @@ fn without(files: Files, path: &str) -> Files {
     files.into_iter().filter(|(name, _, _)| name != Path::new(path)).collect()
 }
 
-/// What plain SQLite finds in the files of the database's directory.
+/// The rows that plain SQLite finds in the files of the database's directory.
 fn stock(medium: &SimMedium) -> rusqlite::Result<i64> {
     let directory = tempfile::tempdir().unwrap();
     for (path, _, bytes) in medium.files() {
@@ -318,7 +318,7 @@ fn a_device_that_fails_makes_the_database_read_only_and_is_named() {
         let vfs = self::vfs(&image);
         let db = vfs.open(&uncached).unwrap();
         db.execute_batch("PRAGMA cache_size=10; PRAGMA mmap_size=0").unwrap();
-        // What the redo log still has is in memory.
+        // The pages that the redo log still has are in memory.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         assert_eq!(count(&db), 60);
         let length = |table: &str, id: i64| {

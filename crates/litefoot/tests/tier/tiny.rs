@@ -14,7 +14,7 @@ const CREATE: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, v)";
 /// How many rows there are without the table.
 const NO_TABLE: i64 = -1;
 
-/// What transactions do, and how many rows there are then.
+/// The SQL of each transaction, and the number of rows after it.
 const STEPS: [(&str, i64); 11] = [
     ("INSERT INTO t VALUES(1, zeroblob(300))", 1),
     ("INSERT INTO t SELECT value, zeroblob(300) FROM json_each('[2,3,4,5,6,7,8,9]')", 9),
@@ -66,7 +66,7 @@ impl Run {
         run
     }
 
-    /// What is wrong with what a power cut leaves once so many operations had happened.
+    /// The fault in the remains of a power cut once `point` operations had happened.
     fn cut(&self, point: usize, image: &SimMedium) -> Option<String> {
         let done = self.history.partition_point(|(operations, _)| *operations <= point);
         let rows = |at: usize| self.history.get(at).map(|(_, rows)| *rows);
@@ -90,7 +90,7 @@ impl Run {
         if !newest.contains(&Some(found)) {
             return Some(format!("{found} rows, not one of {newest:?}"));
         }
-        // What it does next finds everything in its place.
+        // The next statement finds everything in its place.
         db.execute_batch("CREATE TABLE IF NOT EXISTS other(v); INSERT INTO other VALUES(zeroblob(300))")
             .unwrap();
         let again = rows_of(&db);
@@ -156,7 +156,7 @@ fn any_half_of_the_first_chunk_is_made_whole_from_the_log() {
             for id in from..from + 5 {
                 db.execute("INSERT INTO t VALUES(?1, randomblob(300))", [id]).unwrap();
             }
-            // What is written of the schema lies far from the head of page 1.
+            // The schema's new bytes lie far from the head of page 1.
             db.execute_batch(&format!("CREATE TABLE u{from}('{}')", "x".repeat(400))).unwrap();
         };
         write(1);

@@ -356,7 +356,7 @@ fn malformed_lines_are_named() {
                 }
                 other => panic!("{text:?}: {other}"),
             }
-            // Whatever pages there are, none of them is a graph.
+            // None of the pages is a graph.
             for page in memory.extents().ranges().iter().cloned().flatten() {
                 assert!(matches!(Graph::open(&memory, page).err(), Some(Error::NotAGraph(_))));
             }

@@ -132,7 +132,7 @@ fn an_unfinished_file_leaves_nothing_and_has_no_name() {
     assert!(!path.exists());
     drop(builder);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-    // What a power cut has left is in nobody's way.
+    // The remains of a power cut are in nobody's way.
     std::fs::write(directory.path().join("a.pages-unfinished"), [7; 10_000]).unwrap();
     build(&os(), &path, 4096, 2);
     assert_eq!(number_of(&open(&os(), &path, 1, true).pin(2).unwrap()), 2);
@@ -214,7 +214,7 @@ fn when_all_pages_are_pinned_that_is_an_error_and_no_hang() {
         for page in [40, 41, 42, 43] {
             assert!(matches!(file.pin(page).err(), Some(Error::AllPinned { .. })));
         }
-        // What is held stays what it was, and may be held again.
+        // A pinned page stays as it was, and may be pinned again.
         for (number, page) in (1..).zip(&held) {
             assert_eq!(number_of(page), number);
             assert_eq!(number_of(&file.pin(number).unwrap()), number);

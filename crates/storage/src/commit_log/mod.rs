@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! The statements of a small transaction take a hundred bytes, its pages take kilobytes. The log holds such
-//! transactions until their pages are folded into the redo log, all at once and each page once.
+//! transactions until their pages are materialized in the redo log, all at once and each page once.
 //!
 //! # What it promises
 //! 1. After [`CommitLog::append`] with [`Durability::Durable`] returned, the records and all before them

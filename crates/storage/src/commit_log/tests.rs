@@ -84,7 +84,7 @@ fn a_commit_into_room_made_before_is_one_write() {
     assert_eq!(medium.operations() - before, 1);
 }
 
-/// What was acknowledged at which operation, and which base it belonged to.
+/// The acknowledged records: each with its operation, and the base that it belonged to.
 type History = Vec<(usize, Option<(Base, u32)>)>;
 
 /// Generations of a few records, cut at every operation; answers the first failure.

@@ -19,8 +19,8 @@
 //! 5. A decision costs a look at [`Config::streams`] entries at most.
 //!
 //! # What it wants to hear
-//! [`Detector::wanted`], for each page that had to be read, and for the first use of each page that the detector asked
-//! for. Other hits need not be reported: they stay free of any lock.
+//! [`Detector::wanted`], for each page that had to be read, and for the first use of each page that it asked for. Other
+//! hits need not be reported: they stay free of any lock.
 
 mod stream;
 

@@ -154,8 +154,8 @@ fn the_same_page_again_and_again_asks_for_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever the pattern: runs lie inside the file, none is longer than the window, and no stream asks
-    /// for a page that it asked for before without having passed it.
+    /// For any pattern, runs lie inside the file, and none is longer than the window. No stream asks again for a page
+    /// that it has not passed since.
     #[test]
     fn any_pattern_keeps_the_promises(
         accesses in prop::collection::vec((0u64..4, -3i64..4, 1usize..30), 1..60),

@@ -134,7 +134,7 @@ fn a_forked_child_finds_a_global_lock_free_whoever_held_it() {
     let guard = TAKEN.lock();
     let awaits = thread::spawn(|| TAKEN.lock().0 += 1);
     let status = in_child(|| {
-        // What nobody held goes on; what was being changed begins anew.
+        // A value that nobody held goes on; a value that was being changed begins anew.
         let free = FREE.lock().0;
         let again = FREE.lock().0;
         let new = thread::spawn(|| std::mem::replace(&mut TAKEN.lock().0, 3)).join();

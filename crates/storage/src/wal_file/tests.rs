@@ -361,7 +361,7 @@ fn nothing_that_has_the_name_of_a_log_is_removed_or_replaced_in_its_place() {
     other.write_at(b"other", 0).unwrap();
     log.delete().unwrap();
     assert_eq!(medium.info(Path::new("/a-wal")).unwrap().unwrap().len, 5);
-    // What has lost its name counts for nothing any more.
+    // A log that has lost its name counts for nothing any more.
     let moved = RedoLog::look(Arc::new(medium.clone()), Path::new("/b-wal"), None).unwrap();
     assert!(moved.is_empty() && moved.salts().is_none());
     assert_eq!(append(&mut log, &[1], 2, Durability::Durable).unwrap_err().operation, Operation::Open);

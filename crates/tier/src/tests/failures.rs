@@ -76,7 +76,7 @@ fn a_write_or_sync_that_fails_closes_the_file_for_writing_and_loses_nothing_dura
             assert!(first.contains("planted"), "{first}");
             let again = file.write_at(b"x", 0).unwrap_err();
             assert_eq!(again.kind(), ErrorKind::Latched, "{again}");
-            // Whatever is on flash can be read, and with a device that works so can the rest.
+            // Every chunk on flash can be read, and with a device that works so can the rest.
             all_of(&*file);
             drop(file);
             sim.set_faults(Faults::default());

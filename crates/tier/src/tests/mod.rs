@@ -222,7 +222,7 @@ fn a_full_tier_goes_on_and_wear_is_spread() {
     assert_eq!((done.slots, done.away), (16, 15));
     let (least, most) = (done.slot_writes.iter().min().unwrap(), done.slot_writes.iter().max().unwrap());
     assert!(most - least < 200, "{:?}", done.slot_writes);
-    // What levelling costs: less than a tenth.
+    // Levelling costs less than a tenth.
     assert!(done.changed_slot * 10 < done.tier_writes, "{done:?}");
     // And it is remembered.
     let expected = all_of(&*file);

@@ -6,14 +6,14 @@ use super::*;
 struct Done {
     end: usize,
     content: Vec<u8>,
-    /// Whether everything before is durable once it is done.
+    /// True if everything before is durable once it is done.
     durable: bool,
     drained: bool,
     /// For a person who looks into a failure.
     what: String,
 }
 
-/// What a cut may have left: any mixture of the sectors of these contents.
+/// The contents that a cut may have left: any mixture of the sectors of these contents.
 struct Allowed<'a>(&'a [Done]);
 
 impl Allowed<'_> {

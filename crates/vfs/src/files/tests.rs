@@ -61,7 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// One connection, and what it should see.
 struct Run {
     file: MainFile,
-    /// What was committed, and what the transaction makes of it.
+    /// The committed content; `seen` has the transaction's changes, too.
     committed: Vec<u8>,
     seen: Vec<u8>,
     writing: bool,

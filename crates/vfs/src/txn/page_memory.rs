@@ -1,7 +1,8 @@
 //! Memory of a transaction's pages: how many there are, and what the memory reservation is told of them.
 //!
-//! Both families of transactions count alike: pages in memory, a running batch's copies of pages that have changed
-//! since it began, and what is known of pages elsewhere. The last is told with each change, since its owners count it.
+//! Both families of transactions count alike. They count pages in memory, a running batch's copies of pages that have
+//! changed since it began, and what is known of pages elsewhere. The last is told with each change, since its owners
+//! count it.
 //!
 //! # Invariants
 //! 1. The reservation has what it was told last; [`PageMemory::bytes`] is exact at any time.

@@ -3,9 +3,9 @@
 //! There is not much to move: the file is SQLite's and stays so. The command names the obstacles before an application
 //! depends on the change, and the changes before they are made. Without `--yes` nothing is written.
 //!
-//! With `--yes` each step leaves a valid database. The steps are: recovering what waits, as any program that opens the
-//! database would; SQLite's own checks; the change of the journal mode, in one transaction. Stopped anywhere, the
-//! database is at the last of them.
+//! With `--yes` each step leaves a valid database. The steps are recovering what waits, SQLite's own checks, and the
+//! change of the journal mode, in one transaction. Recovery is that of any program that opens the database. Stopped
+//! anywhere, the database is at the last of them.
 
 mod plan;
 mod ways;

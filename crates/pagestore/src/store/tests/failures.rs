@@ -148,7 +148,7 @@ fn whatever_fails_leaves_what_a_checkpoint_has_left() {
                 _ => {
                     cuts += 1;
                     let image = sim.cut(&mut random);
-                    // What it still does happens to a medium that is gone.
+                    // The rest of its work happens to a medium that is gone.
                     drop(database);
                     (sim, medium) = (image.clone(), Arc::new(image));
                 }

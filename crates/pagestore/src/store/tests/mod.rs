@@ -53,7 +53,7 @@ fn fill(page: &mut [u8], value: u64) {
     page.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&value.to_le_bytes()));
 }
 
-/// What a page that is not filled with one value counts as.
+/// The value of a page that is not filled with one value.
 const TORN: u64 = u64::MAX;
 
 /// The value that a page is filled with.
@@ -315,14 +315,14 @@ fn each_inconsistency_is_found_by_its_name() {
     assert!(matches!(cut[..], [Inconsistency::FileLength { bytes: 4096, .. }]), "{cut:?}");
 }
 
-/// What the pages in use hold.
+/// The content of the pages in use.
 type Content = BTreeMap<PageId, u64>;
 
 fn content(database: &Database) -> Content {
     content_from(database, 0)
 }
 
-/// What the pages from `first` on hold.
+/// The content of the pages from `first` on.
 fn content_from(database: &Database, first: PageId) -> Content {
     let pages = database.extents().ranges().to_vec().into_iter().flatten();
     pages

@@ -113,7 +113,7 @@ proptest! {
         dirty.write_new(&target).unwrap();
         prop_assert!(dirty.spill.is_complete());
         write_in_place(&*target, &dirty).unwrap();
-        // What the transaction has written early and cut off goes with its end.
+        // Pages that the transaction has written early and cut off go with its end.
         target.db().file_end().cut_behind(0);
         let mut file = vec![1; model.0.len() + PAGE];
         prop_assert_eq!(target.db().data().read_at(&mut file, 0).unwrap(), model.0.len());

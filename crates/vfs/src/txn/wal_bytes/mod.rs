@@ -6,7 +6,7 @@
 //! Headers are in memory. A page is
 //! - in memory, as long as there is some ([`PageMemory`]);
 //! - in the database file or in a slot of the redo log, once its transaction has spilled it ([`SpillPlace`]);
-//! - in the nameless spill file, if it may be in none of these: the page of a finished transaction, or one that could
+//! - in the nameless spill file, if none of these may have it: the page of a finished transaction, or one that could
 //!   not be spilled.
 //!
 //! # Invariants

@@ -1,8 +1,8 @@
 //! The write-ahead log that SQLite sees: its frames, and where its transactions end.
 //!
 //! SQLite writes its `-wal` file as always (file format, section 4): a 32-byte header, then frames of a 24-byte header
-//! and a page. Here [`WalBytes`] keeps the bytes, and this module parses them as far as needed: the page of each frame,
-//! and the last frame of each transaction. The header of such a frame carries the size of the database (bytes 4..8).
+//! and a page. Here [`WalBytes`] keeps the bytes. This module parses them as far as needed: the page of each frame, and
+//! the last frame of each transaction. The header of such a frame carries the size of the database (bytes 4..8).
 //! SQLite's checksums are kept for SQLite and not used otherwise.
 //!
 //! ```text

@@ -64,7 +64,7 @@ fn a_page_that_was_cut_off_and_belongs_to_the_database_again_is_not_new() {
     assert_eq!([5, 6, 9, 10].map(|number| frames.spill.is_new(number)), [false, true, false, true]);
 }
 
-/// Whatever was written as statements in between would build upon slots that are not there yet.
+/// Statements written in between would build upon slots that are not there yet.
 #[test]
 fn a_transaction_has_spilled_pages_as_long_as_its_slots_are_not_logged() {
     let mut frames = frames();
