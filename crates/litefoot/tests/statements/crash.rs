@@ -76,8 +76,8 @@ fn a_checkpoint_without_syncs_keeps_what_others_have_committed() {
     }
 }
 
-/// A process that dies between writing a materialization and its sync leaves it with the operating system only. The next process
-/// that opens the database must not give the statements up before it is durable.
+/// A process that dies between a materialization and its sync leaves it with the operating system only. The next
+/// process that opens the database must not give the statements up before it is durable.
 #[test]
 fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
     // More pages than one write takes, and nothing materializes them before.

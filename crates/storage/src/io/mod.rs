@@ -111,8 +111,8 @@ struct Lanes {
 /// The sender to the ring's thread.
 struct RingLane {
     lane: Arc<Lane>,
-    /// True if the kernel allows a ring; unknown until its thread has asked. Where it does not, that thread does what
-    /// it has got until then as the others do.
+    /// The kernel's answer to a request for a ring; unknown until the lane's thread has asked. If the kernel refuses,
+    /// that thread serves the requests that it has got until then as the others do.
     allowed: Arc<Allowed>,
 }
 

@@ -62,7 +62,7 @@ pub struct Setup<'a, S> {
     pub page_bytes: usize,
     /// Length of the database.
     pub len: u64,
-    /// True if reads bypass the system's cache.
+    /// The option for reads past the system's cache.
     pub direct: Direct,
     /// The figures of the database.
     pub(crate) stats: &'a Arc<StatsPage>,

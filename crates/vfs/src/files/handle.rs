@@ -55,11 +55,11 @@ pub struct PragmaCall<'a> {
     pub answer: &'a mut Option<String>,
 }
 
-/// True if a control was known here.
+/// The handle's answer to a control of SQLite's.
 pub enum Handled {
-    /// It was, and is done.
+    /// The control was known, and is done.
     Yes,
-    /// It was not: SQLite goes on as if the VFS did not know it.
+    /// The control was unknown, and SQLite goes on as if the VFS did not know it.
     No,
 }
 

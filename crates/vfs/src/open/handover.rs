@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// The longest wait of a process that has just given a database up, before it takes the database again. The process
 /// that asked is being woken meanwhile.
 const COURTESY: Duration = Duration::from_millis(2);
-/// The time between two looks if that process has taken the database.
+/// The time between two looks if that process still waits.
 const GLANCE: Duration = Duration::from_micros(100);
 
 /// How often relatives are asked before it is clear that the owner is none.

@@ -173,7 +173,7 @@ pub(super) fn recovery_decision(
     Ok(decide(&Facts::CommitLog(facts)))
 }
 
-/// True if a redo log begins with the frames that the records announce.
+/// Compares a redo log that the commit log does not build upon with the frames that its records announce.
 fn materialized(redo: &RedoLog, records: &[Record]) -> Result<FoundRedoLog> {
     let announced = records.iter().rev().find(|record| record.kind == encoding::MATERIALIZATION);
     let announced = announced.and_then(|record| encoding::decode_materialization(&record.payload));
