@@ -194,11 +194,15 @@ fn parameters_of_others_are_ignored_by_a_program_that_knows_nothing_of_litefoot(
         let name = format!("file:app.db?{parameters}");
         sqlite3(Some(&library), &name, &["SELECT 'opened'"], base.path())
     };
-    for parameters in
-        ["another=x", "readonly_shm=0", "shard=1", "_txlock=immediate&psow=0", "litefoot_buffer_pool_size=4M"]
-    {
+    for parameters in [
+        "another=x",
+        "readonly_shm=0",
+        "statement=on",
+        "_txlock=immediate&psow=0",
+        "litefoot_buffer_pool_size=4M",
+    ] {
         assert_eq!(said(parameters), "opened", "{parameters}");
     }
-    assert!(said("litefoot_shard=1").contains("unknown option \"shard\""));
-    assert!(said("shard=1&vfs=litefoot").contains("unknown option \"shard\""));
+    assert!(said("litefoot_statement=on").contains("unknown option \"statement\""));
+    assert!(said("statement=on&vfs=litefoot").contains("unknown option \"statement\""));
 }
