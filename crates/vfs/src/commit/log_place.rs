@@ -259,7 +259,7 @@ fn refuse_cut(db: &Db) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::of_test::{PAGE, db_on, first_byte, page_one, redo_log};
+    use crate::commit::of_test::{PAGE, first_byte, page_one, redo_log};
     use crate::commit::page_one::advance_counters;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode};
@@ -288,7 +288,7 @@ mod tests {
 
     /// A database of two pages whose log has a new version of the second.
     fn with_log(medium: &SimMedium) -> (Db, RedoLogState) {
-        let db = db_on(medium, &[page_one(10, 0), vec![7; PAGE]].concat());
+        let db = Db::of_test_on(medium, &[page_one(10, 0), vec![7; PAGE]].concat());
         let mut redo = redo_log(&db);
         let transaction =
             Transaction { slots: &[], page_numbers: &[1, 2], page_bytes: PAGE as u32, database_pages: 2 };

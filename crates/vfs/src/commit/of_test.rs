@@ -3,21 +3,18 @@
 use super::group_commit::GroupCommit;
 use super::page_one::COUNTERS;
 use crate::capture::encoding::{Captured, Settings, Text};
-use crate::db::{Access, Companion, Db, DbSetup, MAGIC};
+use crate::db::{Companion, Db, MAGIC};
 use crate::memory::sqlite_cache::SqliteCacheReservation;
-use crate::options::{Options, PageCleaner};
+use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
-use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::{CommitLog, Record, Writer};
-use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 512;
@@ -128,25 +125,6 @@ pub(crate) fn append(db: &Db, pages: &[(u32, u8)], database_pages: u32) -> RedoL
     };
     redo.append(&transaction, &mut copy, Durability::Durable).unwrap();
     redo
-}
-
-/// A database on a medium, which this process owns, and that holds these bytes.
-pub(crate) fn db_on(medium: &SimMedium, bytes: &[u8]) -> Db {
-    let path = Path::new("/app.db");
-    let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
-    file.write_at(bytes, 0).unwrap();
-    let db = Db::new(DbSetup {
-        medium: Arc::new(medium.clone()),
-        file,
-        path: path.to_owned(),
-        options: Options::default(),
-        access: Access { writable: true, created: false, holds_back: true, pooled: false },
-        build: None,
-        redo_log: Arc::default(),
-    });
-    db.shared().set_owned(true);
-    db.file_end().set_committed_len(bytes.len() as u64);
-    db
 }
 
 /// A page 1 with that change counter; `filler` is in the bytes that are no counters.

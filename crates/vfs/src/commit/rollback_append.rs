@@ -192,7 +192,7 @@ pub(crate) fn commit_without_log<T: TxnTarget>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::of_test::{PAGE, append, db_on, first_byte, page_one};
+    use crate::commit::of_test::{PAGE, append, first_byte, page_one};
     use crate::txn::SpillTarget;
     use crate::txn::of_test::PlainTarget;
     use litefoot_sim::SimMedium;
@@ -232,7 +232,7 @@ mod tests {
     fn a_commit_is_logged_or_written_in_place() {
         let medium = SimMedium::new();
         medium.set_atomic_write_bytes(PAGE as u32);
-        let target = Arc::new(PlainTarget::of(db_on(&medium, &[7; 4 * PAGE])));
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&medium, &[7; 4 * PAGE])));
         let db = target.db();
         let redo = append(db, &[], 4);
         let mut state = RedoLogState { redo: Some(redo), ..RedoLogState::default() };
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_device_that_tears_pages_gets_all_of_them_through_the_log() {
         let medium = SimMedium::new();
-        let target = Arc::new(PlainTarget::of(db_on(&medium, &[7; 4 * PAGE])));
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&medium, &[7; 4 * PAGE])));
         let redo = append(target.db(), &[(1, 1)], 4);
         let mut state = RedoLogState { redo: Some(redo), ..RedoLogState::default() };
         let pages = dirty(&target, &[(3, vec![4; PAGE])]);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_first_commit_reaches_the_file_and_can_be_taken_back() {
-        let target = Arc::new(PlainTarget::of(db_on(&SimMedium::new(), &[])));
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&SimMedium::new(), &[])));
         let db = target.db();
         let mut state = RedoLogState { redo: Some(append(db, &[(1, 1)], 1)), ..RedoLogState::default() };
         state.complete_new(db).unwrap();
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_first_commit_that_fails_is_reported() {
-        let target = Arc::new(PlainTarget::of(db_on(&SimMedium::new(), &[])));
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&SimMedium::new(), &[])));
         let db = target.db();
         let mut state = RedoLogState { redo: Some(append(db, &[(1, 1)], 1)), ..RedoLogState::default() };
         db.latch().close("on purpose");
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_commit_without_a_log_reaches_the_file() {
-        let target = Arc::new(PlainTarget::of(db_on(&SimMedium::new(), &[7; 4 * PAGE])));
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&SimMedium::new(), &[7; 4 * PAGE])));
         commit_without_log(&*target, &dirty(&target, &[(2, vec![5; PAGE])]), Durability::Durable).unwrap();
         let mut file = vec![0; 4 * PAGE];
         target.db().data().read_at(&mut file, 0).unwrap();

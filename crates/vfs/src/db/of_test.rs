@@ -10,12 +10,16 @@ use std::sync::Arc;
 impl Db {
     /// A database that this process owns, and that holds these bytes.
     pub(crate) fn of_test(bytes: &[u8]) -> Db {
-        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        Db::of_test_on(&SimMedium::new(), bytes)
+    }
+
+    /// The same on a medium that the test looks at.
+    pub(crate) fn of_test_on(medium: &SimMedium, bytes: &[u8]) -> Db {
         let path = Path::new("/app.db");
         let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
         file.write_at(bytes, 0).unwrap();
         let db = Db::new(DbSetup {
-            medium,
+            medium: Arc::new(medium.clone()),
             file,
             path: path.to_owned(),
             options: Options::default(),

@@ -1,7 +1,7 @@
 //! The rollback-mode redo log, without SQLite.
 
 use super::*;
-use crate::commit::of_test::{PAGE, db_on, page_one};
+use crate::commit::of_test::{PAGE, page_one};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::txn::of_test::PlainTarget;
 use litefoot_sim::SimMedium;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// A database of four pages, and its log.
 fn database(medium: &SimMedium) -> (Arc<PlainTarget>, Arc<RollbackRedoLog>) {
     let bytes = [page_one(10, 0), vec![7; 3 * PAGE]].concat();
-    (Arc::new(PlainTarget::of(db_on(medium, &bytes))), Arc::default())
+    (Arc::new(PlainTarget::of(Db::of_test_on(medium, &bytes))), Arc::default())
 }
 
 fn commit(target: &Arc<PlainTarget>, log: &RollbackRedoLog, counter: u32, pages: &[(u32, u8)]) {
@@ -84,7 +84,7 @@ fn a_power_cut_keeps_each_commit() {
         let mut bytes = vec![0; 4 * PAGE];
         let read = file.read_at(&mut bytes, 0).unwrap();
         drop(file);
-        let db = db_on(&after, &bytes[..read]);
+        let db = Db::of_test_on(&after, &bytes[..read]);
         recover(&db);
         assert_eq!(in_file(&db), [2, 3, 7], "seed {seed}");
     }

@@ -1,13 +1,13 @@
 //! The write-ahead log, without SQLite.
 
 use super::*;
-use crate::commit::of_test::{PAGE, db_on, first_byte, frame_header, frame_offset, redo_log, wal_header};
+use crate::commit::of_test::{PAGE, first_byte, frame_header, frame_offset, redo_log, wal_header};
 use crate::memory::spill_file::tests::make_spill;
 use litefoot_sim::SimMedium;
 
 /// A database in WAL mode, which is its own spill target.
 fn open() -> (Arc<Db>, Arc<Wal>) {
-    let db = Arc::new(db_on(&SimMedium::new(), &[7; 4 * PAGE]));
+    let db = Arc::new(Db::of_test_on(&SimMedium::new(), &[7; 4 * PAGE]));
     let wal = Arc::new(Wal::open(&db, make_spill()).unwrap());
     write(&db, &wal, 0, &wal_header());
     (db, wal)
