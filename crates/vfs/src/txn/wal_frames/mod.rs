@@ -31,6 +31,9 @@ use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Heade
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+mod page_versions;
+use page_versions::PageVersions;
+
 /// Frames of a finished transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
@@ -70,6 +73,8 @@ pub struct WalFrames {
     /// The policy that a transaction begins with.
     policy: SpillPolicy,
     pub(super) frames: Vec<WalFrame>,
+    /// The frames of each page in finished transactions.
+    versions: PageVersions,
     pub(crate) writes: u64,
     /// The spill state of the transaction under way.
     pub(crate) spill: WalSpill,
@@ -97,17 +102,21 @@ impl WalFrames {
         let committed =
             bytes.len().saturating_sub(HEADER_BYTES) / (FRAME_HEADER_BYTES + wal_bytes.page_bytes());
         wal_bytes.close(committed);
-        Ok(WalFrames {
+        let mut frames = WalFrames {
             frames: (0..committed).map(|number| frame_of(&bytes[wal_bytes.offset_of(number)..])).collect(),
+            versions: PageVersions::default(),
             bytes: wal_bytes,
             cache,
             writes: 0,
             spill: WalSpill::new(policy.clone()),
             given_up: BTreeSet::new(),
             policy,
-            committed,
+            committed: 0,
             schema: 0,
-        })
+        };
+        frames.versions.reserve(committed)?;
+        frames.commit(committed);
+        Ok(frames)
     }
 
     /// Length in bytes, as SQLite sees it.
@@ -179,6 +188,7 @@ impl WalFrames {
             // The only memory that grows with the log in one piece.
             self.frames.try_reserve((number + 1).saturating_sub(self.frames.len()))?;
             self.bytes.reserve(number)?;
+            self.versions.reserve(number + 1)?;
         }
         self.bytes.write(buf, offset, data)?;
         if offset == 0 && buf.len() >= HEADER_BYTES {
@@ -242,7 +252,7 @@ impl WalFrames {
             Some(frame) if frame.database_pages != 0 => {
                 let transaction = Transaction { first: self.committed, end: number + 1 };
                 self.frames.truncate(number + 1);
-                self.committed = number + 1;
+                self.commit(number + 1);
                 self.bytes.close(self.committed);
                 self.spill.close();
                 WalWritten::Commit(transaction)
@@ -251,9 +261,21 @@ impl WalFrames {
         }
     }
 
+    /// Frames below `end` are of finished transactions.
+    fn commit(&mut self, end: usize) {
+        for frame in &self.frames[self.committed..end] {
+            self.versions.push(frame.page_number);
+        }
+        self.committed = end;
+    }
+
     /// Takes a commit back that could not be made durable: SQLite rolls it back and reuses its frames.
     pub fn revoke(&mut self, transaction: Transaction) {
-        self.committed = self.committed.min(transaction.first);
+        let first = self.committed.min(transaction.first);
+        for frame in self.frames[first..self.committed].iter().rev() {
+            self.versions.pop(frame.page_number);
+        }
+        self.committed = first;
         self.bytes.close(self.committed);
         self.spill.reopen();
     }
@@ -271,6 +293,7 @@ impl WalFrames {
         self.end_large();
         self.given_up.clear();
         self.frames.clear();
+        self.versions.clear();
         self.committed = 0;
         self.bytes.reset();
     }
@@ -287,7 +310,14 @@ impl WalFrames {
 
     /// The newest version of each page in the frames `first..committed`: page number and frame.
     pub fn newest(&self, first: usize) -> BTreeMap<u32, usize> {
-        (first..self.committed).map(|number| (self.frames[number].page_number, number)).collect()
+        let newest = (first..self.committed).filter(|number| self.versions.is_newest(*number));
+        newest.map(|number| (self.frames[number].page_number, number)).collect()
+    }
+
+    /// The newest frame of a page in finished transactions, below frame `before`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "commits of page deltas ask for it"))]
+    pub fn newest_before(&self, page_number: u32, before: usize) -> Option<usize> {
+        self.versions.newest_before(page_number, before)
     }
 
     /// Copies a frame's page.
@@ -295,9 +325,14 @@ impl WalFrames {
         self.bytes.read_page(number, 0, page, data)
     }
 
+    /// A frame's page, where it is in memory.
+    pub fn page_in_memory(&self, number: usize) -> Option<&[u8]> {
+        self.bytes.page_in_memory(number).map(|page| &**page)
+    }
+
     /// True for a frame whose page is in memory.
     pub fn is_in_memory(&self, number: usize) -> bool {
-        self.bytes.page_in_memory(number).is_some()
+        self.page_in_memory(number).is_some()
     }
 
     /// The place of a frame's page that was spilled.

@@ -2,6 +2,7 @@ use super::*;
 use crate::options::PageCleaner;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -158,4 +159,83 @@ fn a_revoked_commit_gives_its_frames_back_and_one_that_was_not_is_noticed() {
     assert_eq!(write_frame(&mut frames, 0, 8, 6), WalWritten::Commit(first));
     assert_eq!(frames.newest(0), [(8, 0)].into());
     assert_eq!(write_frame(&mut frames, 0, 9, 6), WalWritten::TakenBack);
+}
+
+#[derive(Clone, Debug)]
+enum LogStep {
+    /// A transaction of these pages.
+    Commit(Vec<u32>),
+    /// One that is rolled back.
+    RollBack(Vec<u32>),
+    /// The last transaction could not be made durable.
+    Revoke,
+    Restart,
+    /// The log is opened again.
+    Load,
+}
+
+fn log_steps() -> impl Strategy<Value = Vec<LogStep>> {
+    let pages = || prop::collection::vec(1..9_u32, 1..6);
+    let step = prop_oneof![
+        6 => pages().prop_map(LogStep::Commit),
+        2 => pages().prop_map(LogStep::RollBack),
+        2 => Just(LogStep::Revoke),
+        1 => Just(LogStep::Restart),
+        1 => Just(LogStep::Load),
+    ];
+    prop::collection::vec(step, 1..30)
+}
+
+proptest! {
+    #[test]
+    fn each_version_of_a_page_is_found(steps in log_steps()) {
+        let mut frames = frames();
+        frames.write(&header(), 0, &*data()).unwrap();
+        let (mut plain, mut last): (Vec<u32>, Option<Transaction>) = (Vec::new(), None);
+        for step in steps {
+            match step {
+                LogStep::Commit(pages) => {
+                    let (first, end) = (plain.len(), plain.len() + pages.len());
+                    for (index, page) in pages.iter().enumerate() {
+                        write_frame(&mut frames, first + index, *page, if first + index + 1 == end { 9 } else { 0 });
+                    }
+                    plain.extend(pages);
+                    last = Some(Transaction { first, end });
+                }
+                LogStep::RollBack(pages) => {
+                    for (index, page) in pages.iter().enumerate() {
+                        write_frame(&mut frames, plain.len() + index, *page, 0);
+                    }
+                }
+                LogStep::Revoke => {
+                    if let Some(transaction) = last.take() {
+                        frames.revoke(transaction);
+                        plain.truncate(transaction.first);
+                    }
+                }
+                LogStep::Restart => {
+                    frames.write(&header(), 0, &*data()).unwrap();
+                    (plain, last) = (Vec::new(), None);
+                }
+                LogStep::Load => {
+                    let mut bytes = vec![0; offset(plain.len())];
+                    frames.read(&mut bytes, 0, &*data()).unwrap();
+                    frames = frames_of(&bytes);
+                    last = None;
+                }
+            }
+            prop_assert_eq!(frames.committed(), plain.len());
+            for first in 0..=plain.len() {
+                let newest = plain.iter().enumerate().skip(first).map(|(frame, page)| (*page, frame)).collect();
+                prop_assert_eq!(frames.newest(first), newest);
+                for page in 0..10 {
+                    let before = plain[..first].iter().rposition(|other| *other == page);
+                    prop_assert_eq!(frames.newest_before(page, first), before);
+                    if let Some(frame) = before {
+                        prop_assert_eq!(frames.page_in_memory(frame), Some(&[page as u8; PAGE][..]));
+                    }
+                }
+            }
+        }
+    }
 }
