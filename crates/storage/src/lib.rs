@@ -13,6 +13,7 @@
 //! budget       one memory for all pools of a process
 //! wal_file     the write-ahead log on disk, in SQLite's format
 //! commit_log   the commit log on disk: the statements of transactions
+//! page_delta   how the pages of a transaction differ from their versions before
 //! worker       work on a background thread, and the threads that wait for it
 //! log_file     the common part of both logs
 //! io           the I/O queue; waiting, for threads and for fibers
@@ -33,6 +34,7 @@ pub mod io;
 pub mod log_file;
 pub mod mapped_pool;
 pub mod os;
+pub mod page_delta;
 mod page_state;
 pub mod prefetch;
 pub mod reserve;
