@@ -3,7 +3,7 @@
 use super::cache::CachedFile;
 use super::ftl::{Ftl, FtlCounts};
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, Result, Stamp, total_bytes};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::Mutex;
 use std::collections::HashMap;
@@ -283,7 +283,7 @@ impl NandFile {
 }
 
 impl File for NandFile {
-    pass_on!(inner: len, id, birth, path, lock_range, guarantees);
+    pass_on!(inner: stamp, len, id, birth, path, lock_range, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
@@ -313,6 +313,18 @@ impl File for NandFile {
         self.inner.sync()?;
         self.medium.model.lock().sync(self.inner.id(), self.medium.placement);
         Ok(())
+    }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        let stamp = self.inner.set_stamp()?;
+        let mut model = self.medium.model.lock();
+        if self.on_pram {
+            model.pram_metadata();
+        } else if let Some(file) = model.files.get_mut(&self.inner.id()) {
+            file.changed = true;
+        }
+        model.sync(self.inner.id(), self.medium.placement);
+        Ok(stamp)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

@@ -67,7 +67,7 @@ impl Medium for Slow {
 struct SlowFile(Arc<dyn File>, Arc<Gate>);
 
 impl File for SlowFile {
-    pass_on!(0: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
+    pass_on!(0: write_vectored_at, write_durable_at, sync, stamp, set_stamp, len, set_len, allocate, id, path, lock_range);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.1.wait();

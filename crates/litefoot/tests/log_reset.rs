@@ -29,7 +29,7 @@ impl Medium for SlowMedium {
 
 impl File for SlowFile {
     pass_on!(0: read_at, read_vectored_at, write_durable_at, sync, len, set_len, allocate);
-    pass_on!(0: id, birth, path, lock_range);
+    pass_on!(0: stamp, set_stamp, id, birth, path, lock_range);
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         if std::thread::current().name() == Some("litefoot-log") {

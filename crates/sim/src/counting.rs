@@ -15,7 +15,9 @@
 //! Counters are relaxed: each is exact, but two of them read while others write may belong to slightly
 //! different moments.
 
-use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, PathInfo, Result, total_bytes};
+use litefoot_storage::file::{
+    File, FileId, FileKind, Medium, OpenMode, PathInfo, Result, Stamp, total_bytes,
+};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -312,7 +314,7 @@ impl Drop for CountingFile {
 }
 
 impl File for CountingFile {
-    pass_on!(inner: len, id, birth, path, lock_range, lock_holder, guarantees);
+    pass_on!(inner: stamp, len, id, birth, path, lock_range, lock_holder, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
@@ -363,6 +365,13 @@ impl File for CountingFile {
         Ok(())
     }
 
+    fn set_stamp(&self) -> Result<Stamp> {
+        let stamp = self.inner.set_stamp()?;
+        self.hand_over();
+        add(&self.counters().syncs, 1);
+        Ok(stamp)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         add(&self.counters().length_changes, 1);
@@ -400,6 +409,8 @@ mod tests {
         same.write_vectored_at(&[IoSlice::new(&[2; 30]), IoSlice::new(&[3; 40])], 100).unwrap();
         file.write_durable_at(&[IoSlice::new(&[4; 7])], 0).unwrap();
         file.sync().unwrap();
+        let stamp = file.set_stamp().unwrap();
+        assert_eq!((stamp.len, same.stamp().unwrap()), (170, stamp));
         assert_eq!(file.read_at(&mut [0; 300], 0).unwrap(), 170);
         file.read_ahead(10, 90);
         file.set_len(10).unwrap();
@@ -419,7 +430,7 @@ mod tests {
             writes: 3,
             bytes_written: 177,
             block_bytes_written: 4096,
-            syncs: 2,
+            syncs: 3,
             length_changes: 2,
             ..Counts::default()
         };
@@ -427,7 +438,7 @@ mod tests {
         let log = Counts { syncs: 1, creations: 1, deletions: 1, ..Counts::default() };
         assert_eq!(worked.of(FileKind::RedoLog), log);
         assert_eq!(worked.total(), database + log);
-        assert_eq!((worked.directory_syncs, worked.renames, worked.all_syncs()), (1, 1, 4));
+        assert_eq!((worked.directory_syncs, worked.renames, worked.all_syncs()), (1, 1, 5));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The two files beneath, the latch that closes the pair after a failure, and the ordering edges by name.
 
 use super::format::CHUNK_BYTES;
-use litefoot_storage::file::{DeviceError, File, Medium, Operation, Result, SyncLatch, parent_directory};
+use litefoot_storage::file::{
+    DeviceError, File, Medium, Operation, Result, Stamp, SyncLatch, parent_directory,
+};
 use std::io;
 use std::sync::Arc;
 
@@ -124,6 +126,10 @@ impl Devices {
             return Ok(());
         }
         self.latch.watch(self.flash.sync())
+    }
+
+    pub fn set_stamp_of_flash(&self) -> Result<Stamp> {
+        self.latch.watch(self.flash.set_stamp())
     }
 
     #[cfg(test)]

@@ -5,7 +5,7 @@ use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
 use super::state::TierState;
 use super::statistics::Statistics;
-use litefoot_storage::file::{self, File, Medium, RangeLock, SyncLatch};
+use litefoot_storage::file::{self, File, Medium, RangeLock, Stamp, SyncLatch};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::RwLock;
 use std::io::{IoSlice, IoSliceMut};
@@ -162,6 +162,16 @@ impl File for TieredFile {
 
     fn sync(&self) -> file::Result<()> {
         self.state.write().sync()
+    }
+
+    /// The time is that of the file on flash: what goes to the device does not change it.
+    fn stamp(&self) -> file::Result<Stamp> {
+        let state = self.state.read();
+        Ok(Stamp { len: state.len, ..self.flash.stamp()? })
+    }
+
+    fn set_stamp(&self) -> file::Result<Stamp> {
+        self.state.write().set_stamp()
     }
 
     fn len(&self) -> file::Result<u64> {

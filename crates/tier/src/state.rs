@@ -5,7 +5,7 @@ use super::format::{CHUNK_BYTES, slot_at};
 use super::policy::{Advice, Policy};
 use super::slots::Slots;
 use super::statistics::Statistics;
-use litefoot_storage::file::{DeviceError, Operation, Result};
+use litefoot_storage::file::{DeviceError, Operation, Result, Stamp};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
@@ -172,6 +172,13 @@ impl TierState {
             self.policy.end_transaction();
         }
         Ok(())
+    }
+
+    /// Makes everything durable, and gives the file on flash a time that no other write leaves.
+    pub fn set_stamp(&mut self) -> Result<Stamp> {
+        self.sync()?;
+        let stamp = self.devices.set_stamp_of_flash()?;
+        Ok(Stamp { len: self.len, ..stamp })
     }
 
     /// Cuts or extends the file.

@@ -1,6 +1,6 @@
 //! Which chunks the transactions of a database write, noted at the device.
 
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp, total_bytes};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::Mutex;
 use litefoot_tier::CHUNK_BYTES;
@@ -53,7 +53,7 @@ struct TracingFile {
 }
 
 impl File for TracingFile {
-    pass_on!(inner: read_at, read_vectored_at, len, set_len, allocate, id, path, lock_range);
+    pass_on!(inner: read_at, read_vectored_at, stamp, len, set_len, allocate, id, path, lock_range);
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.inner.write_vectored_at(bufs, offset)?;
@@ -66,6 +66,11 @@ impl File for TracingFile {
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.write_vectored_at(bufs, offset)?;
         self.sync()
+    }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        self.sync()?;
+        self.inner.set_stamp()
     }
 
     fn sync(&self) -> Result<()> {

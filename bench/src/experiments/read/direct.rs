@@ -44,7 +44,7 @@ struct DirectFile(Arc<dyn File>);
 
 impl File for DirectFile {
     pass_on!(0: write_vectored_at, write_durable_at, sync, len, set_len, allocate);
-    pass_on!(0: id, birth, path, lock_range, lock_holder, guarantees);
+    pass_on!(0: stamp, set_stamp, id, birth, path, lock_range, lock_holder, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let before = offset as usize % ALIGNMENT;

@@ -1,7 +1,7 @@
 //! A medium that tells of each write and sync before it is done, and may make it wait.
 
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp};
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Medium for HookedMedium {
 }
 
 impl File for HookedFile {
-    pass_on!(file: read_at, read_vectored_at, len, set_len, allocate, id, path, lock_range);
+    pass_on!(file: read_at, read_vectored_at, stamp, len, set_len, allocate, id, path, lock_range);
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         (self.hook)(self.kind, false);
@@ -45,5 +45,9 @@ impl File for HookedFile {
     fn sync(&self) -> Result<()> {
         (self.hook)(self.kind, true);
         self.file.sync()
+    }
+    fn set_stamp(&self) -> Result<Stamp> {
+        (self.hook)(self.kind, true);
+        self.file.set_stamp()
     }
 }

@@ -69,7 +69,7 @@ impl OnDevice {
 }
 
 impl File for OnDevice {
-    pass_on!(file: read_at, read_vectored_at, sync, len, id, path, lock_range);
+    pass_on!(file: read_at, read_vectored_at, sync, stamp, set_stamp, len, id, path, lock_range);
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
         self.write(bufs, offset)?;

@@ -30,7 +30,7 @@ pub use table::{DEVICES, Device, DeviceModel, Parameter, Source};
 
 use cache::{CachedFile, Writeback};
 use clock::Clock;
-use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::file::{File, FileId, FileKind, Medium, OpenMode, Result, Stamp, total_bytes};
 use litefoot_storage::pass_on;
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -242,7 +242,7 @@ impl ModelledFile {
 }
 
 impl File for ModelledFile {
-    pass_on!(inner: len, id, birth, path, lock_range, lock_holder, guarantees);
+    pass_on!(inner: stamp, len, id, birth, path, lock_range, lock_holder, guarantees);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
@@ -286,6 +286,15 @@ impl File for ModelledFile {
         let writeback = self.state.cached().take_all();
         model.sync(self.state.number, &writeback);
         Ok(())
+    }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        let stamp = self.inner.set_stamp()?;
+        let mut model = self.model();
+        // A time is part of the file system's own records.
+        let writeback = Writeback { metadata: true, ..self.state.cached().take_all() };
+        model.sync(self.state.number, &writeback);
+        Ok(stamp)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

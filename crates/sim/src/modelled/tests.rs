@@ -36,7 +36,7 @@ impl Bench {
 #[test]
 fn times_are_those_computed_by_hand() {
     type Steps = fn(&Bench);
-    let cases: [(&str, Steps, f64, f64); 13] = [
+    let cases: [(&str, Steps, f64, f64); 14] = [
         ("unsynced writes wait", |bench| bench.prepared().write_at(&[0; 4096], 0).unwrap(), 0.0, 0.0),
         (
             "300 bytes in place are a page and a flush",
@@ -53,6 +53,17 @@ fn times_are_those_computed_by_hand() {
             |bench| bench.prepared().write_durable_at(&[IoSlice::new(&[0; 300])], 4096).unwrap(),
             2500.0,
             1220.0,
+        ),
+        (
+            "a stamp is the page, the journal and two flushes",
+            |bench| {
+                let file = bench.prepared();
+                file.write_at(&[0; 300], 4096).unwrap();
+                let stamp = file.set_stamp().unwrap();
+                assert_eq!(file.stamp().unwrap(), stamp);
+            },
+            2000.0 + 2819.2 + 1000.0,
+            20.0 + 24.096 + 2400.0,
         ),
         (
             "a page written three times is written once",

@@ -17,6 +17,7 @@
 //!    itself. The sync of a file does not make its name durable.
 //!
 //! 5. A durable write that was on its way is torn like any other.
+//! 6. The time of a file is any of its times since [`File::set_stamp`], whatever became of the data.
 //!
 //! One cut in three is of a simpler kind: everything lost, everything kept, or an exact prefix of the operations.
 //! Simple cuts find some bugs faster.
@@ -24,15 +25,18 @@
 //! # What it does not model
 //! Sectors that change without being written, and devices that lie about a sync ([`Faults`] plants that).
 
+mod event;
 mod faults;
 mod replay;
+mod times;
 
 pub use faults::{Faults, SyncSite};
 pub use replay::{Random, Replay};
 
+use event::{Event, Inode};
 use litefoot_storage::file::{
     DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
-    Resolved, Result, parent_directory,
+    Resolved, Result, Stamp, parent_directory,
 };
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -40,57 +44,12 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Number of a file; its index in the list of all files there ever were.
-type Inode = usize;
-
-/// One recorded operation.
-#[derive(Clone, Debug)]
-enum Event {
-    /// A file came to be, without bytes, under a name.
-    Create {
-        path: PathBuf,
-        inode: Inode,
-    },
-    Delete {
-        path: PathBuf,
-    },
-    Rename {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    SyncDirectory {
-        directory: PathBuf,
-    },
-    Write {
-        inode: Inode,
-        offset: u64,
-        bytes: Arc<[u8]>,
-    },
-    WriteDurable {
-        inode: Inode,
-        offset: u64,
-        bytes: Arc<[u8]>,
-    },
-    /// As above, and never torn.
-    WriteAtomic {
-        inode: Inode,
-        offset: u64,
-        bytes: Arc<[u8]>,
-    },
-    SetLen {
-        inode: Inode,
-        len: u64,
-    },
-    Sync {
-        inode: Inode,
-    },
-}
+use times::Clock;
 
 #[derive(Default)]
 struct SimState {
     /// The state of every file when recording began.
-    base: Vec<(PathBuf, FileKind, Arc<[u8]>)>,
+    base: Vec<(PathBuf, u64, Arc<[u8]>)>,
     events: Vec<Event>,
     unrecorded: bool,
     names: BTreeMap<PathBuf, Inode>,
@@ -98,12 +57,24 @@ struct SimState {
     faults: Faults,
     atomic_write_bytes: u32,
     next_handle: u64,
+    clock: Clock,
+}
+
+/// A file that is on a medium from its beginning.
+struct Born {
+    path: PathBuf,
+    kind: FileKind,
+    birth: u64,
+    time: u64,
+    bytes: Vec<u8>,
 }
 
 struct Content {
     kind: FileKind,
     /// A number that tells it from all files of this process's simulated media; a power cut does not change it.
     birth: u64,
+    /// Of the last change.
+    time: u64,
     bytes: Vec<u8>,
     locks: Vec<Lock>,
     handles: usize,
@@ -135,16 +106,19 @@ impl SimMedium {
 
     /// A medium on which these files are, durably.
     pub fn with_files(files: impl IntoIterator<Item = (PathBuf, FileKind, Vec<u8>)>) -> SimMedium {
-        SimMedium::with_born(files.into_iter().map(|(path, kind, bytes)| (path, kind, next_birth(), bytes)))
+        let mut clock = Clock::default();
+        let time = clock.change();
+        let born = |(path, kind, bytes)| Born { path, kind, birth: next_birth(), time, bytes };
+        SimMedium::with_born(files.into_iter().map(born), clock)
     }
 
     /// The same, of files that are what they were.
-    fn with_born(files: impl IntoIterator<Item = (PathBuf, FileKind, u64, Vec<u8>)>) -> SimMedium {
-        let mut state = SimState::default();
-        for (path, kind, birth, bytes) in files {
-            state.base.push((path.clone(), kind, bytes.clone().into()));
+    fn with_born(files: impl IntoIterator<Item = Born>, clock: Clock) -> SimMedium {
+        let mut state = SimState { clock, ..SimState::default() };
+        for Born { path, kind, birth, time, bytes } in files {
+            state.base.push((path.clone(), time, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content { kind, birth, bytes, locks: Vec::new(), handles: 0 });
+            state.files.push(Content { kind, birth, time, bytes, locks: Vec::new(), handles: 0 });
         }
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
@@ -168,7 +142,7 @@ impl SimMedium {
     pub fn replay(&self) -> Replay {
         let state = self.state();
         let kinds = state.files.iter().map(|file| (file.kind, file.birth)).collect();
-        Replay::new(&state.base, state.events.clone(), kinds)
+        Replay::new(&state.base, state.events.clone(), kinds, state.clock)
     }
 
     /// The medium after a power cut now.
@@ -236,6 +210,18 @@ impl SimState {
         }
         content[offset as usize..end].copy_from_slice(bytes);
     }
+
+    /// Gives a file the time of now; answers it.
+    fn change(&mut self, inode: Inode) -> u64 {
+        let time = self.clock.change();
+        self.files[inode].time = time;
+        time
+    }
+
+    fn stamp(&self, inode: Inode) -> Stamp {
+        let file = &self.files[inode];
+        Stamp { len: file.bytes.len() as u64, modified: i128::from(file.time) }
+    }
 }
 
 struct SimFile {
@@ -264,10 +250,11 @@ impl SimFile {
         let really_durable = durable && !state.faults.ignores(SyncSite::File(kind));
         state.write(self.inode, offset, &bytes);
         let inode = self.inode;
+        let time = state.change(inode);
         state.record(if really_durable {
-            Event::WriteDurable { inode, offset, bytes }
+            Event::WriteDurable { inode, offset, bytes, time }
         } else {
-            Event::Write { inode, offset, bytes }
+            Event::Write { inode, offset, bytes, time }
         });
         Ok(())
     }
@@ -296,8 +283,8 @@ impl File for SimFile {
         let torn = self.medium.state().faults.torn_atomic_writes;
         self.write_durable_at(&[IoSlice::new(bytes)], offset)?;
         let mut state = self.medium.state();
-        if let Some(Event::WriteDurable { inode, offset, bytes }) = state.events.pop_if(|_| !torn) {
-            state.events.push(Event::WriteAtomic { inode, offset, bytes });
+        if let Some(Event::WriteDurable { inode, offset, bytes, time }) = state.events.pop_if(|_| !torn) {
+            state.events.push(Event::WriteAtomic { inode, offset, bytes, time });
         }
         Ok(())
     }
@@ -316,6 +303,24 @@ impl File for SimFile {
         Ok(())
     }
 
+    fn stamp(&self) -> Result<Stamp> {
+        Ok(self.medium.state().stamp(self.inode))
+    }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        let mut state = self.medium.state();
+        let inode = self.inode;
+        let time = state.clock.set();
+        state.files[inode].time = time;
+        state.record(Event::SetTime { inode, time });
+        state.fault(Operation::Sync, inode, &self.path, 0)?;
+        let kind = state.files[inode].kind;
+        if !state.faults.ignores(SyncSite::File(kind)) {
+            state.record(Event::SyncAll { inode });
+        }
+        Ok(state.stamp(inode))
+    }
+
     fn len(&self) -> Result<u64> {
         Ok(self.medium.state().files[self.inode].bytes.len() as u64)
     }
@@ -325,7 +330,8 @@ impl File for SimFile {
         let growth = len.saturating_sub(state.files[self.inode].bytes.len() as u64);
         state.fault(Operation::SetLength, self.inode, &self.path, growth)?;
         state.files[self.inode].bytes.resize(len as usize, 0);
-        state.record(Event::SetLen { inode: self.inode, len });
+        let time = state.change(self.inode);
+        state.record(Event::SetLen { inode: self.inode, len, time });
         Ok(())
     }
 
@@ -397,9 +403,11 @@ impl Medium for SimMedium {
             (None, OpenMode::Create | OpenMode::CreateNew) => {
                 let inode = state.files.len();
                 let birth = next_birth();
-                state.files.push(Content { kind, birth, bytes: Vec::new(), locks: Vec::new(), handles: 0 });
+                let time = state.clock.change();
+                let bytes = Vec::new();
+                state.files.push(Content { kind, birth, time, bytes, locks: Vec::new(), handles: 0 });
                 state.names.insert(path.clone(), inode);
-                state.record(Event::Create { path: path.clone(), inode });
+                state.record(Event::Create { path: path.clone(), inode, time });
                 inode
             }
         };

@@ -3,7 +3,8 @@
 //! A [`Replay`] walks forward through the recorded operations and keeps two views: what is durable for
 //! certain, and what has been done since. [`Replay::cut`] rolls the dice over the second.
 
-use super::{Event, Inode, SimMedium};
+use super::times::{Clock, Times};
+use super::{Born, Event, Inode, SimMedium};
 use litefoot_storage::file::{FileKind, SECTOR_BYTES, parent_directory};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -53,11 +54,22 @@ enum Luck {
     Each,
 }
 
+impl Times {
+    fn cut(&self, luck: Luck, random: &mut Random) -> u64 {
+        match luck {
+            Luck::AllLost => self.durable(),
+            Luck::AllKept => self.current(),
+            Luck::Prefix(_) | Luck::Each => self.any(random),
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 struct Shadow {
     durable: Vec<u8>,
     /// Contents as the operating system sees them.
     current: Vec<u8>,
+    times: Times,
     pending: Vec<Pending>,
 }
 
@@ -86,22 +98,26 @@ pub struct Replay {
     files: Vec<Shadow>,
     durable_names: BTreeMap<PathBuf, Inode>,
     pending_names: Vec<Event>,
+    /// As it was at the end of the run.
+    clock: Clock,
 }
 
 impl Replay {
     pub(super) fn new(
-        base: &[(PathBuf, FileKind, Arc<[u8]>)],
+        base: &[(PathBuf, u64, Arc<[u8]>)],
         events: Vec<Event>,
         kinds: Vec<(FileKind, u64)>,
+        clock: Clock,
     ) -> Replay {
         let mut files: Vec<Shadow> = kinds.iter().map(|_| Shadow::default()).collect();
         let mut durable_names = BTreeMap::new();
-        for (inode, (path, _, bytes)) in base.iter().enumerate() {
+        for (inode, (path, time, bytes)) in base.iter().enumerate() {
             files[inode].durable = bytes.to_vec();
             files[inode].current = bytes.to_vec();
+            files[inode].times = Times::new(*time);
             durable_names.insert(path.clone(), inode);
         }
-        Replay { events, kinds, position: 0, files, durable_names, pending_names: Vec::new() }
+        Replay { events, kinds, position: 0, files, durable_names, pending_names: Vec::new(), clock }
     }
 
     /// Number of operations in the run.
@@ -120,21 +136,23 @@ impl Replay {
         for (number, event) in self.events.iter().enumerate().take(range.end).skip(range.start) {
             let kind = |inode: &Inode| format!("{} #{inode}", self.kinds[*inode].0.name());
             let line = match event {
-                Event::Create { path, inode } => format!("create {} {}", kind(inode), path.display()),
+                Event::Create { path, inode, .. } => format!("create {} {}", kind(inode), path.display()),
                 Event::Delete { path } => format!("delete {}", path.display()),
                 Event::Rename { from, to } => format!("rename {} to {}", from.display(), to.display()),
                 Event::SyncDirectory { directory } => format!("sync directory {}", directory.display()),
-                Event::Write { inode, offset, bytes } => {
+                Event::Write { inode, offset, bytes, .. } => {
                     format!("write {} {offset} +{}", kind(inode), bytes.len())
                 }
-                Event::WriteDurable { inode, offset, bytes } => {
+                Event::WriteDurable { inode, offset, bytes, .. } => {
                     format!("write durably {} {offset} +{}", kind(inode), bytes.len())
                 }
-                Event::WriteAtomic { inode, offset, bytes } => {
+                Event::WriteAtomic { inode, offset, bytes, .. } => {
                     format!("write atomically {} {offset} +{}", kind(inode), bytes.len())
                 }
-                Event::SetLen { inode, len } => format!("set length {} {len}", kind(inode)),
+                Event::SetLen { inode, len, .. } => format!("set length {} {len}", kind(inode)),
                 Event::Sync { inode } => format!("sync {}", kind(inode)),
+                Event::SetTime { inode, time } => format!("set time {} {time}", kind(inode)),
+                Event::SyncAll { inode } => format!("sync with its time {}", kind(inode)),
             };
             let _ = writeln!(text, "{number:6} {line}");
         }
@@ -154,6 +172,9 @@ impl Replay {
     fn apply(&mut self, event: Event) {
         match event {
             Event::Create { .. } | Event::Delete { .. } | Event::Rename { .. } => {
+                if let Event::Create { inode, time, .. } = event {
+                    self.files[inode].times = Times::new(time);
+                }
                 self.pending_names.push(event)
             }
             Event::SyncDirectory { directory } => {
@@ -166,24 +187,29 @@ impl Replay {
                     }
                 }
             }
-            Event::Write { inode, offset, bytes } => {
+            Event::Write { inode, offset, bytes, time } => {
                 let file = &mut self.files[inode];
+                file.times.change(time);
                 let offset = offset as usize;
                 overlay(&mut file.current, offset, &bytes);
                 file.pending.push(Pending::Write { offset, bytes });
             }
-            Event::WriteDurable { inode, offset, bytes } | Event::WriteAtomic { inode, offset, bytes } => {
+            Event::WriteDurable { inode, offset, bytes, time }
+            | Event::WriteAtomic { inode, offset, bytes, time } => {
+                self.files[inode].times.change(time);
                 self.files[inode].write_durable(offset as usize, &bytes);
             }
-            Event::SetLen { inode, len } => {
+            Event::SetLen { inode, len, time } => {
                 let file = &mut self.files[inode];
+                file.times.change(time);
                 file.current.resize(len as usize, 0);
                 file.pending.push(Pending::SetLen { len: len as usize });
             }
-            Event::Sync { inode } => {
-                let file = &mut self.files[inode];
-                file.pending.clear();
-                file.durable.clone_from(&file.current);
+            Event::Sync { inode } => self.files[inode].sync(),
+            Event::SetTime { inode, time } => self.files[inode].times.change(time),
+            Event::SyncAll { inode } => {
+                self.files[inode].sync();
+                self.files[inode].times.sync();
             }
         }
     }
@@ -211,32 +237,39 @@ impl Replay {
             }
         }
         let files = names.into_iter().map(|(path, inode)| {
-            let bytes = match self.in_flight(inode) {
-                Some(file) if matches!(luck, Luck::Each) => file.cut(luck, random),
-                _ => self.files[inode].cut(luck, random),
-            };
+            let in_flight = self.in_flight(inode).filter(|_| matches!(luck, Luck::Each));
+            let file = in_flight.as_ref().unwrap_or(&self.files[inode]);
+            // Dice of its own: the times do not change what a seed does to the bytes.
+            let time = file.times.cut(luck, &mut random.clone());
+            let bytes = file.cut(luck, random);
             let (kind, birth) = self.kinds[inode];
-            (path, kind, birth, bytes)
+            Born { path, kind, birth, time, bytes }
         });
-        SimMedium::with_born(files)
+        SimMedium::with_born(files, self.clock)
     }
 }
 
 impl Replay {
     /// The file with the durable write that was on its way when the power went: not durable yet.
     fn in_flight(&self, file: Inode) -> Option<Shadow> {
-        let Some(Event::WriteDurable { inode, offset, bytes }) = self.events.get(self.position) else {
+        let Some(Event::WriteDurable { inode, offset, bytes, time }) = self.events.get(self.position) else {
             return None;
         };
         let mut shadow = (*inode == file).then(|| self.files[file].clone())?;
         let offset = *offset as usize;
         overlay(&mut shadow.current, offset, bytes);
+        shadow.times.change(*time);
         shadow.pending.push(Pending::Write { offset, bytes: bytes.clone() });
         Some(shadow)
     }
 }
 
 impl Shadow {
+    fn sync(&mut self) {
+        self.pending.clear();
+        self.durable.clone_from(&self.current);
+    }
+
     /// The sectors that the write touches become durable as they are now; whatever else is pending stays.
     fn write_durable(&mut self, offset: usize, bytes: &[u8]) {
         overlay(&mut self.current, offset, bytes);
@@ -394,7 +427,7 @@ fn directory_of(event: &Event) -> PathBuf {
 
 fn rename(names: &mut BTreeMap<PathBuf, Inode>, event: &Event) {
     match event {
-        Event::Create { path, inode } => drop(names.insert(path.clone(), *inode)),
+        Event::Create { path, inode, .. } => drop(names.insert(path.clone(), *inode)),
         Event::Delete { path } => drop(names.remove(path)),
         Event::Rename { from, to } => {
             if let Some(inode) = names.remove(from) {

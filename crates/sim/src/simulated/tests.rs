@@ -103,6 +103,78 @@ fn a_cut_that_did_not_happen_leaves_no_zeros() {
 }
 
 #[test]
+fn a_stamp_is_unlike_those_of_all_changes() {
+    let medium = SimMedium::new();
+    let (file, other) = (open(&medium, "/a"), open(&medium, "/b"));
+    let mut seen = std::collections::HashSet::new();
+    for round in 0..40u64 {
+        let set = file.set_stamp().unwrap();
+        assert!(seen.insert(set.modified));
+        assert_eq!(file.stamp().unwrap(), set);
+        match round % 4 {
+            0 => file.write_at(b"x", 0).unwrap(),
+            1 => file.write_durable_at(&[IoSlice::new(b"y")], 0).unwrap(),
+            2 => file.set_len(set.len).unwrap(),
+            _ => file.allocate(round).unwrap(),
+        }
+        let changed = file.stamp().unwrap();
+        assert!(changed.modified != set.modified, "{round}");
+        assert!(!seen.contains(&changed.modified) || changed.modified % 2 == 0);
+        other.write_at(b"z", 0).unwrap();
+        assert_eq!(file.stamp().unwrap(), changed);
+    }
+    // Changes within one tick leave the same time.
+    let ticks: std::collections::HashSet<i128> = (0..16)
+        .map(|byte| {
+            file.write_at(&[byte], 0).unwrap();
+            file.stamp().unwrap().modified
+        })
+        .collect();
+    assert!((2..=3).contains(&ticks.len()), "{ticks:?}");
+}
+
+#[test]
+fn only_a_set_stamp_makes_the_time_durable() {
+    let medium = SimMedium::with_files([("/a".into(), FileKind::Database, vec![0; 3])]);
+    let file = open(&medium, "/a");
+    let times = |medium: &SimMedium| -> std::collections::BTreeSet<i128> {
+        (0..CUTS)
+            .map(|seed| open(&medium.cut(&mut Random::new(seed)), "/a").stamp().unwrap().modified)
+            .collect()
+    };
+    let first = file.set_stamp().unwrap().modified;
+    assert_eq!(times(&medium), [first].into());
+    file.write_at(b"one", 0).unwrap();
+    let written = file.stamp().unwrap().modified;
+    file.sync().unwrap();
+    file.write_durable_at(&[IoSlice::new(b"two")], 0).unwrap();
+    assert_eq!(times(&medium), [first, written].into());
+    // Data written before the stamp is durable with it.
+    file.write_at(b"six", 0).unwrap();
+    let second = file.set_stamp().unwrap().modified;
+    assert_eq!(times(&medium), [second].into());
+    assert_eq!(outcomes(&medium, "/a"), [Some(b"six".to_vec())].into());
+    // Without its sync, the stamp is one of the times and the data may be lost.
+    medium.set_faults(Faults::ignoring(SyncSite::File(FileKind::Database), None));
+    file.write_at(b"ten", 0).unwrap();
+    let between = file.stamp().unwrap().modified;
+    let third = file.set_stamp().unwrap().modified;
+    assert_eq!(times(&medium), [second, between, third].into());
+    assert_eq!(outcomes(&medium, "/a"), [Some(b"six".to_vec()), Some(b"ten".to_vec())].into());
+    // The clock of the medium after a cut goes on.
+    let cut = medium.cut(&mut Random::new(1));
+    assert!(open(&cut, "/a").set_stamp().unwrap().modified > third);
+}
+
+#[test]
+fn a_failed_sync_is_a_failed_stamp() {
+    let medium = SimMedium::new();
+    let file = open(&medium, "/a");
+    medium.set_faults(Faults::failing(Operation::Sync, FileKind::Database, 0));
+    assert!(file.set_stamp().is_err());
+}
+
+#[test]
 fn planted_faults_strike() {
     let medium = SimMedium::new();
     let file = open(&medium, "/a");

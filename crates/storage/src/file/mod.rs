@@ -14,6 +14,8 @@
 //!    of length or name may or may not survive.
 //! 4. After a failed sync the content of the unsynced range is unknown. Callers must not retry and
 //!    carry on: see [`SyncLatch`].
+//! 5. A change of a file's time may or may not survive, whether the file was synced or not. Only [`File::set_stamp`]
+//!    makes it durable.
 //!
 //! # What it does not do
 //! Cache, buffer, retry or reorder anything.
@@ -104,6 +106,15 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// What tells a file from itself at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Length in bytes.
+    pub len: u64,
+    /// The time of the last change, in nanoseconds since the epoch.
+    pub modified: i128,
+}
+
 /// The strength of a lock on a byte range against *other processes*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeLock {
@@ -162,6 +173,15 @@ pub trait File: Send + Sync {
 
     /// Makes everything written so far durable, with the length needed to read it back.
     fn sync(&self) -> Result<()>;
+
+    /// The length, and the time of the last change. Not for files that commits write to: a file system with exact times
+    /// notes the question, and writes the next change to its journal.
+    fn stamp(&self) -> Result<Stamp>;
+
+    /// Gives the file a time of change that no later write leaves, other processes' included. Makes it durable together
+    /// with everything written so far, and answers the new stamp. Where this process may not set the time, it stays as
+    /// the last write left it.
+    fn set_stamp(&self) -> Result<Stamp>;
 
     /// Asks the system to begin to write back what was written of `len` bytes at `offset`, so that a later sync
     /// finds less to do. A hint: it promises nothing, and waits for nothing.

@@ -63,6 +63,16 @@ macro_rules! pass_on {
             self.$field.sync()
         }
     };
+    (@stamp $field:tt) => {
+        fn stamp(&self) -> $crate::file::Result<$crate::file::Stamp> {
+            self.$field.stamp()
+        }
+    };
+    (@set_stamp $field:tt) => {
+        fn set_stamp(&self) -> $crate::file::Result<$crate::file::Stamp> {
+            self.$field.set_stamp()
+        }
+    };
     (@start_writeback $field:tt) => {
         fn start_writeback(&self, offset: u64, len: u64) {
             self.$field.start_writeback(offset, len);

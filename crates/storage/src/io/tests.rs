@@ -65,7 +65,7 @@ impl NotingFile {
 }
 
 impl File for NotingFile {
-    crate::pass_on!(inner: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
+    crate::pass_on!(inner: write_vectored_at, write_durable_at, sync, stamp, set_stamp, len, set_len, allocate, id, path, lock_range);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> crate::file::Result<usize> {
         self.note("read", offset, buf.len());

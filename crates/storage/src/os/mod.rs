@@ -9,6 +9,7 @@ mod names;
 mod opening;
 mod os_file;
 mod resolve;
+mod stamp;
 
 use crate::file::{
     DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result,

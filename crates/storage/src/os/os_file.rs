@@ -8,7 +8,10 @@
 
 use super::mapped::{Mapping, MappingKind};
 use super::opening::{self, Rights};
-use crate::file::{DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result};
+use super::stamp;
+use crate::file::{
+    DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result, Stamp,
+};
 use crate::fork::LockedFile;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
@@ -215,6 +218,14 @@ impl File for OsFile {
 
     fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| self.error(Operation::Sync, error))
+    }
+
+    fn stamp(&self) -> Result<Stamp> {
+        stamp::stamp(&self.file).map_err(|error| self.error(Operation::Info, error))
+    }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        stamp::set_stamp(&self.file).map_err(|error| self.error(Operation::Sync, error))
     }
 
     fn len(&self) -> Result<u64> {

@@ -187,6 +187,28 @@ fn parts_of_a_buffer_are_read_and_the_end_is_short() {
     assert_eq!(file.read_at(&mut bytes, u64::MAX).unwrap(), 0);
 }
 
+/// The file's length, on whichever device its end lies, and flash's time; everything is durable.
+#[test]
+fn a_stamp_is_of_both_devices() {
+    let (sim, medium) = medium(100 * CHUNK_BYTES);
+    let file = open_with(&medium, &config(4, PolicyKind::Lru)).unwrap();
+    for round in 0..10 {
+        file.write_at(&[round; 100], 5 * CHUNK_BYTES as u64).unwrap();
+        file.write_at(&[round; 100], (100 * CHUNK_BYTES) as u64 + 100 * u64::from(round)).unwrap();
+        let stamp = file.set_stamp().unwrap();
+        assert_eq!(stamp, file.stamp().unwrap());
+        assert_eq!(
+            (stamp.len, stamp.modified),
+            (file.len().unwrap(), flash(&medium).stamp().unwrap().modified)
+        );
+    }
+    assert!(file.away() > 0);
+    let expected = all_of(&*file);
+    let lost = sim.cut(&mut litefoot_sim::Random::new(1));
+    let file = open_with(&(Arc::new(lost) as Arc<dyn Medium>), &config(4, PolicyKind::Lru)).unwrap();
+    assert!(all_of(&*file) == expected);
+}
+
 /// A hot chunk of the paper's policy is written to flash until it is marked, and no more afterwards.
 #[test]
 fn hot_chunks_stop_writing_to_flash() {

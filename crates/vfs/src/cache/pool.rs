@@ -440,7 +440,7 @@ struct Newest<S> {
 }
 
 impl<S: PageSource> File for Newest<S> {
-    pass_on!(file: write_vectored_at, write_durable_at, sync, len, set_len, allocate, id, path, lock_range);
+    pass_on!(file: write_vectored_at, write_durable_at, sync, stamp, set_stamp, len, set_len, allocate, id, path, lock_range);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         self.log.read(&*self.file, buf, offset)

@@ -6,7 +6,7 @@
 
 use crate::stats::figures::Stats;
 use crate::stats::page::StatsPage;
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, total_bytes};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp, total_bytes};
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
@@ -59,7 +59,7 @@ impl MeteredFile {
 }
 
 impl File for MeteredFile {
-    pass_on!(inner: read_at, read_vectored_at, read_ahead, start_writeback, len, is_empty, set_len, allocate);
+    pass_on!(inner: read_at, read_vectored_at, read_ahead, start_writeback, stamp, len, is_empty, set_len, allocate);
     pass_on!(inner: id, birth, path, lock_range, lock_holder, guarantees);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
@@ -93,6 +93,12 @@ impl File for MeteredFile {
         self.stats.add_sync(self.kind);
         Ok(())
     }
+
+    fn set_stamp(&self) -> Result<Stamp> {
+        let stamp = self.inner.set_stamp()?;
+        self.stats.add_sync(self.kind);
+        Ok(stamp)
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +114,7 @@ mod tests {
         log.write_at(b"one", 0).unwrap();
         log.write_durable_at(&[IoSlice::new(b"two"), IoSlice::new(b"three")], 4094).unwrap();
         log.sync().unwrap();
+        assert_eq!(log.set_stamp().unwrap(), log.stamp().unwrap());
         meter.sync_directory(Path::new("/")).unwrap();
         let read_only = meter.open(Path::new("/a-wal"), FileKind::Journal, OpenMode::ReadOnly).unwrap();
         assert!(read_only.write_at(b"refused", 0).is_err());
@@ -117,7 +124,7 @@ mod tests {
             ("redo_log_writes", 2),
             ("redo_log_written_bytes", 11),
             ("redo_log_block_bytes", 3 * 4096),
-            ("redo_log_syncs", 2),
+            ("redo_log_syncs", 3),
         ];
         assert_eq!(rows, expected.map(|(name, value)| (name.to_owned(), value)));
     }
