@@ -74,7 +74,17 @@ pub enum Error {
     /// Something that the experiment needs is not there.
     #[error("this needs {0}")]
     Missing(String),
-    /// One of the other stores, or the program that has them, failed.
+    /// There is nothing of that name.
+    #[error("there is no {what} {name:?}; there is: {known}")]
+    Unknown {
+        /// What has the name.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// One of the other stores, the program that has them, or another program that an experiment runs, failed.
     #[error("{name}: {what}")]
     Peer {
         /// Its name.

@@ -35,6 +35,10 @@ pub struct Options {
     pub sequences: Option<u64>,
     /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
     pub case: Option<String>,
+    /// Names of patterns, `a,b`, where the experiment takes [`Flag::Patterns`]; all without them.
+    pub patterns: Option<String>,
+    /// How many commits a run makes, where the experiment takes [`Flag::Commits`].
+    pub commits: Option<u64>,
     /// liblitefoot.so, for experiments that load it into other programs.
     pub library: Option<PathBuf>,
 }
@@ -51,6 +55,8 @@ impl Default for Options {
             rounds: None,
             sequences: None,
             case: None,
+            patterns: None,
+            commits: None,
             library: None,
         }
     }
@@ -67,6 +73,10 @@ pub enum Flag {
     Tier,
     /// [`Options::case`].
     Case,
+    /// [`Options::patterns`].
+    Patterns,
+    /// [`Options::commits`].
+    Commits,
     /// [`Options::rounds`].
     Rounds,
     /// [`Options::sequences`].

@@ -66,6 +66,8 @@ pub const FRONT: &[Step] = &[
                 "rewritten_frames",
                 "--test",
                 "whose_log",
+                "--test",
+                "apps",
             ];
             let arguments = [&["test", "--locked", "--workspace"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())

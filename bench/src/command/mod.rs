@@ -42,6 +42,7 @@ Examples:
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench apps --patterns python_kept      what an application's commits bring to the device
   litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench kill --rounds 10000              processes killed at work
   litefoot bench random --sequences 1000          random statements, compared with SQLite
@@ -59,7 +60,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -68,7 +69,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "rounds", "sequences"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -107,6 +108,14 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sequences: Option<u64>,
 
+    /// Only these, where the experiment has patterns of several applications
+    #[arg(long, value_name = "NAME,NAME")]
+    patterns: Option<String>,
+
+    /// How many commits a run makes, where the experiment has a choice
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    commits: Option<u64>,
+
     /// Only the cases whose names begin like this, where the experiment names some
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
@@ -137,8 +146,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
-        let numbers = [args.cuts, args.rounds, args.sequences].iter().any(Option::is_some);
-        let others = args.journal.is_some() || args.tier || args.case.is_some();
+        let numbers = [args.cuts, args.rounds, args.sequences, args.commits].iter().any(Option::is_some);
+        let others = args.journal.is_some() || args.tier || args.case.is_some() || args.patterns.is_some();
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -214,6 +223,8 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.journal.is_some(), Flag::Journal, "--journal"),
         (args.tier, Flag::Tier, "--tier"),
         (args.case.is_some(), Flag::Case, "--case"),
+        (args.patterns.is_some(), Flag::Patterns, "--patterns"),
+        (args.commits.is_some(), Flag::Commits, "--commits"),
         (args.rounds.is_some(), Flag::Rounds, "--rounds"),
         (args.sequences.is_some(), Flag::Sequences, "--sequences"),
     ] {
@@ -236,6 +247,8 @@ fn plain_options(args: &Args) -> Options {
         rounds: args.rounds,
         sequences: args.sequences,
         case: args.case.clone(),
+        patterns: args.patterns.clone(),
+        commits: args.commits,
         library: installed::library().ok(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A new one is a module here and a line in [`ALL`]; the program lists and runs it without further ado.
 
+mod apps;
 mod atomic;
 mod commit;
 mod crash;
@@ -64,6 +65,13 @@ pub const ALL: &[Experiment] = &[
         measures: true,
         flags: &[],
         run: ssl::run,
+    },
+    Experiment {
+        name: "apps",
+        description: "commits of real applications' libraries: bytes and flushes at a device of their own",
+        measures: true,
+        flags: &[Flag::Patterns, Flag::Commits],
+        run: apps::run,
     },
     Experiment {
         name: "crash",

@@ -3,6 +3,7 @@
 //! Names of figures are those of the experiments' documentation. The numbers that the papers print were taken from
 //! their text and tables; numbers that they only draw are not guessed.
 
+mod apps;
 mod atomic;
 mod pcg;
 mod peers;
@@ -17,6 +18,7 @@ use super::chart::Section;
 /// All sections, in the order of the page.
 pub const ALL: &[Section] = &[
     stock::SECTION,
+    apps::SECTION,
     peers::SECTION,
     read::SECTION,
     smile::SECTION,
