@@ -29,8 +29,12 @@ pub struct Options {
     pub journals: Journals,
     /// True if the database has a tier device, where the experiment takes [`Flag::Tier`].
     pub tier: bool,
-    /// How many processes are killed, where the experiment takes [`Flag::Rounds`].
+    /// How many rounds, or processes that are killed, where the experiment takes [`Flag::Rounds`].
     pub rounds: Option<u64>,
+    /// Rows of a transaction, one or more numbers, where the experiment takes [`Flag::Rows`]; none for its own.
+    pub rows: Vec<u64>,
+    /// Names of journal modes, where the experiment takes [`Flag::Modes`]; none for its own.
+    pub modes: Vec<String>,
     /// How many sequences of statements, where the experiment takes [`Flag::Sequences`].
     pub sequences: Option<u64>,
     /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
@@ -53,6 +57,8 @@ impl Default for Options {
             journals: Journals::default(),
             tier: false,
             rounds: None,
+            rows: Vec::new(),
+            modes: Vec::new(),
             sequences: None,
             case: None,
             patterns: None,
@@ -79,6 +85,10 @@ pub enum Flag {
     Commits,
     /// [`Options::rounds`].
     Rounds,
+    /// [`Options::rows`].
+    Rows,
+    /// [`Options::modes`].
+    Modes,
     /// [`Options::sequences`].
     Sequences,
 }

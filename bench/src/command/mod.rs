@@ -9,7 +9,9 @@ mod table;
 mod watch;
 mod whole;
 
+use clap::builder::PossibleValuesParser;
 use litefoot_bench::Error;
+use litefoot_bench::experiments::sweep::{MODE_NAMES, MOST_ROWS};
 use litefoot_bench::experiments::{self, Experiment};
 use litefoot_bench::options::{Flag, Journals, Options};
 use litefoot_terminal::Failure;
@@ -41,6 +43,7 @@ Examples:
   litefoot bench commit --quick                   roughly, in less than 45 seconds
   litefoot bench commit --dir /media/sdcard       on another device
   litefoot bench commit --json commit.json        for scripts
+  litefoot bench sweep --modes wal_normal         transactions of 1 to 100,000 rows, beside stock SQLite
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
   litefoot bench apps --patterns python_kept      what an application's commits bring to the device
   litefoot bench faults --quick                   calls to the system that fail, on a real program
@@ -60,7 +63,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences", "rows", "modes"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -69,7 +72,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences", "rows", "modes"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -100,7 +103,7 @@ pub struct Args {
     #[arg(long)]
     tier: bool,
 
-    /// How many processes are killed, where the experiment kills some
+    /// How many rounds, or how many processes are killed, where the experiment has a choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
 
@@ -115,6 +118,14 @@ pub struct Args {
     /// How many commits a run makes, where the experiment has a choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     commits: Option<u64>,
+
+    /// Rows of a transaction, with commas between, where the experiment has a choice
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MOST_ROWS))]
+    rows: Vec<u64>,
+
+    /// Journal modes with their durability, with commas between, where the experiment has a choice
+    #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = PossibleValuesParser::new(MODE_NAMES))]
+    modes: Vec<String>,
 
     /// Only the cases whose names begin like this, where the experiment names some
     #[arg(long, value_name = "CASE")]
@@ -147,7 +158,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let Some(name) = &args.experiment else {
         let numbers = [args.cuts, args.rounds, args.sequences, args.commits].iter().any(Option::is_some);
-        let others = args.journal.is_some() || args.tier || args.case.is_some() || args.patterns.is_some();
+        let lists = !args.rows.is_empty() || !args.modes.is_empty() || args.patterns.is_some();
+        let others = args.journal.is_some() || args.tier || args.case.is_some() || lists;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -227,6 +239,8 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.commits.is_some(), Flag::Commits, "--commits"),
         (args.rounds.is_some(), Flag::Rounds, "--rounds"),
         (args.sequences.is_some(), Flag::Sequences, "--sequences"),
+        (!args.rows.is_empty(), Flag::Rows, "--rows"),
+        (!args.modes.is_empty(), Flag::Modes, "--modes"),
     ] {
         if given && !experiment.flags.contains(&flag) {
             let what = format!("{name} means nothing to the experiment {}", experiment.name);
@@ -246,6 +260,8 @@ fn plain_options(args: &Args) -> Options {
         tier: args.tier,
         rounds: args.rounds,
         sequences: args.sequences,
+        rows: args.rows.clone(),
+        modes: args.modes.clone(),
         case: args.case.clone(),
         patterns: args.patterns.clone(),
         commits: args.commits,

@@ -58,6 +58,7 @@ impl Schedule {
             "commit" => (30, 45),
             "atomic" => (25, 40),
             "group" => (8, 30),
+            "sweep" => (25, 1000),
             "ssl" => (30, 120),
             "apps" => (45, 900),
             "crash" => (10, 50),

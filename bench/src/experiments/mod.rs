@@ -15,6 +15,7 @@ mod psqlite;
 mod read;
 mod smile;
 mod ssl;
+pub mod sweep;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
@@ -58,6 +59,13 @@ pub const ALL: &[Experiment] = &[
         measures: true,
         flags: &[],
         run: group::run,
+    },
+    Experiment {
+        name: "sweep",
+        description: "transactions of 1 to 100,000 rows: speed, processor time, bytes, syncs, over stock SQLite's",
+        measures: true,
+        flags: &[Flag::Rounds, Flag::Rows, Flag::Modes],
+        run: sweep::run,
     },
     Experiment {
         name: "ssl",

@@ -14,12 +14,16 @@ pub fn interleave<S, T>(
 ) -> Result<Vec<Vec<T>>> {
     let mut results: Vec<Vec<T>> = sides.iter().map(|_| Vec::with_capacity(rounds)).collect();
     for round in 0..rounds.max(MIN_ROUNDS) {
-        for turn in 0..sides.len() {
-            let side = (turn + round) % sides.len();
+        for side in turns(round, sides.len()) {
             results[side].push(run(round, &sides[side])?);
         }
     }
     Ok(results)
+}
+
+/// The order in which the sides take their turns in a round.
+pub fn turns(round: usize, sides: usize) -> impl Iterator<Item = usize> {
+    (0..sides).map(move |turn| (turn + round) % sides)
 }
 
 /// The middle value, the mean of the two middle ones for an even count; 0 of nothing.

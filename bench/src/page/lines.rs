@@ -36,6 +36,14 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
             escape(&tick(value)),
         );
     }
+    if chart.even && end >= 1.0 {
+        let _ = writeln!(
+            text,
+            "<line class=\"even\" x1=\"{LEFT}\" y1=\"{0:.1}\" x2=\"{1}\" y2=\"{0:.1}\"/>",
+            y(1.0),
+            WIDTH - SIDE
+        );
+    }
     for (index, point) in chart.points.iter().enumerate() {
         let _ = writeln!(
             text,

