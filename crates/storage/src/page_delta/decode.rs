@@ -1,7 +1,7 @@
 //! The decoder: from a payload to the pages after a transaction.
 
 use super::varint::Reader;
-use super::{PAGE_BITS, page_sum, ranges};
+use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, copies, page_sum, ranges};
 
 /// A payload that is valid in itself.
 #[derive(Clone, Copy, Debug)]
@@ -10,15 +10,6 @@ pub struct Delta<'a> {
     database_pages: u32,
     count: usize,
     pages: Reader<'a>,
-}
-
-/// How a page is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// As ranges that change its version before.
-    Ranges,
-    /// As ranges that change a page of zeros; at worst one range, the whole page.
-    Whole,
 }
 
 /// The delta of one page.
@@ -32,7 +23,7 @@ pub struct PageDelta<'a> {
     pub after_sum: u32,
     /// How it is encoded.
     pub form: Form,
-    ranges: &'a [u8],
+    encoded: &'a [u8],
 }
 
 /// A delta that could not be applied.
@@ -56,29 +47,46 @@ pub fn decode(bytes: &[u8]) -> Option<Delta<'_>> {
     let page_bytes = PAGE_BITS.contains(&bits).then(|| 1 << bits)?;
     let (database_pages, count) = (rest.varint()?, rest.varint()? as usize);
     let delta = Delta { page_bytes, database_pages, count, pages: rest };
-    let mut last = 0;
-    for _ in 0..count {
-        let page = next_page(&mut rest, last)?;
-        last = page.number;
-        if !ranges::fit(page.ranges, page_bytes) {
-            return None;
+    let mut pages = Pages { rest, left: count, last: 0 };
+    while pages.left > 0 {
+        let (mut ahead, mut dictionary) = (pages, 0);
+        for _ in 0..BATCH_PAGES.min(pages.left) {
+            dictionary += usize::from(ahead.next()?.form == Form::Copies);
+        }
+        let mut slot = 0;
+        for page in pages.by_ref().take(BATCH_PAGES) {
+            let fits = match page.form {
+                Form::New | Form::Ranges => ranges::fit(page.encoded, page_bytes),
+                Form::NewCopies | Form::Copies => copies::fit(page.encoded, slot, dictionary, page_bytes),
+            };
+            if !fits {
+                return None;
+            }
+            slot += usize::from(page.form == Form::Copies);
         }
     }
-    rest.0.is_empty().then_some(delta)
+    pages.rest.0.is_empty().then_some(delta)
 }
 
 /// The page behind the one that is numbered `last`.
 fn next_page<'a>(rest: &mut Reader<'a>, last: u32) -> Option<PageDelta<'a>> {
     let number = rest.varint().filter(|step| *step > 0)?.checked_add(last)?;
     let kind = rest.varint()?;
-    let before_sum = if kind & 1 == 1 { Some(rest.u32()?) } else { None };
+    let form = Form::of(kind);
     Some(PageDelta {
         number,
-        before_sum,
+        before_sum: if form.has_before() { Some(rest.u32()?) } else { None },
         after_sum: rest.u32()?,
-        form: if before_sum.is_some() { Form::Ranges } else { Form::Whole },
-        ranges: rest.bytes(kind >> 1)?,
+        form,
+        encoded: rest.bytes(kind >> FORM_BITS)?,
     })
+}
+
+impl PageDelta<'_> {
+    /// Bytes that its ranges or copies take in the payload.
+    pub fn encoded_bytes(&self) -> usize {
+        self.encoded.len()
+    }
 }
 
 impl<'a> Delta<'a> {
@@ -94,6 +102,10 @@ impl<'a> Delta<'a> {
 
     /// Its pages, in ascending order of their numbers.
     pub fn pages(&self) -> impl ExactSizeIterator<Item = PageDelta<'a>> + use<'a> {
+        self.all()
+    }
+
+    fn all(&self) -> Pages<'a> {
         Pages { rest: self.pages, left: self.count, last: 0 }
     }
 
@@ -108,27 +120,47 @@ impl<'a> Delta<'a> {
         mut before: impl FnMut(u32, &mut [u8]) -> Result<(), E>,
         mut after: impl FnMut(u32, &[u8]) -> Result<(), E>,
     ) -> Result<(), ApplyError<E>> {
-        let mut page = vec![0; self.page_bytes];
-        for delta in self.pages() {
-            match delta.before_sum {
-                Some(sum) => {
-                    before(delta.number, &mut page).map_err(ApplyError::Io)?;
-                    if page_sum(&page) != sum {
-                        return Err(ApplyError::Before(delta.number));
+        let mut read = |delta: &PageDelta<'_>, page: &mut [u8]| {
+            before(delta.number, page).map_err(ApplyError::Io)?;
+            let is_its_own = delta.before_sum == Some(page_sum(page));
+            if is_its_own { Ok(()) } else { Err(ApplyError::Before(delta.number)) }
+        };
+        let (mut page, mut dictionary) = (vec![0; self.page_bytes], Vec::new());
+        let mut pages = self.all();
+        while pages.left > 0 {
+            dictionary.clear();
+            for delta in pages.take(BATCH_PAGES).filter(|delta| delta.form == Form::Copies) {
+                let end = dictionary.len();
+                dictionary.resize(end + self.page_bytes, 0);
+                read(&delta, &mut dictionary[end..])?;
+            }
+            let mut slot = 0;
+            for delta in pages.by_ref().take(BATCH_PAGES) {
+                let applied = match delta.form {
+                    Form::New => {
+                        page.fill(0);
+                        ranges::apply(delta.encoded, &mut page)
                     }
+                    Form::Ranges => {
+                        read(&delta, &mut page)?;
+                        ranges::apply(delta.encoded, &mut page)
+                    }
+                    Form::NewCopies | Form::Copies => {
+                        copies::apply(delta.encoded, slot, &dictionary, &mut page)
+                    }
+                };
+                slot += usize::from(delta.form == Form::Copies);
+                if applied.is_none() || page_sum(&page) != delta.after_sum {
+                    return Err(ApplyError::After(delta.number));
                 }
-                None => page.fill(0),
+                after(delta.number, &page).map_err(ApplyError::Io)?;
             }
-            let applied = ranges::apply(delta.ranges, &mut page);
-            if applied.is_none() || page_sum(&page) != delta.after_sum {
-                return Err(ApplyError::After(delta.number));
-            }
-            after(delta.number, &page).map_err(ApplyError::Io)?;
         }
         Ok(())
     }
 }
 
+#[derive(Clone, Copy, Debug)]
 struct Pages<'a> {
     rest: Reader<'a>,
     left: usize,

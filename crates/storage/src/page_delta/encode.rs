@@ -1,14 +1,20 @@
 //! The encoder: from changed pages to a payload.
 
-use super::{PAGE_BITS, page_sum, ranges, varint};
+use super::search::{self, Index, Sources};
+use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, page_sum, ranges, varint};
 
-/// So many pages are encoded before the encoder asks whether it pays to go on.
-const SAMPLE_PAGES: usize = 16;
+/// Ranges of no more bytes are taken at once.
+const FEW_BYTES: usize = 96;
+/// Copies of no more bytes are taken where they were found without an index: changes in place, and arrays of pointers
+/// that move. Beyond this the index pays.
+const MOST_SIMPLE_BYTES: usize = 320;
+/// Ranges of more bytes do not become so few without an index.
+const MOST_TRIED_BYTES: usize = 1000;
 /// Least bytes of a payload: page size, and two numbers.
 const LEAST_BYTES: usize = 3;
 /// Least bytes of a page in a payload: number, length, the sum after.
 const LEAST_PAGE_BYTES: usize = 6;
-/// What the encoder keeps of the order from one commit to the next; the other buffers have a page each.
+/// What the encoder keeps of the order from one commit to the next; the other buffers have a batch each.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// A page that a transaction has changed.
@@ -27,19 +33,32 @@ pub struct ChangedPage<'a> {
 pub struct Encoder {
     /// Indexes of the pages in the order of their numbers, where they come in another one.
     order: Vec<u32>,
-    /// The ranges of the page that is encoded.
-    body: Vec<u8>,
-    /// Its ranges without its old version.
-    plain: Vec<u8>,
+    /// The pages of a batch as far as they are encoded without a dictionary, one behind the other.
+    bodies: Vec<u8>,
+    /// The copies of a page.
+    copies: Vec<u8>,
+    /// Where copies are looked for.
+    index: Index,
     /// A page of zeros.
     zeros: Vec<u8>,
+}
+
+/// What becomes of a page.
+#[derive(Clone, Copy, Debug)]
+struct Draft {
+    /// Where its body is.
+    start: usize,
+    end: usize,
+    form: Form,
+    /// True if it has to be encoded with the dictionary.
+    is_large: bool,
 }
 
 impl Encoder {
     /// Appends the payload of a transaction to `out`, and answers its bytes.
     ///
     /// None, with `out` as before, where pages are better written as they are: the payload would have more than
-    /// `most_bytes`, or a sample of the pages is more than half as large as they are. None, too, for pages that no
+    /// `most_bytes`, or a batch of pages is more than half as large as they are. None, too, for pages that no
     /// payload can have: of other lengths than `page_bytes`, a power of two of 512 to 65,536; twice the same; number 0.
     pub fn encode(
         &mut self,
@@ -49,77 +68,131 @@ impl Encoder {
         most_bytes: usize,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        let start = out.len();
-        let encoded = self.append(page_bytes, database_pages, pages, most_bytes, out);
-        if encoded.is_none() {
-            out.truncate(start);
-        }
-        self.order.shrink_to(KEPT_BYTES / size_of::<u32>());
-        encoded.map(|()| out.len() - start)
-    }
-
-    fn append(
-        &mut self,
-        page_bytes: usize,
-        database_pages: u32,
-        pages: &[ChangedPage<'_>],
-        most_bytes: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<()> {
         let bits = page_bytes.is_power_of_two().then(|| page_bytes.trailing_zeros())?;
+        let least = pages.len().saturating_mul(LEAST_PAGE_BYTES).saturating_add(LEAST_BYTES);
         let fits = |page: &ChangedPage<'_>| {
             page.after.len() == page_bytes && page.before.is_none_or(|before| before.len() == page_bytes)
         };
-        let least = pages.len().saturating_mul(LEAST_PAGE_BYTES).saturating_add(LEAST_BYTES);
-        let valid = PAGE_BITS.contains(&bits) && least <= most_bytes && pages.iter().all(fits);
-        if !valid {
+        if !PAGE_BITS.contains(&bits) || least > most_bytes || !pages.iter().all(fits) {
             return None;
         }
-        self.zeros.resize(page_bytes, 0);
-        self.sort(pages);
         let start = out.len();
         out.push(bits as u8);
         varint::put(out, database_pages);
-        varint::put(out, u32::try_from(pages.len()).ok()?);
-        let mut last = 0;
-        for index in 0..pages.len() {
-            let page = self.order.get(index).map_or(index, |sorted| *sorted as usize);
-            let page = &pages[page];
-            // Numbers ascend from 1: a number that comes twice ends here, and 0.
-            varint::put(out, page.number.checked_sub(last).filter(|step| *step > 0)?);
-            last = page.number;
-            self.append_page(page, out);
-            let (encoded, count) = (out.len() - start, index + 1);
-            let pays = count != SAMPLE_PAGES || encoded <= count * page_bytes / 2;
-            if encoded > most_bytes || !pays {
+        varint::put(out, pages.len() as u32);
+        self.zeros.resize(page_bytes, 0);
+        let encoded = self.append(pages, start.saturating_add(most_bytes), out);
+        self.order.shrink_to(KEPT_BYTES / size_of::<u32>());
+        if encoded.is_none() {
+            out.truncate(start);
+        }
+        encoded.map(|()| out.len() - start)
+    }
+
+    /// Appends all pages, up to `most` bytes of `out`.
+    fn append<'a>(&mut self, pages: &[ChangedPage<'a>], most: usize, out: &mut Vec<u8>) -> Option<()> {
+        self.sort(pages);
+        let (start, mut last) = (out.len(), 0);
+        for first in (0..pages.len()).step_by(BATCH_PAGES) {
+            let count = BATCH_PAGES.min(pages.len() - first);
+            let mut batch = [&pages[first]; BATCH_PAGES];
+            for (index, page) in batch.iter_mut().enumerate().take(count) {
+                let sorted = self.order.get(first + index).map_or(first + index, |sorted| *sorted as usize);
+                *page = &pages[sorted];
+            }
+            last = self.append_batch(&batch[..count], last, most, out)?;
+            // Where pages are better written as they are, no more time is spent.
+            let encoded = first + count;
+            if count == BATCH_PAGES && out.len() - start > encoded * self.zeros.len() / 2 {
                 return None;
             }
         }
         Some(())
     }
 
-    /// Appends a page, behind its number.
-    fn append_page(&mut self, page: &ChangedPage<'_>, out: &mut Vec<u8>) {
-        self.body.clear();
-        if let Some(before) = page.before {
-            ranges::encode(before, page.after, &mut self.body);
-        }
-        let mut before = page.before;
-        // Whatever differs a lot may be mostly zeros, and at worst it goes whole.
-        if before.is_none() || self.body.len() > page.after.len() / 2 {
-            self.plain.clear();
-            ranges::encode(&self.zeros, page.after, &mut self.plain);
-            if before.is_none() || self.plain.len() <= self.body.len() {
-                std::mem::swap(&mut self.body, &mut self.plain);
-                before = None;
+    /// Appends the pages of a batch behind page number `last`, and answers the number of its last one.
+    fn append_batch<'a>(
+        &mut self,
+        batch: &[&ChangedPage<'a>],
+        mut last: u32,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<u32> {
+        let mut drafts = [Draft { start: 0, end: 0, form: Form::New, is_large: false }; BATCH_PAGES];
+        let mut sources = Sources::new(self.zeros.len());
+        let (mut slots, mut large) = (0, 0);
+        self.bodies.clear();
+        for (draft, page) in drafts.iter_mut().zip(batch) {
+            *draft = self.draft(page);
+            if let (Form::Copies, Some(before)) = (draft.form, page.before) {
+                sources.push(before);
+                large |= u32::from(draft.is_large) << slots;
+                slots += 1;
             }
         }
-        varint::put(out, (self.body.len() as u32) << 1 | u32::from(before.is_some()));
-        if let Some(before) = before {
+        if drafts.iter().any(|draft| draft.is_large) {
+            self.index.begin(&sources, large);
+        }
+        let mut slot = 0;
+        for (draft, page) in drafts.iter().zip(batch) {
+            // Numbers ascend from 1: a number that comes twice ends here, and 0.
+            varint::put(out, page.number.checked_sub(last).filter(|step| *step > 0)?);
+            last = page.number;
+            self.append_page(page, draft, slot, &mut sources, most, out)?;
+            slot += usize::from(draft.form == Form::Copies);
+        }
+        Some(last)
+    }
+
+    /// Appends a page behind its number; the dictionary has it, or has all pages before it, at `slot`.
+    fn append_page<'a>(
+        &mut self,
+        page: &ChangedPage<'a>,
+        draft: &Draft,
+        slot: usize,
+        sources: &mut Sources<'a>,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let (mut form, mut body) = (draft.form, &self.bodies[draft.start..draft.end]);
+        if draft.is_large {
+            self.copies.clear();
+            let is_new = form == Form::New;
+            let most = if is_new { body.len() } else { most.saturating_sub(out.len()) };
+            let index = Some(&mut self.index);
+            match search::encode(page.after, slot, sources, index, most, &mut self.copies) {
+                Some(()) => (form, body) = (if is_new { Form::NewCopies } else { form }, &self.copies),
+                None if is_new => {}
+                None => return None,
+            }
+        }
+        varint::put(out, (body.len() as u32) << FORM_BITS | form as u32);
+        if let Some(before) = page.before.filter(|_| form.has_before()) {
             out.extend_from_slice(&page_sum(before).to_le_bytes());
         }
         out.extend_from_slice(&page_sum(page.after).to_le_bytes());
-        out.extend_from_slice(&self.body);
+        out.extend_from_slice(body);
+        (out.len() <= most).then_some(())
+    }
+
+    /// Encodes a page as far as that is possible without a dictionary.
+    fn draft(&mut self, page: &ChangedPage<'_>) -> Draft {
+        let start = self.bodies.len();
+        ranges::encode(page.before.unwrap_or(&self.zeros), page.after, &mut self.bodies);
+        let end = self.bodies.len();
+        let length = end - start;
+        let is_large = length > MOST_SIMPLE_BYTES;
+        let Some(before) = page.before else { return Draft { start, end, form: Form::New, is_large } };
+        if length > FEW_BYTES && length <= MOST_TRIED_BYTES {
+            let mut own = Sources::new(before.len());
+            own.push(before);
+            let most = MOST_SIMPLE_BYTES.min(length - 1);
+            if search::encode(page.after, 0, &mut own, None, most, &mut self.bodies).is_some() {
+                return Draft { start: end, end: self.bodies.len(), form: Form::Copies, is_large: false };
+            }
+            self.bodies.truncate(end);
+        }
+        Draft { start, end, form: if is_large { Form::Copies } else { Form::Ranges }, is_large }
     }
 
     /// Puts the pages in the order of their numbers, in which they usually are.

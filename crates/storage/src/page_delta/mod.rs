@@ -25,27 +25,79 @@
 //! | 2^n: its n | varint         | varint |
 //!
 //! page
-//! | number less that of      | length of the ranges × 2,   | CRC-32C of the | CRC-32C of the | ranges … |
-//! | the page before, or less | + 1 if they change the old  | old version,   | new version    |
-//! | 0 for the first: varint  | version, not zeros: varint  | only with + 1  |                |
+//! | number less that of      | bytes of the body × 4, | CRC-32C of the  | CRC-32C of the | body … |
+//! | the page before, or less | + its form: varint     | old version, in | new version    |
+//! | 0 for the first: varint  |                        | forms 1 and 3   |
 //!
-//! range, to the end of the ranges
+//! form  body
+//! 0     ranges that change a page of zeros
+//! 1     ranges that change the old version
+//! 2     copies; there is no old version, or it is not needed
+//! 3     copies; the old version is in the dictionary
+//!
+//! range, to the end of the body
 //! | bytes that stay, since   | bytes that change, | the new |
 //! | the last range: varint   | at least 1: varint | bytes   |
+//!
+//! copy, until the page is full
+//! | new bytes: | the new | bytes to copy,     | their address less the one where the |
+//! | varint     | bytes   | at least 1: varint | last copy would go on: varint        |
 //! ```
+//!
+//! The last copy of a page is left out where new bytes fill it. A distance d is 2d if it is not negative, and -2d - 1 if
+//! it is. Pages are in batches of 16. The old versions of all pages of form 3 in a batch are its dictionary, in their
+//! order. Addresses count the page's own bytes first, and then the dictionary. The first copy of a page is expected from
+//! the dictionary's page that its own form 3 adds, or would add.
 
+mod copies;
 mod decode;
 mod encode;
 mod ranges;
+mod search;
 #[cfg(test)]
 mod tests;
 mod varint;
 
-pub use decode::{ApplyError, Delta, Form, PageDelta, decode};
+pub use decode::{ApplyError, Delta, PageDelta, decode};
 pub use encode::{ChangedPage, Encoder};
 
 /// The smallest and the largest page, as powers of two: those of SQLite.
 const PAGE_BITS: std::ops::RangeInclusive<u32> = 9..=16;
+
+/// Pages that are encoded together: those of them in [`Form::Copies`] are a dictionary.
+const BATCH_PAGES: usize = 16;
+/// The lowest bits of a page's length, which say its form.
+const FORM_BITS: u32 = 2;
+
+/// How a page is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As ranges that change a page of zeros: at worst one range, the whole page.
+    New = 0,
+    /// As ranges that change its version before.
+    Ranges = 1,
+    /// As copies from the dictionary of its batch, without a version before.
+    NewCopies = 2,
+    /// As copies from the dictionary of its batch. Its own version before is in it.
+    Copies = 3,
+}
+
+impl Form {
+    /// The form that the lowest bits of `kind` say.
+    fn of(kind: u32) -> Form {
+        match kind % (1 << FORM_BITS) {
+            0 => Form::New,
+            1 => Form::Ranges,
+            2 => Form::NewCopies,
+            _ => Form::Copies,
+        }
+    }
+
+    /// True if the version before is needed.
+    fn has_before(self) -> bool {
+        matches!(self, Form::Ranges | Form::Copies)
+    }
+}
 
 /// The checksum of a page: CRC-32C, by the processor where it has the instruction.
 pub fn page_sum(page: &[u8]) -> u32 {
