@@ -266,7 +266,7 @@ impl CommitLog {
     /// write before.
     pub fn stage(&mut self, records: &[Record], own_blocks: bool) -> Option<StagedRecords> {
         let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return None };
-        if !self.header_written || self.unsynced || self.name_unsynced {
+        if !self.can_stage() {
             return None;
         }
         let mut bytes = std::mem::take(&mut self.buffer);
@@ -285,6 +285,11 @@ impl CommitLog {
         let fits = end + bytes <= block || bytes > BLOCK_BYTES;
         let has_room = block + bytes <= self.written;
         if end > 0 && has_room && (own_blocks || !fits) { block } else { end }
+    }
+
+    /// True where records can be staged.
+    pub fn can_stage(&self) -> bool {
+        self.file.is_some() && self.header_written && !self.unsynced && !self.name_unsynced
     }
 
     /// Takes the buffer of staged records back, for the next ones.

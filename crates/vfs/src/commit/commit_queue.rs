@@ -12,6 +12,7 @@
 use super::commit_delay::CommitDelay;
 use super::delta_start::DeltaStart;
 use super::log_form_backoff::LogFormBackoff;
+use super::syncs_in_flight::SyncsInFlight;
 use crate::capture::encoding::{Captured, MOST_TIME};
 use crate::stats::FallbackCause;
 use crate::txn::wal_frames::Transaction;
@@ -85,8 +86,10 @@ pub(crate) struct CommitQueue {
     pub pending: Vec<Pending>,
     /// True while a thread writes.
     pub has_leader: bool,
-    /// Followers. They are woken all at once, and not one through the other.
-    followers: Vec<Thread>,
+    /// Followers, and the LSN that each waits for.
+    followers: Vec<(u64, Thread)>,
+    /// The syncs in flight.
+    pub syncs: SyncsInFlight,
     /// Frames whose pages are in the redo log.
     pub logged: usize,
     /// Frames whose pages are in the redo log, or whose statements are in the commit log or in the queue.
@@ -214,14 +217,35 @@ impl CommitQueue {
         self.ready = false;
     }
 
-    /// The thread that calls this parks next; [`CommitQueue::wake`] unparks it.
-    pub fn follow(&mut self) {
-        self.followers.push(std::thread::current());
+    /// True for a thread that must not lead: its transaction is on its way, or as many syncs are in flight as pay.
+    pub fn must_follow(&self, lsn: u64) -> bool {
+        self.syncs.covers(lsn) || self.syncs.is_full()
+    }
+
+    /// The thread that calls this parks next, until its `lsn` is durable or nobody leads; [`CommitQueue::wake`] unparks it.
+    pub fn follow(&mut self, lsn: u64) {
+        self.followers.push((lsn, std::thread::current()));
     }
 
     /// Wakes all followers.
     pub fn wake(&mut self) {
-        self.followers.drain(..).for_each(|thread| thread.unpark());
+        self.followers.drain(..).for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// Wakes the followers whose transactions are durable, those that wait for the end of all syncs, and one that can lead.
+    pub fn wake_durable(&mut self, durable_lsn: u64) {
+        let grounded = !self.syncs.is_flying();
+        let mut can_lead = !self.has_leader && !self.syncs.is_full();
+        let syncs = &self.syncs;
+        self.followers.retain(|(lsn, thread)| {
+            let is_done = *lsn <= durable_lsn || (*lsn == u64::MAX && grounded);
+            let leads = !is_done && can_lead && *lsn != u64::MAX && !syncs.covers(*lsn);
+            can_lead &= !leads;
+            if is_done || leads {
+                thread.unpark();
+            }
+            !is_done && !leads
+        });
     }
 }
 
@@ -325,7 +349,7 @@ mod tests {
         std::thread::scope(|scope| {
             let followers = [(); 3].map(|()| {
                 scope.spawn(|| {
-                    queue.lock().unwrap().follow();
+                    queue.lock().unwrap().follow(1);
                     std::thread::park();
                 })
             });

@@ -24,7 +24,7 @@ use super::log_writer::LogWriter;
 use crate::db::Db;
 use crate::error::Result;
 use crate::txn::wal_frames::WalFrames;
-use litefoot_storage::commit_log::{Base, DeltaBase, Record};
+use litefoot_storage::commit_log::{Base, DeltaBase, Record, StagedRecords};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::Transaction;
@@ -57,6 +57,26 @@ impl LogWriter {
         }
         self.commit_log.reserve(room)?;
         Ok(true)
+    }
+
+    /// Drops the transactions of a batch that were materialized meanwhile: they are in the redo log.
+    pub fn retain_unwritten(&self, batch: &mut Vec<Pending>) {
+        batch.retain(|pending| pending.generation == self.generation && pending.end > self.logged);
+    }
+
+    /// Gives the deltas of a batch, which is taken, their place in the commit log; `None` where they must be written in another
+    /// way, and the batch stays.
+    pub fn stage_deltas(&mut self, batch: &mut Vec<Pending>, own_blocks: bool) -> Option<StagedRecords> {
+        let end = batch.last()?.end;
+        let is_delta = |pending: &Pending| matches!(pending.form, PendingForm::Delta(_));
+        let is_open = matches!(self.commit_log.base(), Some(Base::Deltas(_)));
+        if !is_open || !self.redo.is_synced() || !self.commit_log.can_stage() || !batch.iter().all(is_delta) {
+            return None;
+        }
+        let records: Vec<Record> = batch.drain(..).filter_map(record_of).collect();
+        let staged = self.commit_log.stage(&records, own_blocks)?;
+        self.delta_end = end;
+        Some(staged)
     }
 
     /// Writes the deltas of a batch to the commit log. Where their generation is over, the pages go to the redo log.

@@ -28,6 +28,7 @@
 //! | `group_commit` | leader, followers, committed and durable LSN |
 //! | `commit_queue` | what waits, and what the logs have room for |
 //! | `commit_delay` | how long the leader waits for followers |
+//! | `syncs_in_flight` | which groups of commits are on their way, and how many syncs at a time pay |
 //! | `log_form_backoff` | when pages are logged by choice, and not statements |
 //! | `delta_start` | when commits begin to be logged as deltas |
 //! | `delta_encoding` | a transaction as deltas of its pages |
@@ -69,5 +70,6 @@ pub(crate) mod redo_log_state;
 pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_log;
+pub(crate) mod syncs_in_flight;
 pub(crate) mod wal;
 pub(crate) mod wal_spilling;

@@ -32,8 +32,7 @@ use crate::stats::FallbackCause;
 use crate::txn::spill_map::SpillPlace;
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
-use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::Writer;
+use litefoot_storage::commit_log::{CommitLog, StagedRecords, Writer};
 use litefoot_storage::file::{self, File, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
@@ -260,8 +259,8 @@ impl GroupCommit {
                 return Ok(());
             }
             let mut queue = self.queue.lock();
-            if queue.has_leader {
-                queue.follow();
+            if queue.has_leader || (durability == Durability::Durable && queue.must_follow(lsn)) {
+                queue.follow(lsn);
                 drop(queue);
                 std::thread::park();
                 continue;
@@ -275,32 +274,71 @@ impl GroupCommit {
             if durability == Durability::Durable {
                 queue = self.await_followers(queue);
             }
-            let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.last_lsn);
+            let (mut batch, up_to) = (std::mem::take(&mut queue.pending), queue.last_lsn);
             drop(queue);
-            let (written, begun) = (batch.len(), Instant::now());
+            let written = batch.len();
+            if durability == Durability::Durable
+                && let Some(flight) = self.take_off(&mut batch, up_to)?
+            {
+                // The next group begins meanwhile.
+                drop(leads);
+                flight.land(written)?;
+                continue;
+            }
+            let begun = Instant::now();
             let result = self.write(pages, batch, durability);
             if result.is_ok() && durability == Durability::Durable {
                 self.durable_lsn.fetch_max(up_to, Ordering::AcqRel);
             }
-            let mut queue = self.queue.lock();
             if durability == Durability::Durable {
+                let mut queue = self.queue.lock();
                 let queued = queue.pending.len();
                 queue.commit_delay.note_sync(written, queued, begun.elapsed());
             }
-            drop(queue);
             drop(leads);
             result?;
         }
     }
 
-    /// The log writer, locked. A panic of the thread that has it latches the database.
+    /// Gives the deltas of a batch their place in the commit log, and a sync of their own; `None` where another way of writing
+    /// them is needed.
+    fn take_off(&self, batch: &mut Vec<Pending>, up_to: u64) -> Result<Option<InFlight<'_>>> {
+        let mut writer = self.busy_writer();
+        self.latch.check(&self.path)?;
+        writer.retain_unwritten(batch);
+        let own_blocks = self.queue.lock().syncs.is_flying();
+        let Some(records) = writer.stage_deltas(batch, own_blocks) else { return Ok(None) };
+        let mut queue = self.queue.lock();
+        queue.note_written(writer.commit_log.bytes());
+        let number = queue.syncs.begin(up_to);
+        Ok(Some(InFlight { group: self, number, records: Some(records), begun: Instant::now() }))
+    }
+
+    /// The log writer, locked, while no sync is in flight. A panic of the thread that has it latches the database.
     fn writer(&self) -> WriterGuard<'_> {
+        let writer = self.busy_writer();
+        loop {
+            let mut queue = self.queue.lock();
+            if !queue.syncs.is_flying() {
+                return writer;
+            }
+            queue.follow(u64::MAX);
+            drop(queue);
+            std::thread::park();
+        }
+    }
+
+    /// The same, while records that were staged may still be on their way to the medium.
+    fn busy_writer(&self) -> WriterGuard<'_> {
         WriterGuard { latch: &self.latch, writer: self.writer.lock() }
     }
 
     /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
     fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
         let pending = queue.pending.len();
+        if queue.syncs.is_flying() {
+            return queue;
+        }
         let Some(delay) = queue.commit_delay.before_sync(pending) else { return queue };
         let begun = Instant::now();
         while !queue.commit_delay.is_complete(queue.pending.len()) {
@@ -323,8 +361,7 @@ impl GroupCommit {
         let writer = &mut *writer;
         // An earlier leader that failed took transactions along that other threads wait for.
         self.latch.check(&self.path)?;
-        // Transactions that were materialized meanwhile are in the redo log.
-        batch.retain(|pending| pending.generation == writer.generation && pending.end > writer.logged);
+        writer.retain_unwritten(&mut batch);
         let result = match batch.first().map(|pending| &pending.form) {
             Some(PendingForm::Delta(_)) => {
                 let before = writer.logged;
@@ -418,7 +455,7 @@ impl GroupCommit {
         if end <= self.queue.lock().claimed && needed <= end - first {
             return Ok(());
         }
-        let mut writer = self.writer();
+        let mut writer = self.busy_writer();
         // Of the transactions before, the redo log gets each page once.
         let before =
             if writer.logged < first { frames.read().newest_until(writer.logged, first).len() } else { 0 };
@@ -546,7 +583,53 @@ impl Drop for Leader<'_> {
         }
         let mut queue = self.0.queue.lock();
         queue.has_leader = false;
-        queue.wake();
+        queue.wake_durable(self.0.durable_lsn.load(Ordering::Acquire));
+    }
+}
+
+/// Records on their way to the medium. Its end wakes the followers; where it did not land, the database is latched.
+struct InFlight<'a> {
+    group: &'a GroupCommit,
+    number: u64,
+    records: Option<StagedRecords>,
+    begun: Instant,
+}
+
+impl InFlight<'_> {
+    /// Writes the records, which `written` transactions wait for. They are durable once all before them are, too.
+    fn land(mut self, written: usize) -> Result<()> {
+        let Some(records) = self.records.take() else { return Ok(()) };
+        let result = records.write();
+        if let Err(error) = &result {
+            self.group.latch.close(&error.to_string());
+        }
+        let mut queue = self.group.queue.lock();
+        if result.is_ok() {
+            let (queued, time) = (queue.pending.len(), self.begun.elapsed());
+            queue.commit_delay.note_sync(written, queued, time);
+            queue.syncs.note_sync(written, time);
+            if let Some(lsn) = queue.syncs.end(self.number) {
+                self.group.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+            }
+        }
+        drop(queue);
+        Ok(result?)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.group.latch.close(PANICKED);
+        }
+        let mut queue = self.group.queue.lock();
+        if self.group.latch.reason().is_some() {
+            // Nothing behind it counts, whether it reached the medium or not.
+            queue.syncs.ground();
+            queue.wake();
+        } else {
+            queue.wake_durable(self.group.durable_lsn.load(Ordering::Acquire));
+        }
     }
 }
 
