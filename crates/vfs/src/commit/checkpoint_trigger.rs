@@ -1,9 +1,15 @@
 //! Checkpoint trigger: when SQLite's log is written to the database file.
 //!
+//! The memory that a log takes is its pages, and what is known of each frame. Pages that nobody can ask for have left it
+//! (`txn/wal_frames/superseded.rs`), so a log may have many more frames than pages.
+//!
 //! # Promises
 //! 1. A log in memory is checkpointed above 75 % of its budget, and never below 64 KiB.
-//! 2. After a checkpoint that readers kept from emptying the log, the next one waits for a quarter of the budget more.
-//! 3. A commit log is materialized above 75 % of `commit_log_size`.
+//! 2. A log is checkpointed above 32,768 frames, whatever they take. SQLite looks for a page in a hash table of each
+//!    4,096 frames, from the newest on, and a page that is not in the log is looked for in all of them.
+//! 3. After a checkpoint that readers kept from emptying the log, the next one waits for a quarter of the budget more, or
+//!    a quarter of the frames.
+//! 4. A commit log is materialized above 75 % of `commit_log_size`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,21 +17,44 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const FILL_PERCENT: usize = 75;
 /// Bytes of the log in memory below which no checkpoint is worth it.
 const LEAST_BYTES: usize = 64 << 10;
-/// The part of the budget by which a log grows until a checkpoint is tried again.
+/// Bytes that a frame takes wherever its page is: its header and place, its page's other versions, and its entry in the
+/// wal-index.
+const FRAME_BYTES: usize = 112;
+/// Frames above which a log is emptied.
+const MOST_FRAMES: usize = 32 << 10;
+/// The part of the budget, and of the frames, by which a log grows until a checkpoint is tried again.
 const RETRY_SHARE: usize = 4;
+
+/// What a log in memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogFill {
+    /// Frames.
+    pub frames: usize,
+    /// Bytes of the pages that may be asked for, wherever they lie.
+    pub page_bytes: usize,
+}
+
+impl LogFill {
+    /// Bytes of everything.
+    pub fn bytes(self) -> usize {
+        self.page_bytes + self.frames * FRAME_BYTES
+    }
+}
 
 /// Decides when a log is emptied.
 #[derive(Default)]
 pub(crate) struct CheckpointTrigger {
-    /// Bytes of the log above which a checkpoint is tried again, after readers were in the way; else 0.
+    /// Bytes and frames of the log above which a checkpoint is tried again, after readers were in the way; else 0.
     retry_bytes: AtomicUsize,
+    retry_frames: AtomicUsize,
 }
 
 impl CheckpointTrigger {
     /// True for a log in memory that is to be written to the database file; `budget` are its bytes.
-    pub fn is_large(&self, log_bytes: usize, budget: usize) -> bool {
+    pub fn is_large(&self, log: LogFill, budget: usize) -> bool {
         let limit = (budget / 100 * FILL_PERCENT).max(LEAST_BYTES);
-        log_bytes > limit.max(self.retry_bytes.load(Ordering::Relaxed))
+        log.bytes() > limit.max(self.retry_bytes.load(Ordering::Relaxed))
+            || log.frames > MOST_FRAMES.max(self.retry_frames.load(Ordering::Relaxed))
     }
 
     /// True for a commit log that is to be materialized.
@@ -33,10 +62,13 @@ impl CheckpointTrigger {
         commit_log_percent > FILL_PERCENT as u64
     }
 
-    /// A checkpoint has left a log of `log_bytes`.
-    pub fn note_checkpoint(&self, log_bytes: usize, budget: usize) {
-        let retry = if log_bytes < LEAST_BYTES { 0 } else { log_bytes + budget / RETRY_SHARE };
-        self.retry_bytes.store(retry, Ordering::Relaxed);
+    /// A checkpoint has left a log like this.
+    pub fn note_checkpoint(&self, left: LogFill, budget: usize) {
+        let is_emptied = left.bytes() < LEAST_BYTES;
+        let bytes = if is_emptied { 0 } else { left.bytes() + budget / RETRY_SHARE };
+        let frames = if is_emptied { 0 } else { left.frames + MOST_FRAMES / RETRY_SHARE };
+        self.retry_bytes.store(bytes, Ordering::Relaxed);
+        self.retry_frames.store(frames, Ordering::Relaxed);
     }
 }
 
@@ -46,18 +78,35 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
+    /// A log of pages alone.
+    fn pages(page_bytes: usize) -> LogFill {
+        LogFill { frames: 0, page_bytes }
+    }
+
+    /// A log whose pages were all freed.
+    fn frames(frames: usize) -> LogFill {
+        LogFill { frames, page_bytes: 0 }
+    }
+
     #[test]
     fn a_log_is_emptied_by_its_fill() {
         let full = MIB / 100 * 75;
+        let (most, more) = (MOST_FRAMES, MOST_FRAMES / 4);
         for (log, budget, left, expected, what) in [
-            (full, MIB, None, false, "just full"),
-            (full + 1, MIB, None, true, "fuller"),
-            (LEAST_BYTES, 0, None, false, "the least"),
-            (LEAST_BYTES + 1, 0, None, true, "above the least"),
-            (full + 1, MIB, Some(LEAST_BYTES - 1), true, "emptied before"),
-            (MIB + MIB / 4, MIB, Some(MIB), false, "readers were in the way"),
-            (MIB + MIB / 4 + 1, MIB, Some(MIB), true, "grown by a quarter since"),
-            (full, MIB, Some(LEAST_BYTES), false, "the fill counts, too"),
+            (pages(full), MIB, None, false, "just full"),
+            (pages(full + 1), MIB, None, true, "fuller"),
+            (pages(LEAST_BYTES), 0, None, false, "the least"),
+            (pages(LEAST_BYTES + 1), 0, None, true, "above the least"),
+            (pages(full + 1), MIB, Some(pages(LEAST_BYTES - 1)), true, "emptied before"),
+            (pages(MIB + MIB / 4), MIB, Some(pages(MIB)), false, "readers were in the way"),
+            (pages(MIB + MIB / 4 + 1), MIB, Some(pages(MIB)), true, "grown by a quarter since"),
+            (pages(full), MIB, Some(pages(LEAST_BYTES)), false, "the fill counts, too"),
+            (frames(full / FRAME_BYTES), MIB, None, false, "frames just fill it"),
+            (frames(full / FRAME_BYTES + 1), MIB, None, true, "so do frames without pages"),
+            (frames(most), 64 * MIB, None, false, "just the most frames"),
+            (frames(most + 1), 64 * MIB, None, true, "more frames"),
+            (frames(most + more + 1), 64 * MIB, Some(frames(most + 1)), false, "readers kept the frames"),
+            (frames(most + more + 2), 64 * MIB, Some(frames(most + 1)), true, "a quarter more frames since"),
         ] {
             let trigger = CheckpointTrigger::default();
             if let Some(left) = left {
@@ -71,9 +120,11 @@ mod tests {
     #[test]
     fn an_emptied_log_forgets_the_retry() {
         let trigger = CheckpointTrigger::default();
-        trigger.note_checkpoint(8 * MIB, MIB);
-        assert!(!trigger.is_large(8 * MIB, MIB));
-        trigger.note_checkpoint(0, MIB);
-        assert!(trigger.is_large(MIB, MIB));
+        let large = LogFill { frames: MOST_FRAMES, page_bytes: 8 * MIB };
+        trigger.note_checkpoint(large, MIB);
+        assert!(!trigger.is_large(large, MIB));
+        trigger.note_checkpoint(pages(0), MIB);
+        assert!(trigger.is_large(pages(MIB), MIB));
+        assert!(trigger.is_large(frames(MOST_FRAMES + 1), 64 * MIB));
     }
 }

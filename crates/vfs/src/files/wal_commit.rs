@@ -4,6 +4,7 @@ use crate::commit::wal::Wal;
 use crate::error::Result;
 use crate::files::main_db::MainFile;
 use crate::open::checkpointer;
+use crate::sync::lock_table::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -51,6 +52,9 @@ impl MainFile {
                 wal.flush_logged(self.database.db(), self.connection.wants_durability())?
             }
             None => {}
+        }
+        if self.connection.reader_slot.level() == Level::Exclusive {
+            wal.free_superseded_alone(self.database.wal_index());
         }
         wal.note_fill(self.database.db().counters());
         if !self.connection.internal && wal.wants_checkpoint(self.database.db()) {

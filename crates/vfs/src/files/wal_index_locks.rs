@@ -69,6 +69,10 @@ impl MainFile {
         }
         if first == WRITE_SLOT && exclusive && !self.connection.internal {
             self.database.writer_queue().writes(self.id);
+            if let Some(wal) = self.wal() {
+                let index = self.database.wal_index();
+                wal.free_superseded(index, || index.published());
+            }
         }
         if first == CHECKPOINT_SLOT && exclusive {
             self.checkpoint = Checkpoint::Begun;

@@ -5,7 +5,7 @@
 //! forks          SQLite's locks of the whole process, around a fork
 //! owner_lock     one process owns a database
 //! lock_table     SQLite's file locks, between the connections of the owner
-//! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions
+//! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, and readers' marks
 //! writer_queue   writers in WAL mode wait in order
 //! reader_gate    readers and an exclusive holder see each other
 //! ```
@@ -16,5 +16,6 @@ pub(crate) mod owner_lock;
 pub(crate) mod reader_gate;
 pub(crate) mod relatives;
 pub(crate) mod wal_index;
+mod wal_index_marks;
 mod wal_index_region;
 pub(crate) mod writer_queue;

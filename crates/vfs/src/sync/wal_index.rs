@@ -45,7 +45,7 @@ pub struct HeldSlots {
 /// The slots that one handle shares; in a cache line, or two, of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct WalReader(Announcement);
+pub(super) struct WalReader(pub(super) Announcement);
 
 impl HeldSlots {
     /// Tells whether the handle holds no slot.
@@ -69,7 +69,7 @@ impl HeldSlots {
 #[derive(Default)]
 pub struct WalIndex {
     /// Slots that a handle holds exclusively, or is about to.
-    exclusive: Gate,
+    pub(super) exclusive: Gate,
     /// Slots that a handle has ever shared.
     sharable: AtomicU8,
     /// Set where the next index that is made must differ from all earlier ones.
@@ -82,14 +82,18 @@ pub struct WalIndex {
 }
 
 #[derive(Default)]
-struct WalIndexState {
-    regions: Vec<Region>,
-    readers: Vec<Arc<WalReader>>,
+pub(super) struct WalIndexState {
+    pub(super) regions: Vec<Region>,
+    pub(super) readers: Vec<Arc<WalReader>>,
     users: usize,
+    /// Frames that the checkpoint under way sees at least.
+    pub(super) checkpoint_sees: u32,
+    /// Snapshots of fewer frames are refused.
+    pub(super) snapshots_from: u32,
 }
 
 impl WalIndex {
-    fn state(&self) -> MutexGuard<'_, WalIndexState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, WalIndexState> {
         self.state.lock()
     }
 
@@ -272,7 +276,7 @@ impl WalIndex {
     }
 
     fn lock_exclusively(&self, held: &mut HeldSlots, mask: u8) -> bool {
-        let state = self.state();
+        let mut state = self.state();
         let before = self.exclusive.glance();
         if before & mask != 0 {
             return false;
@@ -285,6 +289,9 @@ impl WalIndex {
             self.exclusive.set(before);
         } else {
             held.exclusive |= mask;
+            if mask >> CHECKPOINT_SLOT & 1 != 0 {
+                state.checkpoint_begins();
+            }
         }
         !is_shared
     }
@@ -302,8 +309,12 @@ impl WalIndex {
     }
 
     fn unlock_exclusively(&self, held: &mut HeldSlots, mask: u8) {
-        let _state = self.state();
-        self.exclusive.open(held.exclusive & mask);
+        let mut state = self.state();
+        let given_back = held.exclusive & mask;
+        if given_back >> CHECKPOINT_SLOT & 1 != 0 {
+            state.checkpoint_ends();
+        }
+        self.exclusive.open(given_back);
         held.exclusive &= !mask;
     }
 

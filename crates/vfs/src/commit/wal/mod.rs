@@ -24,10 +24,8 @@
 
 use crate::capture::{Capture, Host};
 use crate::commit::checkpoint_trigger::CheckpointTrigger;
-use crate::commit::delta_encoding::{DeltaEncoding, MOST_PAGES};
-use crate::commit::delta_start::DeltaStart;
 use crate::commit::flusher::{FlushRequest, Flusher};
-use crate::commit::group_commit::{CommitPages, GroupCommit};
+use crate::commit::group_commit::GroupCommit;
 use crate::commit::log_place::is_in_use;
 use crate::commit::wal_spilling::WalSpilling;
 use crate::db::Companion;
@@ -39,7 +37,6 @@ use crate::memory::spill_file::MakeSpill;
 use crate::memory::sqlite_cache::SqliteCacheReservation;
 use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::notice;
-use crate::options::CommitLogForm;
 use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
@@ -48,22 +45,21 @@ use crate::txn::wal_bytes::WalBytes;
 use crate::txn::wal_frames::Transaction;
 use crate::txn::wal_frames::{WalFrames, WalWritten};
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::format::{BLOCK_BYTES, RECORD_BYTES};
-use litefoot_storage::file::File;
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::sync::{Mutex, RwLock};
+use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// Most frames of a transaction that is logged as deltas: SQLite may have written a page more than once.
-const MOST_FRAMES: usize = 2 * MOST_PAGES;
+mod log_memory;
 
 /// The log of one database.
 pub struct Wal {
     path: PathBuf,
     frames: RwLock<WalFrames>,
+    /// Frames committed since superseded ones were looked for.
+    committed_since: AtomicUsize,
     commits: GroupCommit,
     /// The schema cookie of the newest page 1 that was committed.
     schema: AtomicU32,
@@ -72,9 +68,6 @@ pub struct Wal {
     flusher: Flusher,
     checkpoint_trigger: CheckpointTrigger,
     spilling: WalSpilling,
-    deltas: Mutex<DeltaEncoding>,
-    /// The data file, as it is read and written.
-    data: Arc<dyn File>,
 }
 
 impl Wal {
@@ -104,19 +97,17 @@ impl Wal {
         let frames = WalFrames::load(bytes, cache, policy, &redo.read_all()?, &**db.data())?;
         db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
-        let start = DeltaStart::new(options.commit_log == CommitLogForm::Deltas);
-        let commits = GroupCommit::new(redo, commit_log, logged, budget, (db.writer(), start), latch.clone());
+        let commits = GroupCommit::new(redo, commit_log, logged, budget, db.writer(), latch.clone());
         Ok(Wal {
             path,
             frames: RwLock::new(frames),
+            committed_since: AtomicUsize::new(0),
             commits,
             schema: AtomicU32::new(0),
             replaying: AtomicBool::new(false),
             flusher: Flusher::default(),
             checkpoint_trigger: CheckpointTrigger::default(),
             spilling: WalSpilling::default(),
-            deltas: Mutex::default(),
-            data: db.data().clone(),
         })
     }
 
@@ -132,19 +123,11 @@ impl Wal {
 
     /// Reads for SQLite; answers the bytes read.
     pub fn read(&self, db: &Db, buf: &mut [u8], offset: u64) -> Result<usize> {
+        if offset == 0 && self.frames.read().has_freed() {
+            // SQLite reads the header of its log only to recover it.
+            self.rebuild_checksums(db)?;
+        }
         Ok(self.frames.read().read(buf, position(offset, buf.len())?, &**db.data())?)
-    }
-
-    /// Bytes of memory in use.
-    pub fn memory_bytes(&self) -> usize {
-        let frames = self.frames.read().memory_bytes();
-        frames + self.commits.memory_bytes()
-    }
-
-    /// Shows in the statistics how full the log in memory and the commit log are.
-    pub(crate) fn note_fill(&self, stats: &Stats) {
-        Stats::set(&stats.commit_log_bytes, self.commits.commit_log_bytes());
-        Stats::set(&stats.wal_bytes, self.bytes());
     }
 
     /// The schema cookie of the newest committed page 1.
@@ -184,9 +167,6 @@ impl Wal {
                 drop(frames);
                 // Replayed pages are on the medium already, and stay in memory until the replay ends.
                 if !self.replaying.load(Ordering::Acquire) {
-                    if !self.spilling.has_begun() {
-                        self.commits.before_early_write(self.pages())?;
-                    }
                     self.spilling.make_room(&self.frames, &self.commits, target)?;
                 }
                 frames = self.frames.write();
@@ -202,6 +182,7 @@ impl Wal {
         drop(frames);
         match written {
             WalWritten::Commit(transaction) => {
+                self.committed_since.fetch_add(transaction.end - transaction.first, Ordering::Relaxed);
                 self.claim(db, transaction)?;
                 Ok(Some(transaction))
             }
@@ -223,39 +204,8 @@ impl Wal {
         self.commits.materialize(&self.frames, db, durability, false, (None, None))
     }
 
-    /// Queues a transaction as deltas, under the write lock, and answers its LSN. `None` for a transaction that must be logged
-    /// as pages. `wants_durability` raises the committed LSN.
-    fn queue_deltas(&self, db: &Db, transaction: Transaction, wants_durability: bool) -> Option<u64> {
-        if !db.options().logs_deltas() || transaction.end - transaction.first > MOST_FRAMES {
-            return None;
-        }
-        let payload = {
-            let frames = self.frames.read();
-            let bytes = (transaction.end - transaction.first) * frames.page_bytes();
-            if frames.has_spilled_pages(transaction) || !self.commits.takes_deltas(transaction, bytes as u64)
-            {
-                return None;
-            }
-            self.deltas.lock().encode(&frames, &*self.data, transaction)?
-        };
-        let one_block = payload.len() as u64 <= BLOCK_BYTES - RECORD_BYTES;
-        let lsn = self.commits.enqueue_deltas(db, payload, transaction, wants_durability)?;
-        if wants_durability {
-            // After the committed LSN, and before SQLite publishes the commit.
-            db.shared().note_durability_wanted();
-        }
-        Stats::add(&db.counters().commits_deltas, 1);
-        Stats::add(&db.counters().commits_one_block, u64::from(one_block));
-        Some(lsn)
-    }
-
-    /// The pages of its commits.
-    fn pages(&self) -> CommitPages<'_> {
-        CommitPages { frames: &self.frames, data: &*self.data }
-    }
-
-    /// Queues a transaction as deltas or statements, under the write lock, and answers its LSN. `None` for a transaction that
-    /// must be logged as pages. `wants_durability` raises the committed LSN.
+    /// Queues a transaction as statements, under the write lock, and answers its LSN. `None` for a transaction that must be
+    /// logged as pages. `wants_durability` raises the committed LSN.
     pub(crate) fn queue<H: Host>(
         &self,
         db: &Db,
@@ -263,11 +213,8 @@ impl Wal {
         transaction: Transaction,
         wants_durability: bool,
     ) -> Option<u64> {
-        if self.replaying.load(Ordering::Acquire) {
+        if self.replaying.load(Ordering::Acquire) || !db.options().logs_statements() {
             return None;
-        }
-        if !db.options().logs_statements() {
-            return self.queue_deltas(db, transaction, wants_durability);
         }
         let queued = match capture {
             // Some of its pages are not in memory.
@@ -309,14 +256,11 @@ impl Wal {
         materialized.inspect_err(|_| self.note_revoked(db))
     }
 
-    /// Logs a commit that SQLite does not sync, as deltas or pages, before SQLite publishes it. A failure latches the
-    /// database, and no connection sees the commit.
+    /// Logs a commit that SQLite does not sync as pages, before SQLite publishes it. A failure latches the database, and no
+    /// connection sees the commit.
     pub(crate) fn log_completed(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
-        }
-        if let Some(lsn) = self.queue_deltas(db, transaction, false) {
-            return self.commits.write_out(self.pages(), lsn);
         }
         Stats::add(&db.counters().commits_pages, 1);
         let commit = (None, Some(transaction));
@@ -355,12 +299,12 @@ impl Wal {
 
     /// Waits until a queued transaction is durable.
     pub fn wait_durable(&self, lsn: u64) -> Result<()> {
-        self.commits.wait_durable(self.pages(), lsn)
+        self.commits.wait_durable(lsn)
     }
 
     /// Hands a queued transaction to the operating system, and flushes soon.
     pub fn write_out(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
-        self.commits.write_out(self.pages(), lsn)?;
+        self.commits.write_out(lsn)?;
         self.flush_soon(db, lsn)
     }
 
@@ -370,7 +314,7 @@ impl Wal {
     }
 
     /// Logs a commit that SQLite has published, and not synced, as pages; `wants_durability` flushes soon. Two kinds of
-    /// commits go this way: a connection's first unsynced commit, and, with `commit_log=statements`, one that falls back to
+    /// commits go this way: a connection's first unsynced commit, and, with `statements=on`, one that falls back to
     /// pages. [`Wal::log_completed`] writes the others.
     pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, wants_durability: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
@@ -392,7 +336,7 @@ impl Wal {
         });
         match request {
             FlushRequest::Begun | FlushRequest::Served => Ok(()),
-            FlushRequest::NoThread => self.wait_durable(lsn),
+            FlushRequest::NoThread => self.commits.wait_durable(lsn),
         }
     }
 
@@ -411,32 +355,9 @@ impl Wal {
         self.commits.not_durable()
     }
 
-    /// True when the log is to be materialized, or written to the database file.
-    pub fn wants_checkpoint(&self, db: &Db) -> bool {
-        self.wants_complete_file() || self.is_large(db)
-    }
-
-    /// True when the data file is to have every page, so that a generation of deltas can begin, or when the commit log is
-    /// to be materialized.
-    pub fn wants_complete_file(&self) -> bool {
-        CheckpointTrigger::is_full(self.commits.fill_percent()) || self.commits.wants_complete_file()
-    }
-
-    /// True when the log is to be written to the database file.
-    pub fn is_large(&self, db: &Db) -> bool {
-        self.checkpoint_trigger.is_large(self.frames.read().len(), db.memory().wal_bytes())
-    }
-
-    /// Notes that a checkpoint has written the log to the database file, as far as readers let it.
-    pub fn checkpoint_done(&self, db: &Db) {
-        self.checkpoint_trigger.note_checkpoint(self.frames.read().len(), db.memory().wal_bytes());
-        self.commits.note_checkpoint();
-        self.note_fill(db.counters());
-    }
-
     /// Waits until everything queued so far is durable.
     pub fn wait_for_all(&self) -> Result<()> {
-        self.wait_durable(self.commits.next_lsn() - 1)
+        self.commits.wait_durable(self.commits.next_lsn() - 1)
     }
 
     /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut

@@ -6,7 +6,7 @@ use crate::memory::spill_file::tests::make_spill;
 use litefoot_sim::SimMedium;
 
 /// A database in WAL mode, which is its own spill target.
-fn open() -> (Arc<Db>, Arc<Wal>) {
+pub(super) fn open() -> (Arc<Db>, Arc<Wal>) {
     let db = Arc::new(Db::of_test_on(&SimMedium::new(), &[7; 4 * PAGE]));
     let wal = Arc::new(Wal::open(&db, make_spill()).unwrap());
     write(&db, &wal, 0, &wal_header());
@@ -18,7 +18,7 @@ fn write(db: &Arc<Db>, wal: &Wal, offset: usize, bytes: &[u8]) -> Option<Transac
 }
 
 /// SQLite writes a transaction of one page.
-fn commit(db: &Arc<Db>, wal: &Wal, frame: usize, number: u32, filler: u8) -> Transaction {
+pub(super) fn commit(db: &Arc<Db>, wal: &Wal, frame: usize, number: u32, filler: u8) -> Transaction {
     let offset = frame_offset(frame);
     let header = frame_header(number, 4);
     assert_eq!(write(db, wal, offset, &header), None);

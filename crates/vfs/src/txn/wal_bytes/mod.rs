@@ -7,14 +7,15 @@
 //! - in memory, as long as there is some ([`PageMemory`]);
 //! - in the database file or in a slot of the redo log, once its transaction has spilled it ([`SpillPlace`]);
 //! - in the nameless spill file, if none of these may have it: the page of a finished transaction, or one that could
-//!   not be spilled.
+//!   not be spilled;
+//! - freed, once nobody can ask for it (`txn/wal_frames/superseded.rs`).
 //!
 //! # Invariants
-//! 1. SQLite reads what it wrote, as long as it may still ask. A page in the database file is read there until SQLite
+//! 1. SQLite reads what it wrote, as long as it may still ask. To read a freed page is an error. A page in the database file is read there until SQLite
 //!    restarts its log. SQLite's checkpoint overwrites it only when no reader needs this version. The redo log is
 //!    restarted together with SQLite's log.
 //! 2. `memory` counts the frames with their page in memory, `closed_in_memory` those of them before `closed`.
-//! 3. `spilled` frames have their page in the spill file, which is discarded with the last.
+//! 3. `spilled` frames have their page in the spill file, which is discarded with the last. `freed` frames are freed.
 
 use crate::error::{Error, Result, check_reserve};
 use crate::memory::reservation::MemoryReservation;
@@ -22,9 +23,12 @@ use crate::memory::spill_file::{MakeSpill, Spill};
 use crate::txn::page_memory::PageMemory;
 use crate::txn::spill_map::SpillPlace;
 use crate::txn::spiller::PageBytes;
-use litefoot_storage::file::{self, File};
+use litefoot_storage::file::{self, DeviceError, File, Operation};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use std::io;
 use std::sync::Arc;
+
+mod freed;
 
 /// Pages that the transaction under way may have in memory, however little there is.
 pub const FEWEST_PAGES: usize = 8;
@@ -42,6 +46,7 @@ pub struct WalBytes {
     /// Frames behind those that were written, some of them twice.
     touched: Vec<usize>,
     spilled: usize,
+    freed: usize,
     /// Bytes of the spill map.
     map_bytes: usize,
     /// Bytes that are kept for the next log.
@@ -66,6 +71,8 @@ enum FramePlace {
     Spilled(SpillPlace),
     /// In the spill file, at the frame's number.
     SpillFile,
+    /// Nobody can ask for it.
+    Freed,
 }
 
 /// Part of the log at an offset: the header of the log, or a frame's header or page, each with the offset inside it.
@@ -87,6 +94,7 @@ impl WalBytes {
             closed_in_memory: 0,
             touched: Vec::new(),
             spilled: 0,
+            freed: 0,
             map_bytes: 0,
             kept,
             spill_file: Spill::new(make_spill),
@@ -238,6 +246,11 @@ impl WalBytes {
         buf: &mut [u8],
         data: &dyn File,
     ) -> file::Result<()> {
+        if self.is_freed(number) {
+            let what =
+                format!("frame {} of the write-ahead log, which a newer one has superseded", number + 1);
+            return Err(DeviceError::new(Operation::Read, data.path(), io::Error::other(what)));
+        }
         let read = match (self.slots.get(number).map(|slot| &slot.place), self.spill_file.existing()) {
             (Some(FramePlace::Memory(bytes)), _) => {
                 buf.copy_from_slice(&bytes[inside..inside + buf.len()]);
@@ -309,11 +322,10 @@ impl WalBytes {
         if !has_room {
             return self.write_spill(number, page);
         }
-        let was_spilled = matches!(place, FramePlace::SpillFile);
-        *place = FramePlace::Memory(page.into());
+        let before = std::mem::replace(place, FramePlace::Memory(page.into()));
         self.memory.add_page();
         self.closed_in_memory += usize::from(number < self.closed);
-        self.unspill(was_spilled);
+        self.leave(number, &before);
         self.account();
         Ok(())
     }
@@ -409,6 +421,7 @@ impl WalBytes {
             self.memory.remove_pages(1);
             self.closed_in_memory -= usize::from(number < self.closed);
         }
+        self.freed -= usize::from(matches!(place, FramePlace::Freed));
         self.unspill(matches!(place, FramePlace::SpillFile));
     }
 

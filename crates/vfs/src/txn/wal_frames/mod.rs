@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 mod page_versions;
+mod superseded;
 use page_versions::PageVersions;
 
 /// Frames of a finished transaction.
@@ -81,6 +82,9 @@ pub struct WalFrames {
     /// Pages that a transaction has taken back, and that are in the redo log all the same, without a frame here.
     pub(super) given_up: BTreeSet<u32>,
     pub(super) committed: usize,
+    /// Frames of finished transactions whose page's older versions have left memory, and how many these versions are.
+    settled: usize,
+    superseded: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
     schema: u32,
 }
@@ -112,6 +116,8 @@ impl WalFrames {
             given_up: BTreeSet::new(),
             policy,
             committed: 0,
+            settled: 0,
+            superseded: 0,
             schema: 0,
         };
         frames.versions.reserve(committed)?;
@@ -159,6 +165,7 @@ impl WalFrames {
         let Some((header, mut checksum)) = Header::decode(self.bytes.head()) else { return Ok(()) };
         let mut page = vec![0; self.page_bytes()];
         for number in 0..self.committed {
+            self.bytes.clear_freed(number);
             self.copy_page(number, &mut page, data)?;
             let WalFrame { page_number, database_pages, .. } = self.frames[number];
             let (frame, next) = header.encode_frame(checksum, page_number, database_pages, &page);
@@ -275,6 +282,7 @@ impl WalFrames {
         for frame in self.frames[first..self.committed].iter().rev() {
             self.versions.pop(frame.page_number);
         }
+        self.unsettle(first);
         self.committed = first;
         self.bytes.close(self.committed);
         self.spill.reopen();
@@ -294,7 +302,7 @@ impl WalFrames {
         self.given_up.clear();
         self.frames.clear();
         self.versions.clear();
-        self.committed = 0;
+        (self.committed, self.settled, self.superseded) = (0, 0, 0);
         self.bytes.reset();
     }
 
@@ -315,27 +323,9 @@ impl WalFrames {
     }
 
     /// The newest frame of a page in finished transactions, below frame `before`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "commits of page deltas ask for it"))]
     pub fn newest_before(&self, page_number: u32, before: usize) -> Option<usize> {
         self.versions.newest_before(page_number, before)
-    }
-
-    /// The newest version of each page in the frames `first..end` of finished transactions.
-    pub fn newest_until(&self, first: usize, end: usize) -> BTreeMap<u32, usize> {
-        (first..end.min(self.committed)).map(|number| (self.frames[number].page_number, number)).collect()
-    }
-
-    /// The newest version of each page of a finished transaction, by number, in the place of what `out` had.
-    pub fn newest_into(&self, transaction: Transaction, out: &mut Vec<(u32, usize)>) {
-        out.clear();
-        out.extend((transaction.first..transaction.end).map(|frame| (self.frames[frame].page_number, frame)));
-        // Later frames first, so that the newest one of a page stays.
-        out.sort_unstable_by_key(|(number, frame)| (*number, std::cmp::Reverse(*frame)));
-        out.dedup_by_key(|(number, _)| *number);
-    }
-
-    /// Pages of the database after the finished transaction that ends with frame `end - 1`.
-    pub fn database_pages_at(&self, end: usize) -> u32 {
-        end.checked_sub(1).and_then(|last| self.frames.get(last)).map_or(0, |frame| frame.database_pages)
     }
 
     /// Copies a frame's page.

@@ -78,6 +78,11 @@ impl PageVersions {
         Some(frame as usize)
     }
 
+    /// The frame of the same page before a frame.
+    pub fn previous(&self, frame: usize) -> Option<usize> {
+        self.links.get(frame).filter(|link| link.previous != NONE).map(|link| link.previous as usize)
+    }
+
     /// True for the newest frame of its page.
     pub fn is_newest(&self, frame: usize) -> bool {
         self.links.get(frame).is_some_and(|link| link.next == NONE)
@@ -160,6 +165,8 @@ mod tests {
                 }
                 for (frame, page) in plain.iter().enumerate() {
                     prop_assert_eq!(versions.is_newest(frame), !plain[frame + 1..].contains(page));
+                    let previous = plain[..frame].iter().rposition(|other| other == page);
+                    prop_assert_eq!(versions.previous(frame), previous);
                 }
                 prop_assert!(!versions.is_newest(plain.len()));
             }

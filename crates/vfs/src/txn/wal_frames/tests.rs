@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const PAGE: usize = 512;
 
-fn data() -> Arc<dyn File> {
+pub(super) fn data() -> Arc<dyn File> {
     SimMedium::new().open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap()
 }
 
@@ -19,7 +19,7 @@ fn frames_of(bytes: &[u8]) -> WalFrames {
     WalFrames::load(store, SqliteCacheReservation::uncounted(), policy, bytes, &*data()).unwrap()
 }
 
-fn frames() -> WalFrames {
+pub(super) fn frames() -> WalFrames {
     frames_of(&[])
 }
 

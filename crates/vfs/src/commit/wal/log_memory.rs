@@ -1,0 +1,130 @@
+//! Memory of the log: how much it is, and when it is given back, page by page or by a checkpoint.
+
+use crate::commit::checkpoint_trigger::{CheckpointTrigger, LogFill};
+use crate::commit::wal::Wal;
+use crate::db::Db;
+use crate::stats::Stats;
+use crate::sync::wal_index::WalIndex;
+use std::sync::atomic::Ordering;
+
+/// Committed frames after which superseded ones are looked for: to look at all readers is not free.
+const FRAMES_BETWEEN_LOOKS: usize = 16;
+
+impl Wal {
+    /// Bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        let frames = self.frames.read().memory_bytes();
+        frames + self.commits.memory_bytes()
+    }
+
+    /// Shows in the statistics how full the log in memory and the commit log are.
+    pub(crate) fn note_fill(&self, stats: &Stats) {
+        Stats::set(&stats.commit_log_bytes, self.commits.commit_log_bytes());
+        Stats::set(&stats.wal_bytes, self.fill().bytes() as u64);
+    }
+
+    /// True when the log is to be materialized, or written to the database file.
+    pub fn wants_checkpoint(&self, db: &Db) -> bool {
+        CheckpointTrigger::is_full(self.commits.fill_percent()) || self.is_large(db)
+    }
+
+    /// True when the log is to be written to the database file.
+    pub fn is_large(&self, db: &Db) -> bool {
+        self.checkpoint_trigger.is_large(self.fill(), db.memory().wal_bytes())
+    }
+
+    /// What the log holds.
+    fn fill(&self) -> LogFill {
+        let (frames, page_bytes) = self.frames.read().counts();
+        LogFill { frames, page_bytes }
+    }
+
+    /// Frees superseded pages, before a writer's first frame or after its commit. `published` says how many frames SQLite
+    /// can take back no more. `index` tells which frames readers see.
+    pub fn free_superseded(&self, index: &WalIndex, published: impl FnOnce() -> u32) {
+        if self.committed_since.load(Ordering::Relaxed) < FRAMES_BETWEEN_LOOKS {
+            return;
+        }
+        self.committed_since.store(0, Ordering::Relaxed);
+        let published = published();
+        let to = index.seen_by_all().min(published);
+        if self.frames.read().has_superseded(to as usize) {
+            // A snapshot that is opened meanwhile is refused, or its mark is seen here.
+            index.refuse_snapshots_below(to);
+            let to = index.seen_by_all().min(to);
+            self.frames.write().free_superseded(to as usize);
+        }
+    }
+
+    /// The same, where SQLite has just said that a commit is done, and takes no locks.
+    pub fn free_superseded_alone(&self, index: &WalIndex) {
+        let committed = || u32::try_from(self.frames.read().committed()).unwrap_or(u32::MAX);
+        self.free_superseded(index, committed);
+    }
+
+    /// Notes that a checkpoint has written the log to the database file, as far as readers let it.
+    pub fn checkpoint_done(&self, db: &Db) {
+        self.checkpoint_trigger.note_checkpoint(self.fill(), db.memory().wal_bytes());
+        self.note_fill(db.counters());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::of_test::{PAGE, frame_offset};
+    use crate::commit::wal::tests::{commit, open};
+    use crate::ffi::codes::SQLITE_SHM_NLOCK;
+    use crate::memory::sqlite_cache::SqliteCacheSize;
+    use crate::sync::wal_index::CHECKPOINT_SLOT;
+    use litefoot_storage::wal_file::format::Header;
+
+    #[test]
+    fn superseded_pages_are_looked_for_after_some_frames_and_while_nobody_needs_them() {
+        let (db, wal) = open();
+        let index = WalIndex::default();
+        index.map(0, 32768, true).unwrap().unwrap();
+        let freed = |from: usize| (0..from).filter(|frame| !wal.frames.read().is_in_memory(*frame)).count();
+        for frame in 0..FRAMES_BETWEEN_LOOKS {
+            assert_eq!(freed(frame), 0, "{frame} frames");
+            commit(&db, &wal, frame, 2, 1);
+            wal.free_superseded(&index, || frame as u32);
+        }
+        // The last one is not published.
+        assert_eq!(freed(FRAMES_BETWEEN_LOOKS), FRAMES_BETWEEN_LOOKS - 2);
+        let mut held = index.register();
+        assert!(index.lock(&mut held, CHECKPOINT_SLOT, 1, true));
+        let most = 3 * FRAMES_BETWEEN_LOOKS;
+        for frame in FRAMES_BETWEEN_LOOKS..most {
+            commit(&db, &wal, frame, 2, 1);
+            wal.free_superseded_alone(&index);
+        }
+        assert_eq!(freed(most), FRAMES_BETWEEN_LOOKS - 2, "a checkpoint sees none of these frames");
+        index.unlock(&mut held, 0, SQLITE_SHM_NLOCK);
+        for frame in most..most + FRAMES_BETWEEN_LOOKS {
+            commit(&db, &wal, frame, 2, 1);
+            wal.free_superseded_alone(&index);
+        }
+        assert_eq!(freed(most + FRAMES_BETWEEN_LOOKS), most + FRAMES_BETWEEN_LOOKS - 1);
+    }
+
+    #[test]
+    fn a_log_that_is_read_from_its_beginning_has_all_its_frames() {
+        let (db, wal) = open();
+        let header = Header::first(PAGE as u32, None).encode().0;
+        wal.write(&db, &SqliteCacheSize::default(), &header, 0).unwrap();
+        let frames = 2 * FRAMES_BETWEEN_LOOKS;
+        for frame in 0..frames {
+            commit(&db, &wal, frame, 2, frame as u8);
+        }
+        wal.free_superseded_alone(&WalIndex::default());
+        let mut page = [0; PAGE];
+        let page_of = |frame: usize| frame_offset(frame + 1) as u64 - PAGE as u64;
+        assert!(wal.read(&db, &mut page, page_of(3)).is_err());
+        assert!(wal.read(&db, &mut [0; 32], 0).is_ok());
+        for frame in 0..frames {
+            assert_eq!(wal.read(&db, &mut page, page_of(frame)).unwrap(), PAGE, "{frame}");
+        }
+        assert_eq!(page[0], frames as u8 - 1);
+    }
+}

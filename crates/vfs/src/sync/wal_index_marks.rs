@@ -1,0 +1,166 @@
+//! Marks of the wal-index: which frames of the log a reader or a checkpoint may still ask for.
+//!
+//! SQLite keeps the marks in the checkpoint information, behind the two copies of the header
+//! (<https://www.sqlite.org/walformat.html>, section 2.3.1):
+//!
+//! ```text
+//! word 0 .. 12   header: word 4 is the last frame that counts (mxFrame)
+//! word 12 .. 24  its copy
+//! word 24        nBackfill
+//! word 25 .. 30  aReadMark[0..5]
+//! word 30, 31    lock bytes
+//! word 32        nBackfillAttempted
+//! ```
+//!
+//! # Invariants
+//! 1. A reader that shares read slot `i > 0` sees at least frames `1..=aReadMark[i]`: SQLite takes a mark that is not
+//!    above the reader's last frame, and a mark changes only under the exclusive lock. Slot 0 uses no log.
+//! 2. A reader that shares its slot after [`WalIndex::seen_by_all`] has looked sees everything that was published
+//!    before. SQLite compares the header once more when it has the slot, and begins again where that has changed.
+//! 3. A checkpoint sees at least what was published when it took the checkpoint slot.
+//! 4. A snapshot (`sqlite3_snapshot_open`) below `nBackfillAttempted` is refused. SQLite looks with its read slot shared
+//!    already, so a snapshot that is not refused has a mark that the next look sees.
+
+use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WalIndex, WalIndexState};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const LAST_FRAME_WORD: usize = 4;
+const READ_MARK_WORDS: usize = 25;
+const ATTEMPTED_WORD: usize = 32;
+
+impl WalIndex {
+    /// Frames that are published. Under the write slot, or where nobody else writes.
+    pub fn published(&self) -> u32 {
+        self.state().published()
+    }
+
+    /// The number of frames, from the first on, that every reader and every checkpoint sees, now and later, of those that
+    /// are published.
+    pub fn seen_by_all(&self) -> u32 {
+        let state = self.state();
+        let shared = state.readers.iter().fold(0, |slots, reader| slots | reader.0.seen());
+        let marks = (1..SQLITE_SHM_NLOCK - READ_SLOTS)
+            .filter(|slot| shared >> (READ_SLOTS + slot) & 1 != 0)
+            .filter_map(|slot| Some(state.word(READ_MARK_WORDS + slot)?.load(Ordering::SeqCst)));
+        let checkpoint =
+            (self.exclusive.glance() >> CHECKPOINT_SLOT & 1 != 0).then_some(state.checkpoint_sees);
+        marks.chain(checkpoint).min().unwrap_or(u32::MAX)
+    }
+
+    /// Refuses snapshots of fewer frames from now on.
+    pub fn refuse_snapshots_below(&self, frames: u32) {
+        let mut state = self.state();
+        state.snapshots_from = state.snapshots_from.max(frames);
+        state.refuse_snapshots();
+    }
+}
+
+impl WalIndexState {
+    fn word(&self, number: usize) -> Option<&AtomicU32> {
+        // SAFETY: a region is far larger than the words that are asked for here.
+        self.regions.first().map(|first| unsafe { first.word(number) })
+    }
+
+    fn published(&self) -> u32 {
+        self.word(LAST_FRAME_WORD).map_or(0, |last| last.load(Ordering::SeqCst))
+    }
+
+    /// A checkpoint has taken its slot.
+    pub(super) fn checkpoint_begins(&mut self) {
+        self.checkpoint_sees = self.published();
+    }
+
+    /// A checkpoint is about to give up its slot. It has written its own number of frames below which snapshots are
+    /// refused, perhaps a smaller one.
+    pub(super) fn checkpoint_ends(&mut self) {
+        // A log that was restarted meanwhile has frames of its own.
+        self.snapshots_from = self.snapshots_from.min(self.published());
+        self.refuse_snapshots();
+    }
+
+    fn refuse_snapshots(&self) {
+        if let Some(attempted) = self.word(ATTEMPTED_WORD).filter(|_| self.snapshots_from > 0) {
+            attempted.fetch_max(self.snapshots_from, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::wal_index::WRITE_SLOT;
+
+    /// Sets a word as SQLite does.
+    fn set(index: &WalIndex, word: usize, value: u32) {
+        index.state().word(word).unwrap().store(value, Ordering::SeqCst);
+    }
+
+    fn attempted(index: &WalIndex) -> u32 {
+        index.state().word(ATTEMPTED_WORD).unwrap().load(Ordering::SeqCst)
+    }
+
+    #[test]
+    fn every_reader_sees_the_lowest_mark_of_a_shared_slot() {
+        let index = WalIndex::default();
+        assert_eq!((index.published(), index.seen_by_all()), (0, u32::MAX), "no index");
+        index.map(0, 32768, true).unwrap().unwrap();
+        set(&index, LAST_FRAME_WORD, 50);
+        for (slot, mark) in [0, 20, 30, 10, u32::MAX].into_iter().enumerate() {
+            set(&index, READ_MARK_WORDS + slot, mark);
+        }
+        let mut readers: Vec<_> = (0..3).map(|_| index.register()).collect();
+        for (slots, seen) in [
+            (&[][..], u32::MAX),
+            (&[0], u32::MAX),
+            (&[1], 20),
+            (&[2, 1], 20),
+            (&[0, 2], 30),
+            (&[3, 2, 1], 10),
+            (&[4], u32::MAX),
+        ] {
+            for (slot, reader) in slots.iter().zip(&mut readers) {
+                assert!(index.lock(reader, READ_SLOTS + slot, 1, false));
+            }
+            assert_eq!(index.seen_by_all(), seen, "{slots:?}");
+            readers.iter_mut().for_each(|reader| index.unlock(reader, 0, SQLITE_SHM_NLOCK));
+        }
+        // A slot whose mark is being moved has no reader, and a writer is none.
+        assert!(index.lock(&mut readers[0], READ_SLOTS + 3, 1, true));
+        assert!(index.lock(&mut readers[1], WRITE_SLOT, 1, true));
+        assert_eq!((index.seen_by_all(), index.published()), (u32::MAX, 50));
+    }
+
+    #[test]
+    fn a_checkpoint_sees_what_was_published_when_it_began() {
+        let index = WalIndex::default();
+        index.map(0, 32768, true).unwrap().unwrap();
+        let mut held = index.register();
+        set(&index, LAST_FRAME_WORD, 7);
+        assert!(index.lock(&mut held, CHECKPOINT_SLOT, 1, true));
+        set(&index, LAST_FRAME_WORD, 9);
+        assert_eq!(index.seen_by_all(), 7);
+        index.unlock(&mut held, CHECKPOINT_SLOT, 1);
+        assert_eq!(index.seen_by_all(), u32::MAX);
+    }
+
+    #[test]
+    fn a_refused_snapshot_stays_refused_until_the_log_restarts() {
+        let index = WalIndex::default();
+        index.refuse_snapshots_below(3);
+        index.map(0, 32768, true).unwrap().unwrap();
+        let mut held = index.register();
+        set(&index, LAST_FRAME_WORD, 20);
+        index.refuse_snapshots_below(12);
+        assert_eq!(attempted(&index), 12);
+        index.refuse_snapshots_below(10);
+        assert_eq!(attempted(&index), 12);
+        for (published, by_sqlite, refused) in [(20, 5, 12), (22, 15, 15), (0, 0, 0), (30, 4, 4)] {
+            assert!(index.lock(&mut held, CHECKPOINT_SLOT, 1, true));
+            set(&index, LAST_FRAME_WORD, published);
+            set(&index, ATTEMPTED_WORD, by_sqlite);
+            index.unlock(&mut held, CHECKPOINT_SLOT, 1);
+            assert_eq!(attempted(&index), refused, "{published} frames");
+        }
+    }
+}
