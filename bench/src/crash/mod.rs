@@ -36,6 +36,8 @@ use litefoot_sim::{Faults, Random};
 /// How many cuts one recorded run is used for.
 const CUTS_PER_RUN: u64 = 200;
 
+/// One of so many images is read, and closed, by SQLite's own protocol before litefoot opens it.
+const STOCK_FIRST_IN: u64 = 3;
 /// One cut in so many is followed by another one during recovery.
 const SECOND_CUT_IN: u64 = 8;
 
@@ -151,6 +153,9 @@ fn cut_run(
             let copy = SimMedium::with_files(image.files());
             let without = verify::check(&copy, Reader::WithoutTier, &expected)?;
             note(report, recording, point, Reader::WithoutTier, &without);
+        }
+        if !recording.has_several_files() && !recording.has_tier() && random.one_in(STOCK_FIRST_IN) {
+            verify::read_as_stock(&image)?;
         }
         let second = random.one_in(SECOND_CUT_IN);
         let litefoot = verify::check(&image, Reader::Litefoot, &expected)?;

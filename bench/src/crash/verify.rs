@@ -8,8 +8,9 @@ use rusqlite::{Connection, OpenFlags};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Where the header of a commit log says that it is in use (1).
+/// Where the header of a commit log says its state, and the one of a log of statements.
 const STATE: Range<usize> = 12..16;
+const STATEMENTS: u32 = 1;
 
 /// The reader that opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,19 +91,40 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
             Verdict::Lost("a log of the database was taken for another's".to_owned())
         }
         Ok((_, integrity)) if integrity != "ok" => Verdict::Corrupt(integrity),
-        Ok((rows, _)) if reader == Reader::Stock && has_statements(image) && expected.was(&rows) => {
+        Ok((rows, _)) if reader == Reader::Stock && has_waiting_log(image) && expected.was(&rows) => {
             Verdict::Sound
         }
         Ok((rows, _)) => judge(&rows, expected),
     })
 }
 
-/// True if a commit log waits to be replayed; until then plain SQLite reads the last checkpoint.
-fn has_statements(image: &SimMedium) -> bool {
-    image.files().iter().any(|(_, kind, bytes)| {
-        *kind == FileKind::CommitLog
-            && bytes.get(..STATE.end).is_some_and(|header| header[STATE] == 1u32.to_le_bytes())
-    })
+/// Reads the files by SQLite's own protocol, on the medium itself. Its close checkpoints a log that has frames.
+///
+/// # Errors
+/// When the simulator itself fails.
+pub fn read_as_stock(image: &SimMedium) -> Result<(), String> {
+    // Statements build upon the redo log, and are refused where that is gone.
+    if commit_log_state(image) == Some(STATEMENTS) {
+        return Ok(());
+    }
+    let vfs = vfs_over(image, true, litefoot::Options::default())?;
+    // What stock makes of them is checked on a copy.
+    if let Ok(db) = vfs.open(DATABASE) {
+        let _ = read_whole(&db);
+    }
+    Ok(())
+}
+
+/// True if a commit log waits to be recovered; until then plain SQLite reads the last checkpoint.
+fn has_waiting_log(image: &SimMedium) -> bool {
+    commit_log_state(image).is_some_and(|state| state != 0)
+}
+
+/// The state of a commit log, as its header says.
+fn commit_log_state(image: &SimMedium) -> Option<u32> {
+    let files = image.files();
+    let (.., bytes) = files.iter().find(|(_, kind, _)| *kind == FileKind::CommitLog)?;
+    bytes.get(STATE).and_then(|state| state.try_into().ok()).map(u32::from_le_bytes)
 }
 
 /// True if opening has set a log aside: here every log is the database's own.

@@ -4,7 +4,7 @@ use super::large;
 use super::model::{Change, DATABASE, Rows, SCHEMA};
 use super::unusual;
 use crate::harness::vfs_name;
-use litefoot::PageCleaner;
+use litefoot::{CommitLogForm, PageCleaner};
 use litefoot_sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -116,9 +116,13 @@ impl RunSetup {
         self.kind() == 2
     }
 
-    /// True if commits are logged as statements where they can be, whatever the run's kind.
-    fn logs_statements(&self) -> bool {
-        self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
+    /// The form of commits in WAL mode, whatever the run's kind.
+    fn commit_log(&self) -> CommitLogForm {
+        match self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 {
+            0 => CommitLogForm::Statements,
+            1 => CommitLogForm::Auto,
+            _ => CommitLogForm::Deltas,
+        }
     }
 
     /// True if connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
@@ -127,8 +131,7 @@ impl RunSetup {
     }
 
     fn options(&self) -> litefoot::Options {
-        let mut options =
-            litefoot::Options { statements: self.logs_statements(), ..litefoot::Options::default() };
+        let mut options = litefoot::Options { commit_log: self.commit_log(), ..litefoot::Options::default() };
         if self.has_small_log() {
             options.max_wal_size = SMALL_LOG_BYTES;
             options.commit_log_size = SMALL_LOG_BYTES;
@@ -281,7 +284,7 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
             .map_err(|error| error.to_string())?;
     }
     drop(db);
-    Ok(SimMedium::with_files(medium.files()))
+    Ok(medium.copy())
 }
 
 fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<Connection> {

@@ -2,7 +2,7 @@
 //!
 //! Four threads make durable transactions for a while, each with a connection of its own and the busy timeout of common
 //! drivers (5 s). Three in four transactions insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an
-//! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `statements=on` take turns, at
+//! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `commit_log=statements` take turns, at
 //! least five rounds. After each round stock SQLite counts the rows: every acknowledged transaction must be there.
 //!
 //! # Figures

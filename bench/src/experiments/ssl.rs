@@ -129,7 +129,7 @@ const CAPTURE_STATEMENTS: usize = 1000;
 
 /// A full commit log, and the options under which it gets full before a checkpoint.
 const FULL_LOG: u64 = 4 << 20;
-const RECOVERY_OPTIONS: &str = "statements=on&commit_log_size=8M&write_buffer_size=1G";
+const RECOVERY_OPTIONS: &str = "commit_log=statements&commit_log_size=8M&write_buffer_size=1G";
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
@@ -331,7 +331,7 @@ fn count(trace: &Trace, plan: &Plan, side: &Side, directory: &Path, figures: &mu
 /// The cost of watching a statement: transactions that are rolled back, with and without a commit log.
 fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
-    let sides = [("statements=off", 0), ("statements=on", 1)];
+    let sides = [("commit_log=pages", 0), ("commit_log=statements", 1)];
     progress.begin("watching statements", (CAPTURE_ROUNDS * sides.len()) as u64);
     let times = interleave(&sides, CAPTURE_ROUNDS, |round, (list, number)| {
         let mut side_options = litefoot::Options::default();

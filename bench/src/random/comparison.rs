@@ -70,7 +70,7 @@ fn options(seed: u64, statements: bool) -> Result<Options, String> {
     let mut options = Options::default();
     let mut set = |name: &str, value: &str| options.set(name, value);
     set("writer_timeout_ms", "0")?;
-    set("statements", if statements { "on" } else { "off" })?;
+    set("commit_log", if statements { "statements" } else { ["auto", "deltas"][random.usize(..2)] })?;
     set("buffer_pool_size", ["auto", "auto", "0"][random.usize(..3)])?;
     set("write_buffer_size", ["auto", "auto", "0", "64K"][random.usize(..4)])?;
     set("max_wal_size", ["4M", "32K"][random.usize(..2)])?;
@@ -192,7 +192,7 @@ impl Comparison<'_> {
             replay.advance(before + random.below((replay.len() - before) as u64 + 1) as usize);
             replay.cut(&mut random)
         } else {
-            SimMedium::with_files(medium.files())
+            medium.copy()
         };
         drop(side);
         let mut side = Side::litefoot(directory, Some(&image), &options)?;

@@ -285,7 +285,7 @@ fn builds_with_atomic_writes_take_the_same_way() {
         let name = format!("{mode}.db");
         let mut program = Command::new(directory.join("inserts"));
         program.arg(&library).args([&name, mode, "200"]).current_dir(directory);
-        program.env("LITEFOOT_OPTIONS", "statements=on");
+        program.env("LITEFOOT_OPTIONS", "commit_log=statements");
         let output = stdout_of(output_of(program), mode);
         let lines: Vec<&str> = output.lines().collect();
         assert_eq!(lines[..2], ["11", "200"], "{mode}: {output}");

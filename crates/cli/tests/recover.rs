@@ -16,7 +16,7 @@ fn crashed(directory: &Path) {
         directory,
         &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"],
     );
-    let mut child = litefoot(directory, &["sql", "file:a.db?statements=on"])
+    let mut child = litefoot(directory, &["sql", "file:a.db?commit_log=statements"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -122,7 +122,7 @@ fn nothing_is_moved_while_the_database_is_open() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     succeed(directory, &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(v)"]);
-    let mut child = litefoot(directory, &["sql", "file:a.db?statements=on"])
+    let mut child = litefoot(directory, &["sql", "file:a.db?commit_log=statements"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -60,7 +60,7 @@ fn sqlite3(directory: &Path, arguments: &[&str]) -> Command {
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn nothing_is_lost_after_a_crash() {
-    for set in ["statements=on", "statements=off"] {
+    for set in ["commit_log=statements", "commit_log=pages"] {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
         crash(directory, litefoot(directory, &["run", "--set", set, "--", "sqlite3", "a.db"]));
@@ -88,7 +88,7 @@ fn nothing_is_lost_when_the_index_is_made_anew() {
     let script = format!(
         "{SCHEMA}{TRANSACTION}.dbconfig no_ckpt_on_close on\n.connection 1\n.open a.db\n.connection close 0\n{ASK};\n"
     );
-    let shell = litefoot(directory, &["run", "--set", "statements=off", "--", "sqlite3", "a.db"]);
+    let shell = litefoot(directory, &["run", "--set", "commit_log=pages", "--", "sqlite3", "a.db"]);
     let answer = feed(shell, &script);
     assert_eq!(answer.lines().last().unwrap(), ALL, "{answer}");
     assert_eq!(succeed(directory, &["run", "--", "sqlite3", "a.db", ASK]).trim(), ALL);

@@ -14,7 +14,7 @@ const TIERED: &str = "file:a.db?tier=fast.tier&tier_size=256k&tier_policy=lru";
 
 /// A database with a tier, as a process that was killed has left it.
 fn killed(directory: &Path, mode: &str) {
-    killed_after(directory, mode, "&statements=on", |db| {
+    killed_after(directory, mode, "&commit_log=statements", |db| {
         for number in 0..20 {
             db.execute("INSERT INTO t VALUES(?1)", [number]).unwrap();
         }

@@ -22,7 +22,7 @@ pub use litefoot_pagestore::task;
 pub use litefoot_vfs::db::tier;
 pub use litefoot_vfs::open::log_inspect;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
-pub use litefoot_vfs::options::PageCleaner;
+pub use litefoot_vfs::options::{CommitLogForm, PageCleaner};
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};
 pub use registered::{Vfs, VfsBuilder};
@@ -58,7 +58,7 @@ impl Connection {
     /// ```
     /// # fn main() -> Result<(), litefoot::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
-    /// let uri = format!("file:{}/app.db?statements=on", directory.path().display());
+    /// let uri = format!("file:{}/app.db?commit_log=statements", directory.path().display());
     /// let db = litefoot::Connection::open(uri)?;
     /// let mode: String = db.query_row("PRAGMA journal_mode=WAL", (), |row| row.get(0))?;
     /// assert_eq!(mode, "wal");

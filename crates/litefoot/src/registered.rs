@@ -21,7 +21,7 @@ impl Vfs {
     /// # fn main() -> Result<(), litefoot::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// let mut options = litefoot::Options::default();
-    /// options.set("statements", "on").unwrap();
+    /// options.set("commit_log", "statements").unwrap();
     /// let vfs = litefoot::Vfs::builder("tuned").options(options).register()?;
     /// let db = vfs.open(directory.path().join("app.db"))?;
     /// db.execute_batch("CREATE TABLE reading(at INTEGER, value REAL)")?;

@@ -59,7 +59,7 @@ fn values() -> Vec<Value> {
 fn an_export_gives_every_value_back_to_the_bit() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.db");
-    let db = litefoot::Connection::open(format!("file:{}?statements=on", path.display())).unwrap();
+    let db = litefoot::Connection::open(format!("file:{}?commit_log=statements", path.display())).unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; PRAGMA foreign_keys=OFF").unwrap();
     db.execute_batch(SCHEMA).unwrap();
     db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();

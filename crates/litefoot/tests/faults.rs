@@ -6,7 +6,7 @@ mod support;
 
 use litefoot::rusqlite::Connection;
 use litefoot::rusqlite::config::DbConfig;
-use litefoot::{Options, Vfs};
+use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 use litefoot_storage::file::{FileKind, Operation};
@@ -16,8 +16,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::HookedMedium;
 
-fn open(name: &str, medium: &SimMedium, statements: bool) -> (Vfs, Connection) {
-    let options = Options { statements, ..Options::default() };
+const FORMS: [CommitLogForm; 3] = [CommitLogForm::Statements, CommitLogForm::Deltas, CommitLogForm::Pages];
+
+fn open(name: &str, medium: &SimMedium, form: CommitLogForm) -> (Vfs, Connection) {
+    let options = Options { commit_log: form, ..Options::default() };
     let vfs = Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     (vfs, db)
@@ -29,9 +31,9 @@ fn ids(db: &Connection) -> litefoot::rusqlite::Result<BTreeSet<i64>> {
 }
 
 /// Runs commits of all kinds with the fault, and says what is wrong with what is left.
-fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), String> {
+fn run(synchronous: &str, form: CommitLogForm, faults: &Faults) -> Result<(), String> {
     let medium = SimMedium::new();
-    let (vfs, db) = open("faults", &medium, statements);
+    let (vfs, db) = open("faults", &medium, form);
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
     db.execute_batch(&format!("PRAGMA synchronous={synchronous}")).unwrap();
     medium.set_faults(faults.clone());
@@ -52,8 +54,8 @@ fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), Strin
             }
             Err(_) => {
                 failed.insert(id);
-                // Statements are written once they are published.
-                if !statements && ids(&db).is_ok_and(|shown| shown.contains(&id)) {
+                // Deltas and statements are written once they are published.
+                if form == CommitLogForm::Pages && ids(&db).is_ok_and(|shown| shown.contains(&id)) {
                     return Err(format!("{id} has failed, and is shown"));
                 }
             }
@@ -74,11 +76,11 @@ fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), Strin
     medium.set_faults(Faults::default());
     let image = match synchronous {
         "FULL" => medium.cut(&mut Random::new(1)),
-        _ => SimMedium::with_files(medium.files()),
+        _ => medium.copy(),
     };
     drop((db, vfs));
     for image in [image, medium] {
-        let (_vfs, db) = open("faults-after", &image, false);
+        let (_vfs, db) = open("faults-after", &image, CommitLogForm::Auto);
         let found = ids(&db).map_err(|error| format!("{error}: {:?}", litefoot::last_error()))?;
         if !found.is_superset(&acknowledged) {
             return Err(format!("found {found:?}, acknowledged {acknowledged:?}"));
@@ -98,18 +100,20 @@ fn run(synchronous: &str, statements: bool, faults: &Faults) -> Result<(), Strin
 #[test]
 fn a_fault_costs_no_commit_that_was_acknowledged_and_leaves_none_that_failed() {
     let mut wrong = Vec::new();
-    let mut check = |(synchronous, statements): (&str, bool), faults: &Faults, what: String| {
-        if let Err(reason) = run(synchronous, statements, faults) {
-            wrong.push(format!("{synchronous}, statements {statements}, {what}: {reason}"));
+    let mut check = |(synchronous, form): (&str, CommitLogForm), faults: &Faults, what: String| {
+        if let Err(reason) = run(synchronous, form, faults) {
+            wrong.push(format!("{synchronous}, {form:?}, {what}: {reason}"));
         }
     };
-    for synchronous in [("FULL", true), ("FULL", false), ("NORMAL", true), ("NORMAL", false)] {
+    for synchronous in
+        ["FULL", "NORMAL"].into_iter().flat_map(|synchronous| FORMS.map(|form| (synchronous, form)))
+    {
         for operation in [Operation::Write, Operation::Sync, Operation::SetLength] {
             for kind in [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database] {
-                if kind == FileKind::CommitLog && !synchronous.1 {
+                if kind == FileKind::CommitLog && synchronous.1 == CommitLogForm::Pages {
                     continue;
                 }
-                let most = if synchronous.1 { 30 } else { 15 };
+                let most = if synchronous.1 == CommitLogForm::Pages { 15 } else { 30 };
                 for (n, again) in (0..most).flat_map(|n| [(n, false), (n, true)]) {
                     let mut faults = Faults::failing(operation, kind, n);
                     faults.fail_again = again;
@@ -139,7 +143,7 @@ fn a_commit_fails_whose_write_another_has_failed() {
     };
     let sim = SimMedium::new();
     let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
-    let logging = Options { statements: true, ..Options::default() };
+    let logging = Options { commit_log: CommitLogForm::Statements, ..Options::default() };
     let vfs = Vfs::builder("faults-shared").medium(Arc::new(medium)).options(logging).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
@@ -184,7 +188,7 @@ fn a_log_that_stays_is_free_when_the_last_connection_is_closed() {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
     drop(db);
     // A commit that is not durable soon will not be at all.
-    let (_vfs, cut) = open("faults-free-cut", &medium.cut(&mut Random::new(1)), false);
+    let (_vfs, cut) = open("faults-free-cut", &medium.cut(&mut Random::new(1)), CommitLogForm::Auto);
     for db in [vfs.open("/app.db").unwrap(), cut] {
         assert_eq!(ids(&db).map_err(|error| (error, litefoot::last_error())), Ok([1, 2].into()));
     }

@@ -5,7 +5,7 @@
 mod support;
 
 use litefoot::rusqlite::Connection;
-use litefoot::{Options, Vfs};
+use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
@@ -20,7 +20,7 @@ const SCHEMA: &str =
 
 /// Commits are logged as statements.
 fn logging() -> Options {
-    Options { statements: true, ..Options::default() }
+    Options { commit_log: CommitLogForm::Statements, ..Options::default() }
 }
 
 /// Four writers, two readers and small budgets: every row is there, in order, and no reader sees a gap.
@@ -30,7 +30,7 @@ fn threads_write_read_and_checkpoint() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let mut options = Options::default();
-    options.set_list("write_buffer_size=128K&statements=on&commit_log_size=32K").unwrap();
+    options.set_list("write_buffer_size=128K&commit_log=statements&commit_log_size=32K").unwrap();
     let vfs = Vfs::builder("group-threads").options(options).register().unwrap();
     let db = vfs.open(&path).unwrap();
     db.execute_batch(SCHEMA).unwrap();
@@ -190,7 +190,8 @@ fn normal_commits_are_durable_soon() {
 #[test]
 fn at_normal_pages_are_durable_soon() {
     let sim = SimMedium::new();
-    let vfs = Vfs::builder("group-pages").medium(Arc::new(sim.clone())).register().unwrap();
+    let options = Options { commit_log: CommitLogForm::Pages, ..Options::default() };
+    let vfs = Vfs::builder("group-pages").medium(Arc::new(sim.clone())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     db.execute_batch(SCHEMA).unwrap();
     db.execute_batch("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(7, random())").unwrap();
@@ -221,7 +222,7 @@ fn at_normal_pages_are_durable_soon() {
 #[test]
 fn emptying_the_log_does_not_disturb_a_transaction() {
     let mut options = Options::default();
-    options.set_list("write_buffer_size=0&statements=on&commit_log_size=8K").unwrap();
+    options.set_list("write_buffer_size=0&commit_log=statements&commit_log_size=8K").unwrap();
     let vfs =
         Vfs::builder("group-empty").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -241,7 +242,7 @@ fn emptying_the_log_does_not_disturb_a_transaction() {
 #[test]
 fn figures_are_in_nobodys_way() {
     let mut options = Options::default();
-    options.set_list("write_buffer_size=0&statements=on&commit_log_size=2K").unwrap();
+    options.set_list("write_buffer_size=0&commit_log=statements&commit_log_size=2K").unwrap();
     let vfs =
         Vfs::builder("group-figures").medium(Arc::new(SimMedium::new())).options(options).register().unwrap();
     let vfs = Arc::new(vfs);

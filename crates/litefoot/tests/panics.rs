@@ -58,7 +58,7 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
         };
         let sim = SimMedium::new();
         let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
-        let options = Options { statements: true, ..Options::default() };
+        let options = Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() };
         let vfs = Vfs::builder("panics-leader").medium(Arc::new(medium)).options(options).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const LOG: &str = "/app.db-commits";
 
 fn vfs(name: &str, medium: &SimMedium) -> Vfs {
-    let options = Options { statements: true, ..Options::default() };
+    let options = Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() };
     Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap()
 }
 
@@ -305,10 +305,10 @@ fn a_savepoint_that_was_not_there_is_not_there_again() {
 /// Nothing of ours is left in a connection, or seen by it.
 #[test]
 fn a_connection_is_as_it_would_be_without_us() {
-    for statements in ["on", "off"] {
+    for form in [litefoot::CommitLogForm::Statements, litefoot::CommitLogForm::Deltas] {
         let medium = SimMedium::new();
-        let options = Options { statements: statements == "on", ..Options::default() };
-        let vfs = Vfs::builder(format!("replay-guest-{statements}"));
+        let options = Options { commit_log: form, ..Options::default() };
+        let vfs = Vfs::builder(format!("replay-guest-{form:?}"));
         let vfs = vfs.medium(Arc::new(medium.clone())).options(options).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch(
@@ -321,13 +321,13 @@ fn a_connection_is_as_it_would_be_without_us() {
             db.execute("INSERT INTO u VALUES(changes())", []).unwrap();
             let found: i64 =
                 db.query_row("SELECT a FROM u ORDER BY rowid DESC", [], |row| row.get(0)).unwrap();
-            assert_eq!(found, expected, "{statements}");
+            assert_eq!(found, expected, "{form:?}");
         }
         // It can be closed in a transaction, and leaves no lock.
         let other = vfs.open("/app.db").unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         other.execute("INSERT INTO t(v) VALUES(?1)", [4]).unwrap();
-        assert!(other.close().is_ok(), "{statements}");
+        assert!(other.close().is_ok(), "{form:?}");
         db.execute("INSERT INTO t(v) VALUES(?1)", [5]).unwrap();
         // A busy handler is asked as often as it would be, and not once more for us.
         let blocking = vfs.open("/app.db").unwrap();
@@ -342,14 +342,14 @@ fn a_connection_is_as_it_would_be_without_us() {
             }))
             .unwrap();
         asked.execute_batch("BEGIN IMMEDIATE").unwrap_err();
-        assert_eq!(CALLS.load(std::sync::atomic::Ordering::Relaxed), 4, "{statements}");
+        assert_eq!(CALLS.load(std::sync::atomic::Ordering::Relaxed), 4, "{form:?}");
         blocking.execute_batch("ROLLBACK").unwrap();
         // A database that is attached to itself can be written by its other name.
         db.execute_batch("ATTACH '/app.db' AS again; INSERT INTO again.u VALUES(50)").unwrap();
         db.execute_batch("INSERT INTO main.u VALUES(51); INSERT INTO again.u VALUES(52); DETACH again")
             .unwrap();
-        assert_eq!(content(&db).iter().filter(|row| row.contains("|5")).count(), 3 + 1, "{statements}");
-        assert_eq!(medium.info(Path::new(LOG)).unwrap().is_some(), statements == "on");
+        assert_eq!(content(&db).iter().filter(|row| row.contains("|5")).count(), 3 + 1, "{form:?}");
+        assert!(medium.info(Path::new(LOG)).unwrap().is_some());
     }
 }
 
@@ -361,7 +361,7 @@ fn a_log_that_a_stranger_may_have_written_is_not_replayed() {
     for made in [&home, &copy] {
         fs::create_dir(made).unwrap();
     }
-    let options = Options { statements: true, ..Options::default() };
+    let options = Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() };
     let vfs = Vfs::builder("replay-strangers").options(options).register().unwrap();
     let db = vfs.open(home.join("app.db")).unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v); INSERT INTO t VALUES(1)").unwrap();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 const DATABASE: &str = "/app.db";
 const LOG: &str = "/app.db-wal";
+const COMMITS: &str = "/app.db-commits";
 
 fn vfs_on(medium: &SimMedium, name: &str, options: &str) -> Vfs {
     let mut set = Options::default();
@@ -39,27 +40,22 @@ fn set_aside(medium: &SimMedium) -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
-/// The remains of a process that is killed now: the files are the same ones.
-fn killed(medium: &SimMedium) -> SimMedium {
-    let mut replay = medium.replay();
-    replay.advance(usize::MAX);
-    // One of these loses nothing.
-    let all = medium.files();
-    let images = (0..1000).map(|seed| replay.cut(&mut Random::new(seed)));
-    images.into_iter().find(|image| image.files() == all).unwrap()
-}
-
 /// A database whose newest rows are in its log alone.
 fn crashed(name: &str, mode: &str, table: &str, rows: i64) -> SimMedium {
+    crashed_with("", name, mode, table, rows)
+}
+
+/// The same, under these options.
+fn crashed_with(options: &str, name: &str, mode: &str, table: &str, rows: i64) -> SimMedium {
     let medium = SimMedium::new();
-    let vfs = vfs_on(&medium, name, "");
+    let vfs = vfs_on(&medium, name, options);
     let db = vfs.open(DATABASE).unwrap();
     db.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE {table}(n INTEGER PRIMARY KEY, v)"))
         .unwrap();
     for n in 0..rows {
         db.execute(&format!("INSERT INTO {table} VALUES(?1, randomblob(300))"), [n]).unwrap();
     }
-    killed(&medium)
+    medium.copy()
 }
 
 fn replace_database(medium: &SimMedium, bytes: &[u8]) {
@@ -129,9 +125,11 @@ fn no_cut_in_a_checkpoint_makes_a_log_another_databases() {
 
 #[test]
 fn a_log_beside_a_new_file_is_kept_under_another_name() {
-    for mode in ["delete", "wal"] {
-        let medium = crashed("whose-new", mode, "old", 20);
-        let log = bytes_at(&medium, LOG);
+    let cases =
+        [("delete", "", LOG), ("wal", "commit_log=pages", LOG), ("wal", "commit_log=deltas", COMMITS)];
+    for (mode, options, name) in cases {
+        let medium = crashed_with(options, "whose-new", mode, "old", 20);
+        let log = bytes_at(&medium, name);
         medium.delete(Path::new(DATABASE)).unwrap();
         let vfs = vfs_on(&medium, "whose-new-after", "");
         for round in 0..2 {
@@ -141,7 +139,7 @@ fn a_log_beside_a_new_file_is_kept_under_another_name() {
             assert!(numbers(&db, "old").is_err() && is_sound(&db), "{mode}");
         }
         let aside = set_aside(&medium);
-        let kept = aside.iter().find(|(path, _)| path == Path::new("/app.db-wal.set-aside-1"));
+        let kept = aside.iter().find(|(path, _)| path == Path::new(&format!("{name}.set-aside-1")));
         assert!(kept.unwrap().1 == log, "{mode}");
         // A log that was set aside is still one that SQLite takes for its database.
         drop(vfs);
@@ -167,7 +165,7 @@ fn a_log_is_not_applied_to_a_file_that_has_come_in_between() {
         let earlier = bytes_at(&medium, DATABASE);
         drop(insert(3..10));
         let _open = insert(10..20);
-        let medium = killed(&medium);
+        let medium = medium.copy();
         if in_place {
             let file = medium.open(Path::new(DATABASE), FileKind::Database, OpenMode::ReadWrite).unwrap();
             file.set_len(0).unwrap();
@@ -194,8 +192,8 @@ fn a_log_is_not_applied_to_a_file_that_has_come_in_between() {
 
 #[test]
 fn a_database_and_its_log_that_were_copied_together_recover() {
-    for mode in ["delete", "wal"] {
-        let medium = SimMedium::with_files(crashed("whose-copy", mode, "t", 20).files());
+    for (mode, options) in [("delete", ""), ("wal", "commit_log=pages"), ("wal", "commit_log=deltas")] {
+        let medium = SimMedium::with_files(crashed_with(options, "whose-copy", mode, "t", 20).files());
         let vfs = vfs_on(&medium, "whose-copy-after", "");
         assert_eq!(numbers(&vfs.open(DATABASE).unwrap(), "t").unwrap().len(), 20, "{mode}");
         assert!(set_aside(&medium).is_empty(), "{mode}");

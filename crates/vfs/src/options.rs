@@ -19,9 +19,9 @@ pub struct Options {
     pub atomic: AtomicWrites,
     /// Bytes of the redo log at which a rollback-journal database is checkpointed.
     pub max_wal_size: usize,
-    /// Allows commits of a WAL database to be logged as statements, which SQLite's trace hook tells.
-    pub statements: bool,
-    /// Most bytes of the commit log of a database in WAL mode; 0 writes pages only.
+    /// The form of a commit in the log.
+    pub commit_log: CommitLogForm,
+    /// Most bytes of the commit log; 0 writes pages only.
     pub commit_log_size: usize,
     /// The path of the commit log; `None` for one beside the database.
     pub commit_log_path: Option<PathBuf>,
@@ -57,6 +57,20 @@ pub enum PageCleaner {
     Foreground,
 }
 
+/// The form of a commit in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitLogForm {
+    /// Deltas in WAL mode, once commits keep coming; pages with rollback journals.
+    #[default]
+    Auto,
+    /// Deltas from the first commit on.
+    Deltas,
+    /// Pages.
+    Pages,
+    /// Statements, in WAL mode, where that is exact. SQLite's trace hook tells of them.
+    Statements,
+}
+
 /// Direct I/O: reads past the system's cache, so that memory holds one copy of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
@@ -88,7 +102,7 @@ impl Default for Options {
             write_buffer_size: None,
             atomic: AtomicWrites::Auto,
             max_wal_size: 4 << 20,
-            statements: false,
+            commit_log: CommitLogForm::Auto,
             commit_log_size: 4 << 20,
             commit_log_path: None,
             tier: None,
@@ -209,19 +223,24 @@ const KNOWN: &[Known] = &[
         set: |options, value| share(value).map(|value| options.max_dirty_ratio = value),
         get: |options| (f64::from(options.max_dirty_ratio) / 1000.0).to_string(),
     },
-    Known {
-        name: "statements",
-        takes: "on or off",
-        meaning: "`on`: log a commit of a WAL database as its statements, where that is exact. This puts SQLite's trace \
-                  hook into the application's connection, and only the same build of SQLite can recover such a log",
-        change_when: "transactions are small, the application is known, and bytes written count most",
-        set: |options, value| boolean(value).map(|value| options.statements = value),
-        get: |options| if options.statements { "on" } else { "off" }.to_owned(),
-    },
+    one_of!(
+        commit_log,
+        "auto, deltas, pages or statements",
+        "the form of a commit. `deltas`: how its pages differ from the versions before. `pages`: whole pages in the redo log. \
+         `auto`: deltas in WAL mode, once commits keep coming; pages with rollback journals, and with `tier`. `statements`: \
+         in WAL mode its statements, where that is exact; this puts SQLite's trace hook into the application's connection, \
+         and only the same build of SQLite can recover such a log",
+        "stock SQLite must see the newest commit of a WAL database after a crash (`pages`); transactions are small, the \
+         application is known, and bytes written count most (`statements`)",
+        "auto" => CommitLogForm::Auto,
+        "deltas" => CommitLogForm::Deltas,
+        "pages" => CommitLogForm::Pages,
+        "statements" => CommitLogForm::Statements,
+    ),
     Known {
         name: "commit_log_size",
         takes: SIZE,
-        meaning: "most bytes of the commit log (`statements=on`). `0`: commits write pages only",
+        meaning: "most bytes of the commit log. `0`: commits write pages only",
         change_when: "opening after a crash must be quicker (smaller), or pages shall be checkpointed less often (larger)",
         set: |options, value| size(value).map(|value| options.commit_log_size = value),
         get: |options| options.commit_log_size.to_string(),
@@ -369,7 +388,15 @@ fn short(value: String, takes: &str) -> String {
 impl Options {
     /// True where commits may be logged as statements.
     pub fn logs_statements(&self) -> bool {
-        self.statements && self.commit_log_size > 0
+        self.commit_log == CommitLogForm::Statements && self.commit_log_size > 0
+    }
+
+    /// True where commits of a database in WAL mode may be logged as deltas. The chunks of a tier come and go, so that the
+    /// file does not say how old it is.
+    pub fn logs_deltas(&self) -> bool {
+        matches!(self.commit_log, CommitLogForm::Auto | CommitLogForm::Deltas)
+            && self.commit_log_size > 0
+            && self.tier.is_none()
     }
 
     /// Sets one option by name.
@@ -479,7 +506,7 @@ mod tests {
             ("writer_timeout_ms", "-1", Err("writer_timeout_ms takes a number of milliseconds")),
             ("max_dirty_ratio", "0.25", Ok("0.25")),
             ("max_dirty_ratio", "2", Err("max_dirty_ratio takes a number from 0.1 to 1")),
-            ("statements", "yes", Ok("on")),
+            ("commit_log", "deltas", Ok("deltas")),
             ("direct_io", "sometimes", Err("direct_io takes auto, on or off")),
             ("tier", "", Ok("")),
         ] {

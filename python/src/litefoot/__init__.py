@@ -26,7 +26,7 @@ OPTIONS = (
     "write_buffer_size",
     "page_cleaner",
     "max_dirty_ratio",
-    "statements",
+    "commit_log",
     "commit_log_size",
     "max_wal_size",
     "flush_interval_ms",

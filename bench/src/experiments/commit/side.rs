@@ -72,7 +72,7 @@ impl Side {
     /// The database as it is opened.
     fn database(&self, path: &Path) -> String {
         match self.kind {
-            Kind::Statements(_) => format!("file:{}?statements=on", path.display()),
+            Kind::Statements(_) => format!("file:{}?commit_log=statements", path.display()),
             _ => path.display().to_string(),
         }
     }

@@ -133,7 +133,7 @@ pub const SETTINGS: &[Setting] = &[
         family: "wal",
         journal: "WAL",
         pragmas: "",
-        options: "statements=on&buffer_pool_size=0",
+        options: "commit_log=statements&buffer_pool_size=0",
         ring: false,
     },
     Setting {

@@ -6,6 +6,7 @@ use super::trace::{Trace, TracingMedium};
 use crate::harness::vfs_name;
 use crate::nand::{Costs, Ftl, NandMedium, Placement};
 use crate::{Error, Result};
+use litefoot::CommitLogForm;
 use litefoot_storage::file::Medium;
 use litefoot_tier::{Config, PolicyKind, Statistics, device_bytes};
 use rusqlite::Connection;
@@ -113,8 +114,11 @@ impl Scheme {
     }
 
     fn vfs(&self, medium: Arc<dyn Medium>) -> Result<litefoot::Vfs> {
-        let statements = self.stack != Stack::Litefoot(Commits::Pages);
-        let mut options = litefoot::Options { statements, ..litefoot::Options::default() };
+        let commit_log = match self.stack {
+            Stack::Litefoot(Commits::Pages) => CommitLogForm::Pages,
+            _ => CommitLogForm::Statements,
+        };
+        let mut options = litefoot::Options { commit_log, ..litefoot::Options::default() };
         if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
             options.commit_log_path = Some(PathBuf::from(COMMIT_LOG));
             options.commit_log_size = COMMIT_LOG_BYTES;

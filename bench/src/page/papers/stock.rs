@@ -8,7 +8,7 @@ const SIDES: &[Point] = &[
     point("wal_full", "SQLite, WAL, FULL"),
     point("wal_normal", "SQLite, WAL, NORMAL (not durable)"),
     point("litefoot", "litefoot, WAL, FULL"),
-    point("litefoot_statements", "litefoot, WAL, FULL, statements=on"),
+    point("litefoot_statements", "litefoot, WAL, FULL, commit_log=statements"),
     point("litefoot_delete", "litefoot, DELETE, FULL"),
     point("floor", "a bare write and sync"),
 ];

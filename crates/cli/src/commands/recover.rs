@@ -2,7 +2,7 @@
 
 use crate::inspect;
 use crate::open::path_of;
-use litefoot::log_inspect::{RecoveryOutcome, Transaction, Waiting, move_away, waiting};
+use litefoot::log_inspect::{RecoveryOutcome, Transaction, Waiting, apply, move_away, waiting};
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
@@ -25,6 +25,7 @@ Examples:
   litefoot recover app.db                       what waits, and what becomes of it
   litefoot recover app.db --sql -               the transactions as SQL
   litefoot recover app.db --sql waiting.sql
+  litefoot recover app.db --apply               deltas into a copy of both files
   litefoot recover app.db --discard --yes       move the log away, so that the database opens")]
 pub struct Args {
     /// The database
@@ -37,6 +38,10 @@ pub struct Args {
     /// Write the transactions as SQL to a new file, or to standard output with -
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
+
+    /// Apply deltas of pages although the time of change of the database is another one: both files were copied together
+    #[arg(long, conflicts_with_all = ["sql", "discard"])]
+    apply: bool,
 
     /// Move the log out of the way; it is renamed, never deleted
     #[arg(long, requires = "yes")]
@@ -59,6 +64,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
+    if args.apply {
+        let count = apply(&medium, &path, &found).map_err(|error| {
+            Failure::file(&path, error)
+                .advice("Nothing was changed. Restore the database as it was when the log was copied.")
+        })?;
+        output.line(format!("{}: {} transactions were applied", path.display(), grouped(count as u64)))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     match &args.sql {
         Some(target) if target == Path::new("-") => {
             for line in lines(&found) {
@@ -98,12 +112,28 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
             "the program that wrote them (SQLite {}) replays them when it opens the database through litefoot",
             found.written_by
         ),
+        RecoveryOutcome::Applied => "opening the database through litefoot applies them, under any build of SQLite".to_owned(),
+        RecoveryOutcome::Refused if found.deltas > 0 => {
+            "the database was written by another program since, or copied with another time of change; it can only be read \
+             until they are applied (--apply), where both files were copied together, or the log is moved away \
+             (--discard --yes)"
+                .to_owned()
+        }
         RecoveryOutcome::Refused => {
             "the database, or its -wal, was changed by another program since; opening it is refused until the \
              log is moved away (--discard --yes); --sql shows what would be missing then"
                 .to_owned()
         }
     };
+    if found.deltas > 0 {
+        output.line(format!(
+            "{}: {} committed transactions, as deltas of pages, that are not in {}",
+            found.path.display(),
+            grouped(found.deltas as u64),
+            database.display()
+        ))?;
+        return output.line(format!("  {recovery_outcome}"));
+    }
     output.line(format!(
         "{}: {} committed transactions with {} statements that are not in {}",
         found.path.display(),

@@ -45,7 +45,7 @@ fn a_commit_that_is_not_synced_is_whole() {
                     .unwrap();
                 let from = medium.operations();
                 transact(&db).unwrap();
-                let (_survivor, alive) = open(&SimMedium::with_files(medium.files()), "");
+                let (_survivor, alive) = open(&medium.copy(), "");
                 assert_eq!(state(&alive), Ok(AFTER), "{what}: the process was killed");
                 db.execute_batch("BEGIN").unwrap();
                 insert(&db, 100..ROWS + 200, 9).unwrap();

@@ -41,7 +41,7 @@ fn what_is_written_while_the_pool_is_made_is_in_it() {
     put_total(&db, &rows).unwrap();
     db.execute_batch("COMMIT").unwrap();
     // As after a crash: the log has all pages that the first connection needs, so that nothing makes a pool.
-    let crashed = SimMedium::with_files(sim.files());
+    let crashed = sim.copy();
     let made: Made = Arc::default();
     let hook = {
         let made = made.clone();

@@ -28,7 +28,7 @@ pub fn run(name: &str, run: &Run) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let options = format!(
-        "buffer_pool_size=1M&max_wal_size=256K&write_buffer_size=256K&statements=on&commit_log_size=64K&{}",
+        "buffer_pool_size=1M&max_wal_size=256K&write_buffer_size=256K&commit_log=statements&commit_log_size=64K&{}",
         run.options
     );
     let vfs = vfs(name, &options);

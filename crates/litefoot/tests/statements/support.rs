@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Commits are logged as statements.
 pub fn logging() -> Options {
-    Options { statements: true, ..Options::default() }
+    Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() }
 }
 
 pub fn vfs(name: &str, medium: &SimMedium) -> Vfs {

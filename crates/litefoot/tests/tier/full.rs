@@ -120,8 +120,12 @@ fn commit(db: &Connection, bytes: i64, times: usize, rows: &mut i64, what: &str)
 fn run(mode: &str, device: &str, more: u64, closes_full: bool) -> usize {
     let what = format!("{mode}, {device}, {more} bytes more");
     let devices = Devices::new();
-    let options =
-        Options { max_wal_size: 64 << 10, statements: true, commit_log_size: 16 << 10, ..Options::default() };
+    let options = Options {
+        max_wal_size: 64 << 10,
+        commit_log: litefoot::CommitLogForm::Statements,
+        commit_log_size: 16 << 10,
+        ..Options::default()
+    };
     let name = format!("full-{mode}{}-{more}-{closes_full}", device.replace('/', "-"));
     let vfs = Vfs::builder(name).medium(Arc::new(devices.clone())).options(options).register().unwrap();
     let db = vfs.open(TIERED).unwrap();

@@ -31,7 +31,7 @@ fn vfs(medium: &SimMedium) -> Vfs {
     let name = format!("tier-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     Vfs::builder(name)
         .medium(Arc::new(medium.clone()))
-        .options(Options { statements: true, ..Options::default() })
+        .options(Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() })
         .register()
         .unwrap()
 }
@@ -72,7 +72,7 @@ fn is_marked(medium: &SimMedium) -> bool {
 
 /// The files that a process would leave that was killed now.
 fn killed(medium: &SimMedium) -> SimMedium {
-    SimMedium::with_files(medium.files())
+    medium.copy()
 }
 
 fn without(files: Files, path: &str) -> Files {

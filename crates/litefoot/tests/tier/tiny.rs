@@ -149,7 +149,7 @@ fn any_half_of_the_first_chunk_is_made_whole_from_the_log() {
     for page_bytes in [512, 2048] {
         let medium = SimMedium::new();
         let vfs = vfs(&medium);
-        let db = vfs.open(format!("{TIERED}&statements=off")).unwrap();
+        let db = vfs.open(format!("{TIERED}&commit_log=pages")).unwrap();
         db.execute_batch(&format!("PRAGMA page_size={page_bytes}; PRAGMA journal_mode=wal; {CREATE}"))
             .unwrap();
         let write = |from: i64| {

@@ -112,6 +112,16 @@ impl SimMedium {
         SimMedium::with_born(files.into_iter().map(born), clock)
     }
 
+    /// A medium with the files of this one as they are now, with their times: what a process that is killed leaves.
+    pub fn copy(&self) -> SimMedium {
+        let state = self.state();
+        let named = state.names.iter().map(|(path, index)| {
+            let Content { kind, birth, time, bytes, .. } = &state.files[*index];
+            Born { path: path.clone(), kind: *kind, birth: *birth, time: *time, bytes: bytes.clone() }
+        });
+        SimMedium::with_born(named, state.clock)
+    }
+
     /// The same, of files that are what they were.
     fn with_born(files: impl IntoIterator<Item = Born>, clock: Clock) -> SimMedium {
         let mut state = SimState { clock, ..SimState::default() };

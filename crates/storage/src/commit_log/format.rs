@@ -2,44 +2,82 @@
 //!
 //! ```text
 //! header, the first sector
-//!  0            8         12      16           24       28       32       36          60         64
-//! | "litefoot" | version | state | generation | salt 1 | salt 2 | frames | writer    | CRC-32C | zeros … 512
-//!                         1 in use, 0 retired   base: what the redo log must be
+//!  0            8         12      16           24     60        64
+//! | "litefoot" | version | state | generation | base | CRC-32C | zeros … 512
+//!                         0 retired, 1 in use by statements, 2 in use by deltas
 //!
-//! writer, from offset 36: who understands the records
-//! 36        40     48          60
-//! | version | hash | zeros …   |
+//! base of statements: the redo log must be this one; `version` and `hash` name the build that understands the records
+//! 24       28       32       36        40     48          60
+//! | salt 1 | salt 2 | frames | version | hash | zeros …   |
 //!
-//! record, from offset 512, one behind the other at multiples of 8
+//! base of deltas: the data file must be this one, and no frame may wait in the redo log
+//! 24       32         40        44          46          48     60
+//! | length | modified | content | data file | this file | zeros … |
+//!            nanoseconds since the epoch, signed
+//!                       these three as in the header of the redo log
+//!
+//! record, from offset 512, one behind the other at multiples of 8, or at a multiple of 4,096
 //!  0        4      8          16          16 + length
 //! | length | kind | sequence | payload … | CRC-32C | zeros to a multiple of 8 |
 //! ```
 //!
 //! The CRC of a record covers the generation, the 16 bytes of its header and the payload. A record counts if
-//! its CRC fits, its sequence follows that of the record before it (the first is 0), and all before it count.
+//! its CRC fits, its sequence follows that of the record before it (the first is 0), and all before it count. Where the
+//! next record is not at the next multiple of 8, it is at the next multiple of 4,096: a group of commits that
+//! begins while another one is synced has blocks of its own.
+
+use crate::file::Stamp;
+use crate::wal_file::format::Origin;
 
 /// Bytes of the header: the sector that nothing else shares.
 pub const HEADER_BYTES: u64 = 512;
 /// Bytes of a record besides its payload, without padding.
 const FRAME_BYTES: usize = 20;
+/// The same with the most padding.
+pub const RECORD_BYTES: u64 = (FRAME_BYTES + ALIGNMENT) as u64;
 /// The alignment of records.
 const ALIGNMENT: usize = 8;
+/// The alignment of a group of records that has blocks of its own.
+pub const BLOCK_BYTES: u64 = 4096;
 /// Bytes of the header that mean something.
 const USED_BYTES: usize = 64;
 const CRC_AT: usize = 60;
 
 const MAGIC: &[u8; 8] = b"litefoot";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// The state of a redo log: the generation and the frames that count.
+/// The states of a header.
+const RETIRED: u32 = 0;
+const STATEMENTS: u32 = 1;
+const DELTAS: u32 = 2;
+
+/// The state that the records of a generation build upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Base {
+pub enum Base {
+    /// Of records that are statements.
+    Statements(StatementBase),
+    /// Of records that are page deltas.
+    Deltas(DeltaBase),
+}
+
+/// The state of a redo log, and the build of SQLite that replays statements upon it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementBase {
     /// The salts of the redo log's header.
     pub salts: [u32; 2],
     /// Its frames.
     pub frames: u32,
     /// The writer of the records.
     pub writer: Writer,
+}
+
+/// The state of a data file that has every page of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaBase {
+    /// Its length, and when it was changed last.
+    pub stamp: Stamp,
+    /// Its first sector, which file it is, and which file the log is.
+    pub origin: Origin,
 }
 
 /// The program that writes records, and may replay them: another one could make something else of them.
@@ -54,12 +92,10 @@ pub struct Writer {
 /// The header of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// True while its records wait to be replayed.
-    pub in_use: bool,
     /// Counts up.
     pub generation: u64,
-    /// The state that the records build upon.
-    pub base: Base,
+    /// The state that the records build upon; `None` once they are retired.
+    pub base: Option<Base>,
 }
 
 impl Header {
@@ -68,13 +104,27 @@ impl Header {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         bytes[..8].copy_from_slice(MAGIC);
         put(&mut bytes, 8, &VERSION.to_le_bytes());
-        put(&mut bytes, 12, &u32::from(self.in_use).to_le_bytes());
         put(&mut bytes, 16, &self.generation.to_le_bytes());
-        put(&mut bytes, 24, &self.base.salts[0].to_le_bytes());
-        put(&mut bytes, 28, &self.base.salts[1].to_le_bytes());
-        put(&mut bytes, 32, &self.base.frames.to_le_bytes());
-        put(&mut bytes, 36, &self.base.writer.version.to_le_bytes());
-        put(&mut bytes, 40, &self.base.writer.hash.to_le_bytes());
+        let state = match self.base {
+            None => RETIRED,
+            Some(Base::Statements(base)) => {
+                put(&mut bytes, 24, &base.salts[0].to_le_bytes());
+                put(&mut bytes, 28, &base.salts[1].to_le_bytes());
+                put(&mut bytes, 32, &base.frames.to_le_bytes());
+                put(&mut bytes, 36, &base.writer.version.to_le_bytes());
+                put(&mut bytes, 40, &base.writer.hash.to_le_bytes());
+                STATEMENTS
+            }
+            Some(Base::Deltas(base)) => {
+                put(&mut bytes, 24, &base.stamp.len.to_le_bytes());
+                put(&mut bytes, 32, &(base.stamp.modified as i64).to_le_bytes());
+                put(&mut bytes, 40, &base.origin.content.to_le_bytes());
+                put(&mut bytes, 44, &base.origin.data.to_le_bytes());
+                put(&mut bytes, 46, &base.origin.log.to_le_bytes());
+                DELTAS
+            }
+        };
+        put(&mut bytes, 12, &state.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         bytes
@@ -86,15 +136,20 @@ impl Header {
         let valid = &bytes[..8] == MAGIC
             && le32(bytes, 8)? == VERSION
             && le32(bytes, CRC_AT)? == crc32c::crc32c(&bytes[..CRC_AT]);
-        Some(Header {
-            in_use: valid.then(|| le32(bytes, 12)).flatten()? == 1,
-            generation: le64(bytes, 16)?,
-            base: Base {
+        let base = match valid.then(|| le32(bytes, 12)).flatten()? {
+            RETIRED => None,
+            STATEMENTS => Some(Base::Statements(StatementBase {
                 salts: [le32(bytes, 24)?, le32(bytes, 28)?],
                 frames: le32(bytes, 32)?,
                 writer: Writer { version: le32(bytes, 36)?, hash: le64(bytes, 40)? },
-            },
-        })
+            })),
+            DELTAS => Some(Base::Deltas(DeltaBase {
+                stamp: Stamp { len: le64(bytes, 24)?, modified: i128::from(le64(bytes, 32)? as i64) },
+                origin: Origin { content: le32(bytes, 40)?, data: le16(bytes, 44)?, log: le16(bytes, 46)? },
+            })),
+            _ => return None,
+        };
+        Some(Header { generation: le64(bytes, 16)?, base })
     }
 }
 
@@ -135,6 +190,10 @@ pub fn decode_record(bytes: &[u8], generation: u64, sequence: u64) -> Option<(u3
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
 }
 
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,8 +1,8 @@
-//! The commit log: what transactions said, instead of the pages they changed.
+//! The commit log: how transactions changed their pages, or what they said, instead of the pages.
 //!
 //! # Why
-//! The statements of a small transaction take a hundred bytes, its pages take kilobytes. The log holds such
-//! transactions until their pages are materialized in the redo log, all at once and each page once.
+//! The deltas of a small transaction, or its statements, take some hundred bytes; its pages take kilobytes. The log holds
+//! such transactions until their pages are materialized in the redo log, all at once and each page once.
 //!
 //! # What it promises
 //! 1. After [`CommitLog::append`] with [`Durability::Durable`] returned, the records and all before them
@@ -16,8 +16,8 @@
 //!    may be a log of a later version, or a foreign file under a wrong name.
 //!
 //! # Invariants
-//! 1. A generation builds upon one state of the redo log, its [`Base`]. The caller that begins one has made that state
-//!    durable before.
+//! 1. A generation builds upon one state of the redo log or of the data file, its [`Base`]. The caller that begins one has
+//!    made that state durable before.
 //! 2. A generation begins only when the records of the last one are of no more use, and its header durably says so. The
 //!    first write of a generation, header and records, may be torn.
 //!
@@ -27,10 +27,12 @@ pub mod format;
 #[cfg(test)]
 mod tests;
 
-use crate::file::{File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
+use crate::file::{File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, parent_directory};
 use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
-pub use format::{Base, Writer};
-use format::{HEADER_BYTES, Header, record_bytes};
+use crate::wal_file::format::Origin;
+use crate::wal_file::origin::{DataFile, which};
+use format::{BLOCK_BYTES, HEADER_BYTES, Header, record_bytes};
+pub use format::{Base, DeltaBase, StatementBase, Writer};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use std::sync::Arc;
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Bytes of the file that are read at a time.
-const BLOCK_BYTES: u64 = 1 << 20;
+const WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes that no record has.
 const MOST_RECORD_BYTES: usize = 64 << 20;
 
@@ -137,9 +139,32 @@ impl CommitLog {
         Ok(self.file.as_ref().is_none_or(|file| file.id() != log.id) || log.is_strangers(&database))
     }
 
-    /// The state that the records build upon, while they wait to be replayed.
+    /// The state that the records build upon, while they wait to be recovered.
     pub fn base(&self) -> Option<Base> {
-        self.header.filter(|header| header.in_use).map(|header| header.base)
+        self.header.and_then(|header| header.base)
+    }
+
+    /// The redo log that statements build upon, while they wait to be replayed.
+    pub fn statement_base(&self) -> Option<StatementBase> {
+        match self.base() {
+            Some(Base::Statements(base)) => Some(base),
+            _ => None,
+        }
+    }
+
+    /// The origin for a generation that begins now; `None` before there is a file.
+    pub fn origin(&self, data: &DataFile) -> Result<Option<Origin>> {
+        self.file.as_ref().map(|file| data.origin(&**file)).transpose()
+    }
+
+    /// The stamp of its file; `None` before there is one.
+    pub fn stamp(&self) -> Result<Option<Stamp>> {
+        self.file.as_ref().map(|file| file.stamp()).transpose()
+    }
+
+    /// The identity of its file, in 16 bits; `None` before there is one.
+    pub fn which(&self) -> Result<Option<u16>> {
+        self.file.as_ref().map(|file| which(&**file)).transpose()
     }
 
     /// True if no record waits.
@@ -164,7 +189,8 @@ impl CommitLog {
 
     /// The records that wait to be replayed, in order.
     pub fn records(&self) -> Result<Vec<Record>> {
-        let (Some(header), Some(file)) = (self.header.filter(|header| header.in_use), &self.file) else {
+        let (Some(header), Some(file)) = (self.header.filter(|header| header.base.is_some()), &self.file)
+        else {
             return Ok(Vec::new());
         };
         let mut records = Vec::new();
@@ -198,7 +224,7 @@ impl CommitLog {
     /// before the first append.
     pub fn begin(&mut self, base: Base) {
         let generation = self.header.map_or(0, |header| header.generation) + 1;
-        self.header = Some(Header { in_use: true, generation, base });
+        self.header = Some(Header { generation, base: Some(base) });
         self.header_written = false;
         self.end = HEADER_BYTES;
         self.sequence = 0;
@@ -216,17 +242,8 @@ impl CommitLog {
             self.buffer.extend_from_slice(&header.encode());
             0
         };
-        let mut sequence = self.sequence;
-        for record in records {
-            format::encode_record(
-                &mut self.buffer,
-                header.generation,
-                record.kind,
-                sequence,
-                &record.payload,
-            );
-            sequence += 1;
-        }
+        let sequence = encode_all(&mut self.buffer, header.generation, self.sequence, records);
+        let offset = self.place(offset, self.buffer.len(), false);
         let bytes = [IoSlice::new(&self.buffer)];
         if durability == Durability::Durable && !self.unsynced {
             self.latch.watch(file.write_durable_at(&bytes, offset))?;
@@ -239,6 +256,48 @@ impl CommitLog {
         self.header_written = true;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
         if durability == Durability::Durable { self.sync() } else { Ok(()) }
+    }
+
+    /// Gives records their place, in room that was made before. The caller writes them without the lock on the log, and
+    /// others may be staged behind them meanwhile. `None` where only [`CommitLog::append`] can write: before the first
+    /// record of a generation, and while anything waits for a sync.
+    ///
+    /// With `own_blocks` the records begin a block, where there is room, so that writing them does not wait for the
+    /// write before.
+    pub fn stage(&mut self, records: &[Record], own_blocks: bool) -> Option<StagedRecords> {
+        let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return None };
+        if !self.can_stage() {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.clear();
+        let sequence = encode_all(&mut bytes, header.generation, self.sequence, records);
+        let offset = self.place(self.end, bytes.len(), own_blocks);
+        self.end = offset + bytes.len() as u64;
+        self.sequence = sequence;
+        Some(StagedRecords { file, latch: self.latch.clone(), bytes, offset })
+    }
+
+    /// The offset for records that take `bytes`, from `end` on: in the block there, where they fit into it, or else from the next
+    /// block on. So a small commit is one block of the medium.
+    fn place(&self, end: u64, bytes: usize, own_blocks: bool) -> u64 {
+        let (block, bytes) = (end.next_multiple_of(BLOCK_BYTES), bytes as u64);
+        let fits = end + bytes <= block || bytes > BLOCK_BYTES;
+        let has_room = block + bytes <= self.written;
+        if end > 0 && has_room && (own_blocks || !fits) { block } else { end }
+    }
+
+    /// True where records can be staged.
+    pub fn can_stage(&self) -> bool {
+        self.file.is_some() && self.header_written && !self.unsynced && !self.name_unsynced
+    }
+
+    /// Takes the buffer of staged records back, for the next ones.
+    pub fn recycle(&mut self, staged: StagedRecords) {
+        if self.buffer.capacity() == 0 {
+            self.buffer = staged.bytes;
+            self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        }
     }
 
     /// Bytes that records of these payloads take.
@@ -268,8 +327,8 @@ impl CommitLog {
     /// The records are of no more use, and the header says so; durable after [`CommitLog::sync`] only, which
     /// also writes it where that fails now.
     pub fn retire(&mut self) {
-        let Some(header) = self.header.filter(|header| header.in_use) else { return };
-        let retired = Header { in_use: false, ..header };
+        let Some(header) = self.header.filter(|header| header.base.is_some()) else { return };
+        let retired = Header { base: None, ..header };
         self.header = Some(retired);
         self.end = HEADER_BYTES;
         self.sequence = 0;
@@ -316,30 +375,53 @@ impl CommitLog {
         // A power cut leaves the whole sector of the header, or zeros.
         self.understood = self.header_written || bytes.iter().all(|byte| *byte == 0);
         let Some(header) = self.header else { return Ok(()) };
-        let (mut bytes, mut count) = (0, 0);
-        walk(&**file, self.written, header.generation, |_, payload| {
-            bytes += record_bytes(payload.len()) as u64;
-            count += 1;
-        })?;
-        self.end += bytes;
-        self.sequence += count;
+        (self.end, self.sequence) = walk(&**file, self.written, header.generation, |_, _| ())?;
         Ok(())
     }
 }
 
-/// Tells of the valid records, in order. Of a file of any length no more is read, and kept in memory, than a record that it
-/// really has, and a block.
-fn walk(file: &dyn File, len: u64, generation: u64, mut tell: impl FnMut(u32, &[u8])) -> Result<()> {
-    let mut window = Window { file, len, end: HEADER_BYTES, bytes: Vec::new(), at: 0 };
-    for sequence in 0.. {
-        let claimed = format::claimed_bytes(window.see(format::LEAST_BYTES)?);
-        let Some(claimed) = claimed.filter(|bytes| *bytes <= MOST_RECORD_BYTES) else { break };
-        let record = format::decode_record(window.see(claimed)?, generation, sequence);
-        let Some((kind, payload, taken)) = record else { break };
-        tell(kind, payload);
-        window.at = window.bytes.len().min(window.at + taken);
+/// Records that have their place in the log, and are not written yet.
+pub struct StagedRecords {
+    file: Arc<dyn File>,
+    latch: Arc<SyncLatch>,
+    bytes: Vec<u8>,
+    offset: u64,
+}
+
+impl StagedRecords {
+    /// Writes them durably. They count once all records before them are durable, too.
+    pub fn write(&self) -> Result<()> {
+        self.latch.check(self.file.path())?;
+        self.latch.watch(self.file.write_durable_at(&[IoSlice::new(&self.bytes)], self.offset))
     }
-    Ok(())
+}
+
+/// Appends records to `out`; answers the sequence of the next one.
+fn encode_all(out: &mut Vec<u8>, generation: u64, first: u64, records: &[Record]) -> u64 {
+    let mut sequence = first;
+    for record in records {
+        format::encode_record(out, generation, record.kind, sequence, &record.payload);
+        sequence += 1;
+    }
+    sequence
+}
+
+/// Tells of the valid records, in order; answers where they end, and their number. Of a file of any length no more is read,
+/// and kept in memory, than a record that it really has, and a block.
+fn walk(file: &dyn File, len: u64, generation: u64, mut tell: impl FnMut(u32, &[u8])) -> Result<(u64, u64)> {
+    let mut window = Window { file, len, end: HEADER_BYTES, bytes: Vec::new(), at: 0 };
+    let (mut end, mut sequence) = (HEADER_BYTES, 0);
+    loop {
+        let mut found = window.tell(generation, sequence, &mut tell)?;
+        if !found && window.skip_to_block()? {
+            found = window.tell(generation, sequence, &mut tell)?;
+        }
+        if !found {
+            return Ok((end, sequence));
+        }
+        end = window.position();
+        sequence += 1;
+    }
 }
 
 /// A part of a file, in memory.
@@ -355,13 +437,43 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// The offset of the next record in the file.
+    fn position(&self) -> u64 {
+        self.end - (self.bytes.len() - self.at) as u64
+    }
+
+    /// Tells of the record at this place; `false` where there is none with that sequence.
+    fn tell(&mut self, generation: u64, sequence: u64, tell: &mut impl FnMut(u32, &[u8])) -> Result<bool> {
+        let claimed = format::claimed_bytes(self.see(format::LEAST_BYTES)?);
+        let Some(claimed) = claimed.filter(|bytes| *bytes <= MOST_RECORD_BYTES) else { return Ok(false) };
+        let record = format::decode_record(self.see(claimed)?, generation, sequence);
+        let Some((kind, payload, taken)) = record else { return Ok(false) };
+        tell(kind, payload);
+        let padding = taken - claimed;
+        self.at += claimed;
+        // The padding of the last record may be missing.
+        self.at += self.see(padding)?.len().min(padding);
+        Ok(true)
+    }
+
+    /// Goes to the next block; `false` at the end of the file, and where this is the beginning of a block.
+    fn skip_to_block(&mut self) -> Result<bool> {
+        let position = self.position();
+        let skipped = (position.next_multiple_of(BLOCK_BYTES) - position) as usize;
+        if skipped == 0 || self.see(skipped)?.len() < skipped {
+            return Ok(false);
+        }
+        self.at += skipped;
+        Ok(true)
+    }
+
     /// The next bytes, if there are so many.
     fn see(&mut self, wanted: usize) -> Result<&[u8]> {
         let available = self.bytes.len() - self.at;
         if available < wanted && self.end < self.len {
             self.bytes.drain(..self.at);
             self.at = 0;
-            let more = ((wanted - available) as u64).max(BLOCK_BYTES).min(self.len - self.end);
+            let more = ((wanted - available) as u64).max(WINDOW_BYTES).min(self.len - self.end);
             let read = read_up_to(self.file, self.end, more)?;
             self.end += read.len() as u64;
             self.bytes.extend_from_slice(&read);

@@ -1,6 +1,8 @@
 use super::*;
+use crate::file::Stamp;
 use crate::sim::SimMedium;
 use crate::sim::{Faults, Random, SyncSite};
+use crate::wal_file::format::Origin;
 
 const PATH: &str = "/a-commits";
 
@@ -13,7 +15,15 @@ fn record(number: u32) -> Record {
 }
 
 fn base(frames: u32) -> Base {
-    Base { salts: [frames ^ 7, 9], frames, writer: Writer { version: 3, hash: u64::from(frames) << 40 } }
+    let writer = Writer { version: 3, hash: u64::from(frames) << 40 };
+    match frames % 2 {
+        0 => Base::Statements(StatementBase { salts: [frames ^ 7, 9], frames, writer }),
+        _ => {
+            let stamp = Stamp { len: u64::from(frames) << 33, modified: -7 - i128::from(frames) };
+            let origin = Origin { content: frames ^ 5, data: 7, log: frames as u16 };
+            Base::Deltas(DeltaBase { stamp, origin })
+        }
+    }
 }
 
 #[test]
@@ -82,6 +92,50 @@ fn a_commit_into_room_made_before_is_one_write() {
     let before = medium.operations();
     log.append(&[record(2)], Durability::Durable).unwrap();
     assert_eq!(medium.operations() - before, 1);
+}
+
+#[test]
+fn staged_records_count_in_order_wherever_they_begin() {
+    for own_blocks in [false, true] {
+        let medium = SimMedium::default();
+        let mut log = open(&medium);
+        log.reserve(64 << 10).unwrap();
+        log.begin(base(1));
+        assert!(log.stage(&[record(1)], own_blocks).is_none(), "the header is not there yet");
+        log.append(&[record(1)], Durability::Durable).unwrap();
+        let first = log.stage(&[record(2), record(3)], own_blocks).unwrap();
+        let second = log.stage(&[record(4)], own_blocks).unwrap();
+        assert_eq!(second.offset.is_multiple_of(BLOCK_BYTES), own_blocks);
+        second.write().unwrap();
+        assert_eq!(log.records().unwrap().len(), 1, "the group before it is missing");
+        first.write().unwrap();
+        log.recycle(first);
+        log.append(&[record(5)], Durability::Durable).unwrap();
+        drop(log);
+        let expected = [1, 2, 3, 4, 5].map(record);
+        let mut log = open(&medium);
+        assert_eq!(log.records().unwrap(), expected);
+        log.append(&[record(6)], Durability::Durable).unwrap();
+        assert_eq!(log.records().unwrap().len(), 6);
+    }
+}
+
+#[test]
+fn groups_of_their_own_end_with_the_room() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    log.reserve(16 << 10).unwrap();
+    log.begin(base(1));
+    log.append(&[record(1)], Durability::Durable).unwrap();
+    for number in 2..40 {
+        let Some(staged) = log.stage(&[record(number % 5)], true) else { break };
+        if log.bytes() > log.room() {
+            break;
+        }
+        staged.write().unwrap();
+        log.recycle(staged);
+        assert_eq!(log.records().unwrap().len() as u32, number);
+    }
 }
 
 /// The acknowledged records: each with its operation, and the base that it belonged to.

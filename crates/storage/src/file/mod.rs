@@ -139,6 +139,11 @@ pub trait File: Send + Sync {
     /// Reads into `buf` from `offset` until it is full or the file ends; returns the bytes read.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
+    /// Reads into `buf` from `offset` what the system has in its cache; `None` where it would have to ask the device.
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<Option<usize>> {
+        self.read_at(buf, offset).map(Some)
+    }
+
     /// Reads consecutive bytes into several buffers; returns the bytes read.
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         let mut done = 0;

@@ -31,6 +31,15 @@ macro_rules! pass_on {
             self.$field.read_at(buf, offset)
         }
     };
+    (@read_cached_at $field:tt) => {
+        fn read_cached_at(
+            &self,
+            buf: &mut [u8],
+            offset: u64,
+        ) -> $crate::file::Result<::std::option::Option<usize>> {
+            self.$field.read_cached_at(buf, offset)
+        }
+    };
     (@read_vectored_at $field:tt) => {
         fn read_vectored_at(
             &self,

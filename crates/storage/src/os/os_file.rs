@@ -14,12 +14,12 @@ use crate::file::{
 };
 use crate::fork::LockedFile;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, posix_fallocate, preadv, pwritev, pwritev2};
+use libc::{off_t, posix_fallocate, preadv, preadv2, pwritev, pwritev2};
 // Offsets have 64 bits in these on 32-bit processors as well.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use libc::{
-    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, pwritev64 as pwritev,
-    pwritev64v2 as pwritev2,
+    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, preadv64v2 as preadv2,
+    pwritev64 as pwritev, pwritev64v2 as pwritev2,
 };
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -134,6 +134,16 @@ impl File for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<Option<usize>> {
+        let vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+        // SAFETY: the vector is the buffer, which outlives the call.
+        let read = unsafe {
+            preadv2(self.file.as_raw_fd(), &raw const vector, 1, offset as off_t, libc::RWF_NOWAIT)
+        };
+        // Also where the system cannot say what it has in its cache.
+        Ok(usize::try_from(read).ok())
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {

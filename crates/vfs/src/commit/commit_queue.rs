@@ -10,10 +10,14 @@
 //! 3. A transaction is queued only where its first frame is at most `taken`: a replay needs all frames before it.
 
 use super::commit_delay::CommitDelay;
+use super::delta_start::DeltaStart;
 use super::log_form_backoff::LogFormBackoff;
+use super::syncs_in_flight::SyncsInFlight;
 use crate::capture::encoding::{Captured, MOST_TIME};
 use crate::stats::FallbackCause;
 use crate::txn::wal_frames::Transaction;
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::commit_log::format::BLOCK_BYTES;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -26,10 +30,46 @@ pub(crate) struct Pending {
     pub generation: u64,
     /// Behind its last frame.
     pub end: usize,
-    pub captured: Captured,
+    pub form: PendingForm,
 }
 
-/// The way of a captured transaction.
+/// The form in which a transaction waits.
+pub(crate) enum PendingForm {
+    Statements(Captured),
+    /// The payload of its record.
+    Delta(Vec<u8>),
+}
+
+impl PendingForm {
+    /// Bytes in the commit log, about.
+    fn bytes(&self) -> u64 {
+        match self {
+            PendingForm::Statements(captured) => captured.bytes() as u64,
+            PendingForm::Delta(payload) => CommitLog::bytes_of([payload.len()]),
+        }
+    }
+
+    /// Time that its replay takes, about.
+    fn time(&self) -> Duration {
+        match self {
+            PendingForm::Statements(captured) => captured.took,
+            PendingForm::Delta(_) => Duration::ZERO,
+        }
+    }
+}
+
+/// The log writer's positions, as the queue copies them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogPositions {
+    /// True while nothing in the redo log waits for a sync.
+    pub redo_synced: bool,
+    /// Bytes of the redo log; 0 while no frame waits in it.
+    pub redo_bytes: u64,
+    /// The end of the records in the commit log.
+    pub commit_log_bytes: u64,
+}
+
+/// The way of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Into the queue.
@@ -46,12 +86,16 @@ pub(crate) struct CommitQueue {
     pub pending: Vec<Pending>,
     /// True while a thread writes.
     pub has_leader: bool,
-    /// Followers. They are woken all at once, and not one through the other.
-    followers: Vec<Thread>,
+    /// Followers, and the LSN that each waits for.
+    followers: Vec<(u64, Thread)>,
+    /// The syncs in flight.
+    pub syncs: SyncsInFlight,
     /// Frames whose pages are in the redo log.
     pub logged: usize,
     /// Frames whose pages are in the redo log, or whose statements are in the commit log or in the queue.
     pub taken: usize,
+    /// Frames that are in a log in any form, and wait in the queue no more.
+    pub written: usize,
     /// Restarts of SQLite's log.
     pub generation: u64,
     /// True while nothing in the redo log waits for a sync.
@@ -66,6 +110,9 @@ pub(crate) struct CommitQueue {
     /// Frames of SQLite's log for which there is space in the redo log, should they be materialized.
     pub claimed: usize,
     pub log_form_backoff: LogFormBackoff,
+    pub delta_start: DeltaStart,
+    /// Bytes of the redo log.
+    pub redo_bytes: u64,
     pub commit_delay: CommitDelay,
 }
 
@@ -76,8 +123,33 @@ pub(crate) fn is_smaller_than_pages(bytes: usize, transaction: Transaction, page
 
 impl CommitQueue {
     /// A queue in front of logs whose redo log has `logged` frames.
-    pub fn behind(logged: usize) -> CommitQueue {
-        CommitQueue { logged, taken: logged, ..CommitQueue::default() }
+    pub fn behind(logged: usize, delta_start: DeltaStart, redo_bytes: u64) -> CommitQueue {
+        CommitQueue {
+            logged,
+            taken: logged,
+            written: logged,
+            delta_start,
+            redo_bytes,
+            ..CommitQueue::default()
+        }
+    }
+
+    /// True where a transaction can be logged as deltas: all before it are in a log or in the queue, and a generation of deltas
+    /// is open or may begin. Another one goes to the redo log as pages of so many bytes, and is counted.
+    pub fn takes_deltas(&mut self, transaction: Transaction, page_bytes: u64) -> bool {
+        let can_begin = self.redo_bytes == 0 && self.delta_start.may_begin();
+        let takes = transaction.first <= self.taken && (self.ready || can_begin);
+        if !takes {
+            self.delta_start.note_pages(page_bytes);
+        }
+        takes
+    }
+
+    /// Decides if there is room for the `bytes` of a transaction's deltas. Each group of commits may begin a block.
+    pub fn admit_deltas(&self, bytes: u64) -> Admission {
+        let needed = bytes + SPARE_BYTES + BLOCK_BYTES;
+        let is_prepared = self.ready && self.used + needed <= self.room;
+        if is_prepared { Admission::Queue } else { Admission::Prepare(needed) }
     }
 
     /// Decides where a transaction goes whose statements take `bytes`, and which took `time`.
@@ -102,15 +174,15 @@ impl CommitQueue {
     }
 
     /// Queues a transaction that was admitted; answers its LSN.
-    pub fn push(&mut self, transaction: Transaction, captured: Captured) -> u64 {
+    pub fn push(&mut self, transaction: Transaction, form: PendingForm) -> u64 {
         self.last_lsn += 1;
         self.taken = self.taken.max(transaction.end);
         // Frames that a materialization has taken are in the redo log.
         if transaction.end > self.logged {
-            self.used += captured.bytes() as u64;
-            self.time += captured.took;
+            self.used += form.bytes();
+            self.time += form.time();
             let (lsn, generation) = (self.last_lsn, self.generation);
-            self.pending.push(Pending { lsn, generation, end: transaction.end, captured });
+            self.pending.push(Pending { lsn, generation, end: transaction.end, form });
         }
         self.last_lsn
     }
@@ -122,40 +194,69 @@ impl CommitQueue {
 
     /// Everything up to the frame `end` is in the redo log, and nothing but the queue waits for the commit log, which ends at
     /// `commit_log_bytes`. A transaction that was written alone gets its LSN now.
-    pub fn note_materialized(&mut self, end: usize, counted: bool, synced: bool, commit_log_bytes: u64) {
+    pub fn note_materialized(&mut self, end: usize, counted: bool, logs: LogPositions) {
         self.pending.retain(|pending| pending.end > end);
         self.logged = end;
         self.taken = self.taken.max(end);
-        self.synced = synced;
+        self.written = self.written.max(end);
         self.last_lsn += u64::from(counted);
-        self.restart_commit_log(commit_log_bytes);
+        self.restart_commit_log(logs);
+    }
+
+    /// Records up to a frame were written, and the commit log ends where it says now.
+    pub fn note_written(&mut self, end: usize, commit_log_bytes: u64) {
+        self.written = self.written.max(end);
+        let pending: u64 = self.pending.iter().map(|pending| pending.form.bytes()).sum();
+        self.used = self.used.max(commit_log_bytes + pending);
     }
 
     /// SQLite has restarted its log: no transaction waits any more.
-    pub fn restart(&mut self, generation: u64, synced: bool, commit_log_bytes: u64) {
+    pub fn restart(&mut self, generation: u64, logs: LogPositions) {
         self.pending.clear();
-        (self.logged, self.taken, self.claimed) = (0, 0, 0);
+        (self.logged, self.taken, self.written, self.claimed) = (0, 0, 0, 0);
         self.generation = generation;
-        self.synced = synced;
-        self.restart_commit_log(commit_log_bytes);
+        self.restart_commit_log(logs);
     }
 
     /// The commit log is empty but for what waits in the queue.
-    fn restart_commit_log(&mut self, commit_log_bytes: u64) {
-        let pending: u64 = self.pending.iter().map(|pending| pending.captured.bytes() as u64).sum();
-        self.used = commit_log_bytes + pending;
-        self.time = self.pending.iter().map(|pending| pending.captured.took).sum();
+    fn restart_commit_log(&mut self, logs: LogPositions) {
+        self.synced = logs.redo_synced;
+        self.redo_bytes = logs.redo_bytes;
+        let pending: u64 = self.pending.iter().map(|pending| pending.form.bytes()).sum();
+        self.used = logs.commit_log_bytes + pending;
+        self.time = self.pending.iter().map(|pending| pending.form.time()).sum();
         self.ready = false;
     }
 
-    /// The thread that calls this parks next; [`CommitQueue::wake`] unparks it.
-    pub fn follow(&mut self) {
-        self.followers.push(std::thread::current());
+    /// True for a thread that must not lead: its transaction is on its way, or as many syncs are in flight as pay.
+    pub fn must_follow(&self, lsn: u64) -> bool {
+        self.syncs.covers(lsn) || self.syncs.is_full()
+    }
+
+    /// The thread that calls this parks next, until its `lsn` is durable or nobody leads; [`CommitQueue::wake`] unparks it.
+    pub fn follow(&mut self, lsn: u64) {
+        self.followers.push((lsn, std::thread::current()));
     }
 
     /// Wakes all followers.
     pub fn wake(&mut self) {
-        self.followers.drain(..).for_each(|thread| thread.unpark());
+        self.followers.drain(..).for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// Wakes the followers whose transactions are durable, those that wait for the end of all syncs, and one that can lead.
+    pub fn wake_durable(&mut self, durable_lsn: u64) {
+        let grounded = !self.syncs.is_flying();
+        let mut can_lead = !self.has_leader && !self.syncs.is_full();
+        let syncs = &self.syncs;
+        self.followers.retain(|(lsn, thread)| {
+            let is_done = *lsn <= durable_lsn || (*lsn == u64::MAX && grounded);
+            let leads = !is_done && can_lead && *lsn != u64::MAX && !syncs.covers(*lsn);
+            can_lead &= !leads;
+            if is_done || leads {
+                thread.unpark();
+            }
+            !is_done && !leads
+        });
     }
 }
 
@@ -171,9 +272,18 @@ mod tests {
         Captured { values: vec![0; values], took: time, ..Captured::default() }
     }
 
+    fn logs(redo_synced: bool, commit_log_bytes: u64) -> LogPositions {
+        LogPositions { redo_synced, redo_bytes: 0, commit_log_bytes }
+    }
+
     /// A queue whose logs are ready for 1,000 bytes and 10 frames.
     fn prepared() -> CommitQueue {
-        CommitQueue { ready: true, room: 1_000, claimed: 10, ..CommitQueue::behind(2) }
+        CommitQueue {
+            ready: true,
+            room: 1_000,
+            claimed: 10,
+            ..CommitQueue::behind(2, DeltaStart::new(false), 0)
+        }
     }
 
     #[test]
@@ -220,24 +330,27 @@ mod tests {
         let mut queue = prepared();
         let one = captured(10, Duration::from_millis(3));
         let bytes = one.bytes() as u64;
-        assert_eq!(queue.push(frames(2, 4), one), 1);
-        assert_eq!(queue.push(frames(4, 6), captured(10, Duration::from_millis(5))), 2);
+        assert_eq!(queue.push(frames(2, 4), PendingForm::Statements(one)), 1);
+        assert_eq!(
+            queue.push(frames(4, 6), PendingForm::Statements(captured(10, Duration::from_millis(5)))),
+            2
+        );
         assert_eq!((queue.taken, queue.used, queue.time), (6, 2 * bytes, Duration::from_millis(8)));
         assert!(queue.waits(1) && queue.waits(2) && !queue.waits(0));
 
-        queue.note_materialized(4, false, true, 48);
+        queue.note_materialized(4, false, logs(true, 48));
         assert_eq!((queue.logged, queue.taken, queue.last_lsn), (4, 6, 2));
         assert_eq!((queue.used, queue.time), (48 + bytes, Duration::from_millis(5)));
         assert!(!queue.ready && queue.synced && !queue.waits(1) && queue.waits(2));
         // Its pages are in the redo log already: it has an LSN, and does not wait.
-        assert_eq!(queue.push(frames(3, 4), captured(1, Duration::ZERO)), 3);
+        assert_eq!(queue.push(frames(3, 4), PendingForm::Statements(captured(1, Duration::ZERO))), 3);
         assert_eq!(queue.pending.len(), 1);
 
-        queue.note_materialized(8, true, false, 0);
+        queue.note_materialized(8, true, logs(false, 0));
         assert_eq!((queue.logged, queue.taken, queue.last_lsn, queue.pending.len()), (8, 8, 4, 0));
-        queue.restart(7, true, 0);
+        queue.restart(7, logs(true, 0));
         assert_eq!((queue.logged, queue.taken, queue.claimed, queue.last_lsn), (0, 0, 0, 4));
-        assert_eq!(queue.push(frames(0, 1), captured(0, Duration::ZERO)), 5);
+        assert_eq!(queue.push(frames(0, 1), PendingForm::Statements(captured(0, Duration::ZERO))), 5);
         assert_eq!(queue.pending[0].generation, 7);
     }
 
@@ -247,7 +360,7 @@ mod tests {
         std::thread::scope(|scope| {
             let followers = [(); 3].map(|()| {
                 scope.spawn(|| {
-                    queue.lock().unwrap().follow();
+                    queue.lock().unwrap().follow(1);
                     std::thread::park();
                 })
             });
@@ -258,5 +371,29 @@ mod tests {
             followers.into_iter().for_each(|follower| follower.join().unwrap());
         });
         assert!(queue.lock().unwrap().followers.is_empty());
+    }
+
+    #[test]
+    fn deltas_begin_once_no_frame_waits_and_go_on_behind_one_another() {
+        let eager = || CommitQueue::behind(2, DeltaStart::new(true), 0);
+        let with = |change: fn(&mut CommitQueue)| {
+            let mut queue = eager();
+            change(&mut queue);
+            queue
+        };
+        for (mut queue, transaction, expected, what) in [
+            (eager(), frames(2, 4), true, "the first"),
+            (eager(), frames(3, 4), false, "behind one that is in no log"),
+            (with(|queue| queue.redo_bytes = 1), frames(2, 4), false, "frames wait"),
+            (
+                with(|queue| (queue.redo_bytes, queue.ready) = (1, true)),
+                frames(2, 4),
+                true,
+                "a generation is open",
+            ),
+            (CommitQueue::behind(2, DeltaStart::new(false), 0), frames(2, 4), false, "the first of few"),
+        ] {
+            assert_eq!(queue.takes_deltas(transaction, 1), expected, "{what}");
+        }
     }
 }

@@ -20,7 +20,7 @@
 //! 1. `logged` only grows until SQLite restarts its log. Then `generation` grows.
 //! 2. Records are retired when their changes are durable in the redo log, or all of them in the database file.
 
-use super::commit_queue::Pending;
+use super::commit_queue::{LogPositions, Pending, PendingForm};
 use super::page_placement::{ManyPages, place};
 use crate::capture::encoding;
 use crate::capture::encoding::Text;
@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::commit_log::{Base, Record, StatementBase, Writer};
 use litefoot_storage::file;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file;
@@ -54,6 +54,8 @@ pub(crate) struct LogWriter {
     writer: Writer,
     /// The texts in the commit log, numbered.
     pub texts: HashMap<Arc<Text>, u64>,
+    /// Frames whose deltas are in the commit log.
+    pub(super) delta_end: usize,
 }
 
 /// A page that is appended to the redo log.
@@ -76,10 +78,19 @@ pub(crate) struct Materialized {
 impl LogWriter {
     /// A writer behind what was found in the logs; `logged` frames are in the redo log.
     pub fn new(mut redo: RedoLog, commit_log: CommitLog, logged: usize, writer: Writer) -> LogWriter {
-        if !commit_log.is_empty() && commit_log.base().map(|base| base.salts) == redo.salts() {
+        if !commit_log.is_empty() && commit_log.statement_base().map(|base| base.salts) == redo.salts() {
             redo.build_upon();
         }
-        LogWriter { redo, commit_log, logged, generation: 0, writer, texts: HashMap::new() }
+        LogWriter { redo, commit_log, logged, generation: 0, writer, texts: HashMap::new(), delta_end: 0 }
+    }
+
+    /// The positions of both logs.
+    pub fn positions(&self) -> LogPositions {
+        LogPositions {
+            redo_synced: self.redo.is_synced(),
+            redo_bytes: if self.redo.is_empty() { 0 } else { self.redo.bytes() },
+            commit_log_bytes: self.commit_log.bytes(),
+        }
     }
 
     /// Removes both logs, whose pages are all in the synced database file. The next ones are created next to the tier's
@@ -102,7 +113,8 @@ impl LogWriter {
         let header = self.redo.begin(page_bytes as u32)?;
         self.redo.sync()?;
         self.redo.build_upon();
-        self.commit_log.begin(Base { salts: header.salts, frames: self.redo.frames(), writer: self.writer });
+        let base = StatementBase { salts: header.salts, frames: self.redo.frames(), writer: self.writer };
+        self.commit_log.begin(Base::Statements(base));
         self.texts.clear();
         Ok(())
     }
@@ -126,7 +138,8 @@ impl LogWriter {
         self.prepare(page_bytes as usize, 0)?;
         let mut records = Vec::with_capacity(batch.len() + 1);
         for pending in batch {
-            let payload = pending.captured.encode(pending.lsn, |text| {
+            let PendingForm::Statements(captured) = &pending.form else { continue };
+            let payload = captured.encode(pending.lsn, |text| {
                 let next = self.texts.len() as u64;
                 *self.texts.entry(text.clone()).or_insert_with(|| {
                     records.push(Record { kind: encoding::TEXT, payload: text.encode(next) });
@@ -147,6 +160,7 @@ impl LogWriter {
         durability: Durability,
         commit: Option<Transaction>,
     ) -> Result<Materialized> {
+        self.fold(frames, &**db.data())?;
         let slots = frames.spill.slots();
         let slot_pages = slots.iter().map(|(number, _)| *number);
         let spilled = |frame: usize| frames.spill_place(frame);
@@ -279,7 +293,7 @@ mod tests {
     }
 
     fn pending(lsn: u64, sql: &str) -> Pending {
-        Pending { lsn, generation: 0, end: lsn as usize, captured: captured(sql) }
+        Pending { lsn, generation: 0, end: lsn as usize, form: PendingForm::Statements(captured(sql)) }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! | `log_place` | if a crash would find the log |
 //!
 //! # WAL mode
-//! SQLite's `-wal` is memory. A commit reaches the commit log as statements, or the redo log as pages.
+//! SQLite's `-wal` is memory. A commit reaches the commit log as deltas or statements, or the redo log as pages.
 //!
 //! | file | one thought |
 //! |---|---|
@@ -28,7 +28,11 @@
 //! | `group_commit` | leader, followers, committed and durable LSN |
 //! | `commit_queue` | what waits, and what the logs have room for |
 //! | `commit_delay` | how long the leader waits for followers |
-//! | `log_form_backoff` | when pages are logged by choice |
+//! | `syncs_in_flight` | which groups of commits are on their way, and how many syncs at a time pay |
+//! | `log_form_backoff` | when pages are logged by choice, and not statements |
+//! | `delta_start` | when commits begin to be logged as deltas |
+//! | `delta_encoding` | a transaction as deltas of its pages |
+//! | `delta_generation` | deltas in the commit log, from a complete data file to their materialization |
 //! | `log_writer` | both logs: records, and materializing them into pages |
 //! | `page_placement` | where the pages of a commit go |
 //!
@@ -49,6 +53,9 @@
 pub(crate) mod checkpoint_trigger;
 pub(crate) mod commit_delay;
 pub(crate) mod commit_queue;
+pub(crate) mod delta_encoding;
+pub(crate) mod delta_generation;
+pub(crate) mod delta_start;
 pub(crate) mod flusher;
 pub(crate) mod group_commit;
 pub(crate) mod log_form_backoff;
@@ -56,12 +63,13 @@ pub(crate) mod log_identity;
 pub(crate) mod log_place;
 pub(crate) mod log_writer;
 #[cfg(test)]
-mod of_test;
+pub(crate) mod of_test;
 pub(crate) mod page_one;
 pub(crate) mod page_placement;
 pub(crate) mod redo_log_state;
 pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_log;
+pub(crate) mod syncs_in_flight;
 pub(crate) mod wal;
 pub(crate) mod wal_spilling;

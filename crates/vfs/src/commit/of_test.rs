@@ -1,6 +1,8 @@
 //! Test kit of commits: a database and its logs, without SQLite.
 
-use super::group_commit::GroupCommit;
+use super::delta_encoding::DeltaEncoding;
+use super::delta_start::DeltaStart;
+use super::group_commit::{CommitPages, GroupCommit};
 use super::page_one::COUNTERS;
 use crate::capture::encoding::{Captured, Settings, Text};
 use crate::db::{Companion, Db, MAGIC};
@@ -61,23 +63,58 @@ impl Logs {
         let policy = SpillPolicy::new(PageCleaner::Auto, 800);
         let cache = SqliteCacheReservation::uncounted();
         let frames = WalFrames::load(store(1 << 20), cache, policy, &[], &**db.data()).unwrap();
-        let group =
-            GroupCommit::new(redo, commit_log, 0, commit_log_size, Writer::default(), db.latch().clone());
+        let start = (Writer::default(), DeltaStart::new(true));
+        let group = GroupCommit::new(redo, commit_log, 0, commit_log_size, start, db.latch().clone());
         let logs = Logs { db, frames: RwLock::new(frames), group };
         logs.frames.write().write(&wal_header(), 0, &**logs.db.data()).unwrap();
         logs
     }
 
+    /// The same, whose commits can be deltas.
+    pub fn with_deltas(bytes: &[u8]) -> Logs {
+        Logs::of_test(bytes, 1 << 20)
+    }
+
+    /// SQLite writes a transaction, which is logged as deltas, durably.
+    pub fn commit_deltas(&self, pages: &[(u32, u8)], database_pages: u32) {
+        let transaction = self.write_first_bytes(pages, database_pages);
+        let data = &**self.db.data();
+        let payload = DeltaEncoding::default().encode(&self.frames.read(), data, transaction).unwrap();
+        let lsn = self.group.enqueue_deltas(&self.db, payload, transaction, true).unwrap();
+        self.group.wait_durable(self.pages(), lsn).unwrap();
+    }
+
+    /// The pages of its commits.
+    pub fn pages(&self) -> CommitPages<'_> {
+        CommitPages { frames: &self.frames, data: &**self.db.data() }
+    }
+
     /// SQLite writes a transaction: page numbers, and the byte that fills each page.
     pub fn write(&self, pages: &[(u32, u8)], database_pages: u32) -> Transaction {
+        let pages: Vec<_> = pages.iter().map(|(number, filler)| (*number, [*filler; PAGE])).collect();
+        self.write_pages(&pages, database_pages)
+    }
+
+    /// SQLite writes a transaction: page numbers, and the first byte of each page, which has 7 in all others.
+    pub fn write_first_bytes(&self, pages: &[(u32, u8)], database_pages: u32) -> Transaction {
+        let page = |first: u8| {
+            let mut page = [7; PAGE];
+            page[0] = first;
+            page
+        };
+        let pages: Vec<_> = pages.iter().map(|(number, first)| (*number, page(*first))).collect();
+        self.write_pages(&pages, database_pages)
+    }
+
+    fn write_pages(&self, pages: &[(u32, [u8; PAGE])], database_pages: u32) -> Transaction {
         let mut frames = self.frames.write();
         let first = frames.committed();
-        for (index, (number, filler)) in pages.iter().enumerate() {
+        for (index, (number, page)) in pages.iter().enumerate() {
             let size = if index + 1 == pages.len() { database_pages } else { 0 };
             let offset = frame_offset(first + index);
             let data = &**self.db.data();
             frames.write(&frame_header(*number, size), offset, data).unwrap();
-            let written = frames.write(&[*filler; PAGE], offset + FRAME_HEADER_BYTES, data).unwrap();
+            let written = frames.write(page, offset + FRAME_HEADER_BYTES, data).unwrap();
             if let WalWritten::Commit(transaction) = written {
                 return transaction;
             }

@@ -114,7 +114,8 @@ impl Db {
         });
         // Without rights of its own, a medium makes files as it does.
         let medium = setup.medium.for_database(&setup.file).unwrap_or(setup.medium);
-        let limit = if setup.options.logs_statements() { setup.options.commit_log_size as u64 } else { 0 };
+        let has_log = setup.options.logs_statements() || setup.options.logs_deltas();
+        let limit = if has_log { setup.options.commit_log_size as u64 } else { 0 };
         Stats::set(&stats.commit_log_limit_bytes, limit);
         Stats::set(&stats.redo_log_limit_bytes, setup.options.max_wal_size as u64);
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);

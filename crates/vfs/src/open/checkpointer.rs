@@ -28,8 +28,8 @@ pub fn checkpoint(database: &Arc<OpenDatabase>) {
 /// Writes the log to the database file. A failure is met again by the next commit that needs the log written.
 fn run(database: &OpenDatabase) {
     let Some(wal) = database.wal() else { return };
-    let large = wal.is_large(database.db());
-    if wal.log(database.db(), Durability::Durable).is_err() || !large {
+    let complete = wal.is_large(database.db()) || database.db().options().logs_deltas();
+    if wal.log(database.db(), Durability::Durable).is_err() || !complete {
         return;
     }
     let in_sqlite = InSqlite::enter();

@@ -5,13 +5,13 @@ use crate::capture::encoding::{Logged, Text};
 use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::ffi::statement::Value;
+use crate::open::delta_recovery::data_file_at;
 use crate::open::export_sql;
 use crate::open::recovery::{KeepReason, RecoveryDecision};
-use crate::open::take_over::recovery_decision;
+use crate::open::take_over::{delta_decision, recovery_decision};
 use crate::open::unreplayed::version_text;
 use crate::sync::owner_lock;
-use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::Record;
+use litefoot_storage::commit_log::{Base, CommitLog, Record};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
 use litefoot_storage::wal_file::RedoLog;
 use std::collections::HashMap;
@@ -25,6 +25,8 @@ pub enum RecoveryOutcome {
     Removed,
     /// Its transactions are replayed, by the build of SQLite that wrote them.
     Replayed,
+    /// Its deltas are applied, by any build.
+    Applied,
     /// It is refused, and kept: somebody else has changed the database since.
     Refused,
     /// It is none that this version understands: it is refused, and kept.
@@ -40,8 +42,10 @@ pub struct Waiting {
     pub recovery_outcome: RecoveryOutcome,
     /// The version of the SQLite that wrote it, and that alone replays it.
     pub written_by: String,
-    /// Its transactions, oldest first.
+    /// Its transactions, oldest first, where they are statements.
     pub transactions: Vec<Transaction>,
+    /// Its transactions that are deltas of pages.
+    pub deltas: usize,
 }
 
 /// A transaction that waits.
@@ -69,14 +73,29 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     let latch = Arc::new(SyncLatch::new());
     let redo = RedoLog::look(medium.clone(), &redo, None)?;
     let statements = CommitLog::open(medium.clone(), &path, latch)?;
+    if let (Some(Base::Deltas(base)), false) = (statements.base(), statements.is_empty()) {
+        let (deltas, decision) = delta_decision(
+            &statements,
+            &base,
+            &redo,
+            &data_file_at(&**medium, database, OpenMode::ReadOnly)?,
+        )?;
+        return Ok(Some(Waiting {
+            path,
+            recovery_outcome: outcome(decision),
+            written_by: String::new(),
+            transactions: Vec::new(),
+            deltas: deltas.map_or(0, |deltas| deltas.transactions()),
+        }));
+    }
     let recovery_outcome = outcome(recovery_decision(&redo, &statements, None)?);
     let records = match recovery_outcome {
         RecoveryOutcome::Replayed | RecoveryOutcome::Refused => statements.records()?,
-        RecoveryOutcome::Removed | RecoveryOutcome::Unknown => Vec::new(),
+        RecoveryOutcome::Removed | RecoveryOutcome::Applied | RecoveryOutcome::Unknown => Vec::new(),
     };
     let transactions = transactions(&records, &path)?;
-    let written_by = version_text(statements.base().map_or(0, |base| base.writer.version));
-    Ok(Some(Waiting { path, recovery_outcome, written_by, transactions }))
+    let written_by = version_text(statements.statement_base().map_or(0, |base| base.writer.version));
+    Ok(Some(Waiting { path, recovery_outcome, written_by, transactions, deltas: 0 }))
 }
 
 /// The outcome of a decision for the transactions that wait. Opening as the build and the user that wrote the log is taken
@@ -86,10 +105,42 @@ fn outcome(decision: RecoveryDecision) -> RecoveryOutcome {
         RecoveryDecision::Replay | RecoveryDecision::Keep(KeepReason::OtherBuild | KeepReason::Strangers) => {
             RecoveryOutcome::Replayed
         }
-        RecoveryDecision::Keep(KeepReason::Foreign) => RecoveryOutcome::Refused,
+        RecoveryDecision::Apply => RecoveryOutcome::Applied,
+        RecoveryDecision::Keep(KeepReason::Foreign | KeepReason::Written | KeepReason::Damaged)
+        | RecoveryDecision::SetAside => RecoveryOutcome::Refused,
         RecoveryDecision::Keep(KeepReason::Unknown) => RecoveryOutcome::Unknown,
         _ => RecoveryOutcome::Removed,
     }
+}
+
+/// Applies the deltas of a log whose database has another time of change than when the log began, because both files were
+/// copied. Every page must be as before the first delta. Answers how many transactions were applied; the redo log has them
+/// then, which any SQLite recovers.
+///
+/// # Errors
+/// Those of the files; that the pages are not those; [`Error::Owned`] where a process has the database open.
+pub fn apply(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Result<usize> {
+    let data = data_file_at(&**medium, database, OpenMode::ReadWrite)?;
+    owner_lock::acquire(&*data.file, true)?;
+    let latch = Arc::new(SyncLatch::new());
+    let [redo, _] = tier::logs_of(medium, database)?;
+    let mut redo = RedoLog::open_of(medium.clone(), &redo, latch.clone(), data.clone())?;
+    let mut log = CommitLog::open(medium.clone(), &waiting.path, latch)?;
+    let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) else {
+        return Err(Error::Refused(format!("{}: no deltas wait in it", waiting.path.display())));
+    };
+    let (found, decision) = delta_decision(&log, &base, &redo, &data)?;
+    let Some(deltas) = found.filter(|_| redo.is_empty() && decision != RecoveryDecision::Remove) else {
+        return Err(Error::Refused(format!(
+            "{}: its deltas are not understood, are applied already, or frames wait in the -wal of the database",
+            waiting.path.display()
+        )));
+    };
+    log.sync()?;
+    data.content.sync()?;
+    deltas.recover(&mut redo, &*data.content)?;
+    log.delete()?;
+    Ok(deltas.transactions())
 }
 
 /// Renames a commit log to a name that is free, and returns that, while nobody has the database open.

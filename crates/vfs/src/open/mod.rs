@@ -8,6 +8,7 @@
 //! | `handover` | giving the database to a related process, and having it again |
 //! | `recovery` | what opening does with what it finds: the case table, and the pure decision |
 //! | `take_over`, `open_tier` | gathering the facts, and doing what was decided |
+//! | `delta_recovery` | applying the deltas of a commit log, without SQLite |
 //! | `replay` | running the statements of a commit log again |
 //! | `unreplayed` | why a commit log was kept, in words |
 //! | `handles` | the connections' handles; the last close |
@@ -19,6 +20,7 @@
 pub(crate) mod capture_host;
 pub(crate) mod checkpointer;
 pub mod database;
+mod delta_recovery;
 mod export_sql;
 mod handles;
 pub(crate) mod handover;

@@ -23,7 +23,9 @@ pub enum Step {
     RedoLog,
     /// Finding a commit log.
     Beginning,
-    /// Replaying the commit log, before the first read.
+    /// Recovering a commit log of deltas, before the first read.
+    Deltas,
+    /// Replaying a commit log of statements, before the first read.
     CommitLog,
 }
 
@@ -36,7 +38,9 @@ pub enum Facts {
     RedoLog(RedoLogFacts),
     /// Of the commit log, before it is opened.
     Beginning(BeginningFacts),
-    /// Of the commit log and the redo log beside it.
+    /// Of a commit log of deltas, the redo log and the data file.
+    Deltas(DeltaFacts),
+    /// Of a commit log of statements, or of none that counts, and the redo log beside it.
     CommitLog(CommitLogFacts),
 }
 
@@ -72,6 +76,43 @@ pub struct BeginningFacts {
     pub commit_log: bool,
     /// True if the database file is empty.
     pub empty_database: bool,
+}
+
+/// The facts about a commit log of deltas, in which transactions wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaFacts {
+    /// The data file beside it.
+    pub data_file: FoundDataFile,
+    /// The pages that the records change, as the redo log and the data file have them.
+    pub pages: FoundPages,
+    /// True if frames wait in the redo log.
+    pub redo_log: bool,
+    /// True if another user owns the log, or may write it without a right to write the database.
+    pub strangers: bool,
+}
+
+/// The data file beside a commit log of deltas, compared with the one that the log began upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundDataFile {
+    /// The same, with the same stamp.
+    AsBegun,
+    /// A copy of the same length, beside a copy of the log that is not older.
+    Copied,
+    /// Written since.
+    Changed,
+    /// Another file, beside the same log.
+    Another,
+}
+
+/// The pages that the records of a commit log of deltas change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundPages {
+    /// As before the first record.
+    Before,
+    /// As after the last record.
+    After,
+    /// Anything else.
+    Others,
 }
 
 /// The facts about a commit log and the redo log that it builds upon.
@@ -121,6 +162,8 @@ pub enum RecoveryDecision {
     LookInto,
     /// It removes the commit log.
     Remove,
+    /// It applies the deltas, and appends the pages to the redo log.
+    Apply,
     /// It replays the commit log, and materializes it.
     Replay,
     /// It keeps the commit log, for this reason; the database can only be read.
@@ -132,6 +175,10 @@ pub enum RecoveryDecision {
 pub enum KeepReason {
     /// It does not belong to the database as it is.
     Foreign,
+    /// Somebody else has written the data file since the log of deltas began, or copied it.
+    Written,
+    /// Pages that its deltas change are neither as before nor as after them.
+    Damaged,
     /// Another build of SQLite wrote it.
     OtherBuild,
     /// Another user may have made it for this program to run.
@@ -148,6 +195,7 @@ pub fn decide(facts: &Facts) -> RecoveryDecision {
         Facts::Beginning(BeginningFacts { commit_log: false, .. }) => RecoveryDecision::GoOn,
         Facts::Beginning(BeginningFacts { empty_database: true, .. }) => RecoveryDecision::SetAside,
         Facts::Beginning(_) => RecoveryDecision::LookInto,
+        Facts::Deltas(facts) => deltas(facts),
         Facts::CommitLog(facts) => commit_log(facts),
     }
 }
@@ -170,6 +218,24 @@ fn redo_log(facts: &RedoLogFacts) -> RecoveryDecision {
         RecoveryDecision::LeaveToSqlite
     } else {
         RecoveryDecision::CopyHome
+    }
+}
+
+fn deltas(facts: &DeltaFacts) -> RecoveryDecision {
+    match (facts.data_file, facts.pages) {
+        (_, FoundPages::After) => RecoveryDecision::Remove,
+        (FoundDataFile::Another, _) => RecoveryDecision::SetAside,
+        (FoundDataFile::Changed, _) => RecoveryDecision::Keep(KeepReason::Written),
+        (FoundDataFile::AsBegun | FoundDataFile::Copied, _) if facts.redo_log => {
+            RecoveryDecision::Keep(KeepReason::Written)
+        }
+        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Others) => {
+            RecoveryDecision::Keep(KeepReason::Damaged)
+        }
+        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Before) if facts.strangers => {
+            RecoveryDecision::Keep(KeepReason::Strangers)
+        }
+        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Before) => RecoveryDecision::Apply,
     }
 }
 
@@ -206,6 +272,7 @@ impl Case {
             Facts::Tier(_) => Step::Tier,
             Facts::RedoLog(_) => Step::RedoLog,
             Facts::Beginning(_) => Step::Beginning,
+            Facts::Deltas(_) => Step::Deltas,
             Facts::CommitLog(_) => Step::CommitLog,
         }
     }
@@ -213,7 +280,7 @@ impl Case {
 
 impl Step {
     /// All steps, in order.
-    pub const ALL: [Step; 4] = [Step::Tier, Step::RedoLog, Step::Beginning, Step::CommitLog];
+    pub const ALL: [Step; 5] = [Step::Tier, Step::RedoLog, Step::Beginning, Step::Deltas, Step::CommitLog];
 
     /// The name of its table.
     pub fn name(self) -> &'static str {
@@ -221,6 +288,7 @@ impl Step {
             Step::Tier => "recovery-tier",
             Step::RedoLog => "recovery-redo-log",
             Step::Beginning => "recovery-beginning",
+            Step::Deltas => "recovery-deltas",
             Step::CommitLog => "recovery-commit-log",
         }
     }
@@ -231,6 +299,7 @@ impl Step {
             Step::Tier => &["option `tier`", "file", "logs"],
             Step::RedoLog => &["redo log", "journal mode, hot journal"],
             Step::Beginning => &["commit log", "database file"],
+            Step::Deltas => &["data file", "redo log", "pages that the deltas change"],
             Step::CommitLog => &["commit log", "redo log"],
         }
     }
@@ -244,6 +313,12 @@ const COMMIT_LOG: CommitLogFacts = CommitLogFacts {
     in_use: true,
     redo_log: FoundRedoLog::AsBuiltUpon,
     other_build: false,
+    strangers: false,
+};
+const DELTAS: DeltaFacts = DeltaFacts {
+    data_file: FoundDataFile::AsBegun,
+    pages: FoundPages::Before,
+    redo_log: false,
     strangers: false,
 };
 const KEEPS: &str = "keeps it; the database can only be read";
@@ -349,6 +424,71 @@ pub const CASES: &[Case] = &[
         decision: RecoveryDecision::LookInto,
     },
     Case {
+        found: &["as when the log began", "no frame", "as before the first delta"],
+        meaning: "crashed, perhaps behind stock SQLite that only read since",
+        action: "applies the deltas, appends the pages to the redo log, removes the log",
+        facts: Facts::Deltas(DELTAS),
+        decision: RecoveryDecision::Apply,
+    },
+    Case {
+        found: &["any", "any", "as after the last delta"],
+        meaning: "crashed after a materialization, or during recovery; stock SQLite may have checkpointed since",
+        action: "removes the log",
+        facts: Facts::Deltas(DeltaFacts {
+            data_file: FoundDataFile::Changed,
+            pages: FoundPages::After,
+            redo_log: true,
+            ..DELTAS
+        }),
+        decision: RecoveryDecision::Remove,
+    },
+    Case {
+        found: &["as when the log began", "no frame", "as before, and somebody else may write the log"],
+        meaning: "perhaps made by somebody who may not write the database",
+        action: KEEPS,
+        facts: Facts::Deltas(DeltaFacts { strangers: true, ..DELTAS }),
+        decision: RecoveryDecision::Keep(KeepReason::Strangers),
+    },
+    Case {
+        found: &["as when the log began", "frames", "not as after the last delta"],
+        meaning: "stock SQLite has written since, and was killed",
+        action: KEEPS,
+        facts: Facts::Deltas(DeltaFacts { redo_log: true, ..DELTAS }),
+        decision: RecoveryDecision::Keep(KeepReason::Written),
+    },
+    Case {
+        found: &[
+            "a copy, and the log beside it is one that is not older",
+            "no frame",
+            "as before the first delta",
+        ],
+        meaning: "both files were copied after the crash",
+        action: "applies the deltas, appends the pages to the redo log, removes the log",
+        facts: Facts::Deltas(DeltaFacts { data_file: FoundDataFile::Copied, ..DELTAS }),
+        decision: RecoveryDecision::Apply,
+    },
+    Case {
+        found: &["anything else", "any", "not as after the last delta"],
+        meaning: "another program has written the database since, or `cp` has given it a later time of change than the log",
+        action: KEEPS,
+        facts: Facts::Deltas(DeltaFacts { data_file: FoundDataFile::Changed, ..DELTAS }),
+        decision: RecoveryDecision::Keep(KeepReason::Written),
+    },
+    Case {
+        found: &["another file, beside the same log", "any", "not as after the last delta"],
+        meaning: "a file was put in the place of the database",
+        action: "sets the log aside",
+        facts: Facts::Deltas(DeltaFacts { data_file: FoundDataFile::Another, ..DELTAS }),
+        decision: RecoveryDecision::SetAside,
+    },
+    Case {
+        found: &["as when the log began", "no frame", "neither as before nor as after"],
+        meaning: "the data file or the log is damaged",
+        action: KEEPS,
+        facts: Facts::Deltas(DeltaFacts { pages: FoundPages::Others, ..DELTAS }),
+        decision: RecoveryDecision::Keep(KeepReason::Damaged),
+    },
+    Case {
         found: &["none, or retired", "any"],
         meaning: "nothing waits",
         action: "removes it; SQLite recovers the redo log",
@@ -448,6 +588,21 @@ mod tests {
             let removed = decide(&Facts::CommitLog(facts)) == RecoveryDecision::Remove;
             let nothing_waits = !facts.in_use || facts.redo_log == FoundRedoLog::Materialized;
             assert_eq!(removed, facts.understood && nothing_waits, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn deltas_are_applied_only_to_what_they_were_made_from_and_removed_only_where_their_pages_are() {
+        use FoundDataFile::{Another, AsBegun, Changed, Copied};
+        let files = [AsBegun, Copied, Changed, Another];
+        for (data_file, bits) in files.into_iter().flat_map(|file| (0..4).map(move |bits| (file, bits))) {
+            for pages in [FoundPages::Before, FoundPages::After, FoundPages::Others] {
+                let facts = DeltaFacts { data_file, pages, redo_log: bits & 1 > 0, strangers: bits & 2 > 0 };
+                let decision = decide(&Facts::Deltas(facts));
+                let applied = facts == DELTAS || facts == DeltaFacts { data_file: Copied, ..DELTAS };
+                assert_eq!(decision == RecoveryDecision::Apply, applied, "{facts:?}");
+                assert_eq!(decision == RecoveryDecision::Remove, pages == FoundPages::After, "{facts:?}");
+            }
         }
     }
 

@@ -17,15 +17,17 @@ use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
+use crate::open::delta_recovery::WaitingDeltas;
 use crate::open::recovery::{
-    BeginningFacts, CommitLogFacts, Facts, FoundRedoLog, RecoveryDecision, RedoLogFacts, decide,
+    BeginningFacts, CommitLogFacts, Facts, FoundRedoLog, KeepReason, RecoveryDecision, RedoLogFacts, decide,
 };
 use crate::open::replay::{execute, replay_records};
 use crate::open::{open_tier, unreplayed};
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Record, Writer};
+use litefoot_storage::commit_log::{Base, DeltaBase, Record, Writer};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
+use litefoot_storage::wal_file::origin::DataFile;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,6 +126,9 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     let path = db.companion_path(Companion::Wal);
     let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
     let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone())?;
+    if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
+        return recover_deltas(database, &mut redo, log, &base);
+    }
     match recovery_decision(&redo, &log, Some((db.writer(), db.path())))? {
         RecoveryDecision::Remove => {
             // The pages that have replaced it may be with the operating system only.
@@ -142,6 +147,53 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     }
 }
 
+/// Does with a commit log of deltas what is to be done.
+fn recover_deltas(
+    database: &OpenDatabase,
+    redo: &mut RedoLog,
+    mut log: CommitLog,
+    base: &DeltaBase,
+) -> Result<()> {
+    let db = &database.db;
+    let (waiting, decision) = delta_decision(&log, base, redo, &db.data_file())?;
+    match (decision, waiting) {
+        (RecoveryDecision::Remove, _) => {
+            redo.sync()?;
+            db.sync()?;
+            Ok(log.delete()?)
+        }
+        (RecoveryDecision::Apply, Some(waiting)) => {
+            // The writer may have died before its last record was durable, and this one shows it.
+            log.sync()?;
+            waiting.recover(redo, &**db.data())?;
+            Ok(log.delete()?)
+        }
+        (RecoveryDecision::SetAside, _) => {
+            drop(log);
+            set_commit_log_aside(db)
+        }
+        (RecoveryDecision::Keep(reason), waiting) => {
+            let count = waiting.map_or(0, |waiting| waiting.transactions());
+            database.recovery.keep_from_writing(db, unreplayed::deltas(db, &log, reason, count))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The transactions that wait as deltas, where they are understood, and the decision on them.
+pub(super) fn delta_decision(
+    log: &CommitLog,
+    base: &DeltaBase,
+    redo: &RedoLog,
+    data: &DataFile,
+) -> Result<(Option<WaitingDeltas>, RecoveryDecision)> {
+    let Some(waiting) = WaitingDeltas::of(log.records()?) else {
+        return Ok((None, RecoveryDecision::Keep(KeepReason::Unknown)));
+    };
+    let facts = waiting.facts(log, base, redo, data)?;
+    Ok((Some(waiting), decide(&Facts::Deltas(facts))))
+}
+
 /// The decision on a commit log beside a redo log. `replayer` is the build of SQLite that opens the database, and the
 /// database's path. `None` stands for the build that wrote the log.
 pub(super) fn recovery_decision(
@@ -156,7 +208,7 @@ pub(super) fn recovery_decision(
         other_build: false,
         strangers: false,
     };
-    if let (true, Some(base), false) = (facts.understood, log.base(), log.is_empty()) {
+    if let (true, Some(base), false) = (facts.understood, log.statement_base(), log.is_empty()) {
         facts.in_use = true;
         facts.redo_log = if redo.salts() != Some(base.salts) {
             FoundRedoLog::Changed

@@ -12,7 +12,39 @@ pub(super) fn message(db: &Db, log: &CommitLog, reason: KeepReason) -> String {
         KeepReason::OtherBuild => other_build(db, log),
         KeepReason::Strangers => strangers(db, log),
         KeepReason::Unknown => unknown(db, log),
+        KeepReason::Written | KeepReason::Damaged => deltas(db, log, reason, 0),
     }
+}
+
+/// The message for a commit log of deltas that is kept, in which `count` transactions wait.
+pub(super) fn deltas(db: &Db, log: &CommitLog, reason: KeepReason, count: usize) -> String {
+    let (name, log) = (db.path().display(), log.path().display());
+    let (what, advice) = match reason {
+        KeepReason::Strangers => (
+            "another user owns that file or may write it",
+            "Where they are yours, give that file the owner and the mode of the database; else move it away"
+                .to_owned(),
+        ),
+        KeepReason::Damaged => (
+            "pages of the database are neither as before nor as after them",
+            format!("Restore {name} as it was, or move {log} away to go on without them"),
+        ),
+        KeepReason::Written | KeepReason::Foreign => (
+            "another program has written the database since, or it was copied with another time of change",
+            format!(
+                "Where both files were copied together, `litefoot recover --apply {name}` applies them; else restore {name} \
+                 as it was, or move {log} away to go on without them"
+            ),
+        ),
+        KeepReason::Unknown | KeepReason::OtherBuild => (
+            "this version of litefoot does not understand them",
+            "Open the database with the version that wrote them".to_owned(),
+        ),
+    };
+    format!(
+        "{name}: {count} committed transactions wait in {log}, and {what}; nothing was changed, and the database can only \
+         be read, as it was before them. {advice}"
+    )
 }
 
 /// The message for a commit log whose replay has failed.
@@ -28,7 +60,7 @@ pub(super) fn failed(db: &Db, what: &str) -> String {
 
 fn other_build(db: &Db, log: &CommitLog) -> String {
     let count = log.records().map_or(0, |records| transactions(&records));
-    let theirs = log.base().map_or(0, |base| base.writer.version);
+    let theirs = log.statement_base().map_or(0, |base| base.writer.version);
     format!(
         "{}: {count} committed transactions wait in {} since a crash; they were written under another build of \
          SQLite ({}, this one is {}), which could make something else of them; nothing was changed, and the database can only be read, as it was before them. \

@@ -39,6 +39,10 @@ macro_rules! figures {
 }
 
 figures! {
+    /// Commits that wrote deltas of their pages.
+    commits_deltas: Counter,
+    /// Commits whose deltas fit into one block.
+    commits_one_block: Counter,
     /// Commits that wrote statements.
     commits_statements: Counter,
     /// Commits that wrote pages.

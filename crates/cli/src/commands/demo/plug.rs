@@ -80,7 +80,7 @@ fn record(side: &Side, readings: &[Reading]) -> Result<(SimMedium, Vec<usize>), 
     let fresh = vfs.open(PATH).map_err(simulation)?;
     side.prepare(&fresh).map_err(simulation)?;
     drop(fresh);
-    let medium = SimMedium::with_files(medium.files());
+    let medium = medium.copy();
     let vfs = vfs_over(&medium, side)?;
     let db = vfs.open(PATH).map_err(simulation)?;
     let mut acknowledged_at = Vec::new();

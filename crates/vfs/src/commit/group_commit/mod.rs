@@ -20,7 +20,10 @@
 //!    without them.
 
 use crate::capture::encoding::Captured;
-use crate::commit::commit_queue::{Admission, CommitQueue, Pending, SPARE_BYTES, is_smaller_than_pages};
+use crate::commit::commit_queue::{
+    Admission, CommitQueue, Pending, PendingForm, SPARE_BYTES, is_smaller_than_pages,
+};
+use crate::commit::delta_start::DeltaStart;
 use crate::commit::log_writer::{LogWriter, Materialized};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::db::{Db, tier};
@@ -29,9 +32,8 @@ use crate::stats::FallbackCause;
 use crate::txn::spill_map::SpillPlace;
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
-use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::Writer;
-use litefoot_storage::file::SyncLatch;
+use litefoot_storage::commit_log::{CommitLog, StagedRecords, Writer};
+use litefoot_storage::file::{self, File, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
 use litefoot_storage::wal_file::RedoLog;
@@ -44,6 +46,13 @@ use std::time::Instant;
 
 /// Why a panic has latched the database.
 const PANICKED: &str = "an internal error has interrupted a commit (please report it)";
+
+/// The pages of the commits: SQLite's log in memory, and the data file for those that were written early.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitPages<'a> {
+    pub frames: &'a RwLock<WalFrames>,
+    pub data: &'a dyn File,
+}
 
 /// The group commit of one database in WAL mode.
 pub(crate) struct GroupCommit {
@@ -66,13 +75,15 @@ impl GroupCommit {
         commit_log: CommitLog,
         logged: usize,
         commit_log_size: usize,
-        writer: Writer,
+        (writer, delta_start): (Writer, DeltaStart),
         latch: Arc<SyncLatch>,
     ) -> GroupCommit {
         let path = commit_log.path().to_owned();
+        let writer = LogWriter::new(redo, commit_log, logged, writer);
+        let queue = CommitQueue::behind(logged, delta_start, writer.positions().redo_bytes);
         GroupCommit {
-            writer: Mutex::new(LogWriter::new(redo, commit_log, logged, writer)),
-            queue: Mutex::new(CommitQueue::behind(logged)),
+            writer: Mutex::new(writer),
+            queue: Mutex::new(queue),
             committed_lsn: AtomicU64::new(0),
             durable_lsn: AtomicU64::new(0),
             commit_log_size: commit_log_size as u64,
@@ -136,11 +147,83 @@ impl GroupCommit {
             self.prepare(page_bytes, needed, transaction.end)?;
             queue = self.queue.lock();
         }
-        let lsn = queue.push(transaction, captured);
+        let lsn = queue.push(transaction, PendingForm::Statements(captured));
         if wants_durability {
             self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
         }
         Ok(lsn)
+    }
+
+    /// True where a transaction, whose pages take so many bytes, can be logged as deltas.
+    pub fn takes_deltas(&self, transaction: Transaction, page_bytes: u64) -> bool {
+        self.queue.lock().takes_deltas(transaction, page_bytes)
+    }
+
+    /// Queues a transaction as deltas, and answers its LSN; `None` where pages must be logged. `wants_durability` raises the
+    /// committed LSN. The caller holds the write lock.
+    pub fn enqueue_deltas(
+        &self,
+        db: &Db,
+        payload: Vec<u8>,
+        transaction: Transaction,
+        wants_durability: bool,
+    ) -> Option<u64> {
+        let bytes = CommitLog::bytes_of([payload.len()]);
+        let mut queue = self.queue.lock();
+        if let Admission::Prepare(needed) = queue.admit_deltas(bytes) {
+            drop(queue);
+            self.prepare_deltas(db, needed)?;
+            queue = self.queue.lock();
+        }
+        let lsn = queue.push(transaction, PendingForm::Delta(payload));
+        if wants_durability {
+            self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
+        }
+        Some(lsn)
+    }
+
+    /// Makes the commit log ready for `needed` more bytes of deltas. A full disk fails here, before the commit counts.
+    fn prepare_deltas(&self, db: &Db, needed: u64) -> Option<()> {
+        let mut writer = self.writer();
+        let used = self.queue.lock().used.max(writer.commit_log.bytes());
+        if used + needed > self.commit_log_size {
+            return None;
+        }
+        let room = (used + needed).max(writer.commit_log.room());
+        if !writer.prepare_deltas(db, room).ok()? {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        queue.delta_start.note_checkpoint();
+        queue.ready = true;
+        queue.room = writer.commit_log.room().min(self.commit_log_size);
+        queue.used = queue.used.max(writer.commit_log.bytes());
+        Some(())
+    }
+
+    /// Frames that are in a log, as pages, deltas or statements.
+    pub fn written_frames(&self) -> usize {
+        self.queue.lock().written
+    }
+
+    /// True when the data file is to be completed, so that deltas can begin.
+    pub fn wants_complete_file(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.delta_start.wants_complete_file(queue.redo_bytes)
+    }
+
+    /// A checkpoint has ended, which may have completed the data file.
+    pub fn note_checkpoint(&self) {
+        self.queue.lock().delta_start.note_checkpoint();
+    }
+
+    /// Before the data file is written early: materializes the deltas, whose generation needs the file as it is.
+    pub fn before_early_write(&self, pages: CommitPages<'_>) -> Result<()> {
+        let mut writer = self.writer();
+        writer.fold(&pages.frames.read(), pages.data)?;
+        let end = writer.logged;
+        self.queue.lock().note_materialized(end, false, writer.positions());
+        Ok(())
     }
 
     /// Makes the commit log ready for `needed` more bytes, and claims space in the redo log for all frames up to `end`. So a
@@ -166,23 +249,23 @@ impl GroupCommit {
     }
 
     /// Waits until a transaction is durable. The first thread that waits leads.
-    pub fn wait_durable(&self, lsn: u64) -> Result<()> {
-        self.lead_or_follow(lsn, Durability::Durable)
+    pub fn wait_durable(&self, pages: CommitPages<'_>, lsn: u64) -> Result<()> {
+        self.lead_or_follow(pages, lsn, Durability::Durable)
     }
 
     /// Waits until the operating system has a transaction, which then survives the process.
-    pub fn write_out(&self, lsn: u64) -> Result<()> {
-        self.lead_or_follow(lsn, Durability::Buffered)
+    pub fn write_out(&self, pages: CommitPages<'_>, lsn: u64) -> Result<()> {
+        self.lead_or_follow(pages, lsn, Durability::Buffered)
     }
 
-    fn lead_or_follow(&self, lsn: u64, durability: Durability) -> Result<()> {
+    fn lead_or_follow(&self, pages: CommitPages<'_>, lsn: u64, durability: Durability) -> Result<()> {
         loop {
             if self.durable_lsn.load(Ordering::Acquire) >= lsn {
                 return Ok(());
             }
             let mut queue = self.queue.lock();
-            if queue.has_leader {
-                queue.follow();
+            if queue.has_leader || (durability == Durability::Durable && queue.must_follow(lsn)) {
+                queue.follow(lsn);
                 drop(queue);
                 std::thread::park();
                 continue;
@@ -196,32 +279,71 @@ impl GroupCommit {
             if durability == Durability::Durable {
                 queue = self.await_followers(queue);
             }
-            let (batch, up_to) = (std::mem::take(&mut queue.pending), queue.last_lsn);
+            let (mut batch, up_to) = (std::mem::take(&mut queue.pending), queue.last_lsn);
             drop(queue);
-            let (written, begun) = (batch.len(), Instant::now());
-            let result = self.write(batch, durability);
+            let written = batch.len();
+            if durability == Durability::Durable
+                && let Some(flight) = self.take_off(&mut batch, up_to)?
+            {
+                // The next group begins meanwhile.
+                drop(leads);
+                flight.land(written)?;
+                continue;
+            }
+            let begun = Instant::now();
+            let result = self.write(pages, batch, durability);
             if result.is_ok() && durability == Durability::Durable {
                 self.durable_lsn.fetch_max(up_to, Ordering::AcqRel);
             }
-            let mut queue = self.queue.lock();
             if durability == Durability::Durable {
+                let mut queue = self.queue.lock();
                 let queued = queue.pending.len();
                 queue.commit_delay.note_sync(written, queued, begun.elapsed());
             }
-            drop(queue);
             drop(leads);
             result?;
         }
     }
 
-    /// The log writer, locked. A panic of the thread that has it latches the database.
+    /// Gives the deltas of a batch their place in the commit log, and a sync of their own; `None` where another way of writing
+    /// them is needed.
+    fn take_off(&self, batch: &mut Vec<Pending>, up_to: u64) -> Result<Option<InFlight<'_>>> {
+        let mut writer = self.busy_writer();
+        self.latch.check(&self.path)?;
+        writer.retain_unwritten(batch);
+        let own_blocks = self.queue.lock().syncs.is_flying();
+        let Some((records, end)) = writer.stage_deltas(batch, own_blocks) else { return Ok(None) };
+        let mut queue = self.queue.lock();
+        queue.note_written(end, writer.commit_log.bytes());
+        let number = queue.syncs.begin(up_to);
+        Ok(Some(InFlight { group: self, number, records: Some(records), begun: Instant::now() }))
+    }
+
+    /// The log writer, locked, while no sync is in flight. A panic of the thread that has it latches the database.
     fn writer(&self) -> WriterGuard<'_> {
+        let writer = self.busy_writer();
+        loop {
+            let mut queue = self.queue.lock();
+            if !queue.syncs.is_flying() {
+                return writer;
+            }
+            queue.follow(u64::MAX);
+            drop(queue);
+            std::thread::park();
+        }
+    }
+
+    /// The same, while records that were staged may still be on their way to the medium.
+    fn busy_writer(&self) -> WriterGuard<'_> {
         WriterGuard { latch: &self.latch, writer: self.writer.lock() }
     }
 
     /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
     fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
         let pending = queue.pending.len();
+        if queue.syncs.is_flying() {
+            return queue;
+        }
         let Some(delay) = queue.commit_delay.before_sync(pending) else { return queue };
         let begun = Instant::now();
         while !queue.commit_delay.is_complete(queue.pending.len()) {
@@ -239,23 +361,52 @@ impl GroupCommit {
     }
 
     /// Writes transactions of the queue.
-    fn write(&self, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
+    fn write(&self, pages: CommitPages<'_>, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
         let mut writer = self.writer();
         let writer = &mut *writer;
         // An earlier leader that failed took transactions along that other threads wait for.
         self.latch.check(&self.path)?;
-        // Transactions that were materialized meanwhile are in the redo log.
-        batch.retain(|pending| pending.generation == writer.generation && pending.end > writer.logged);
-        let result = writer.encode(&batch).and_then(|records| match durability {
-            _ if !records.is_empty() => writer.commit_log.append(&records, durability),
-            Durability::Durable => writer.commit_log.sync(),
-            Durability::Buffered => Ok(()),
-        });
+        writer.retain_unwritten(&mut batch);
+        let result = match batch.first().map(|pending| &pending.form) {
+            Some(PendingForm::Delta(_)) => {
+                let (before, last) = (writer.logged, batch.last().map_or(0, |pending| pending.end));
+                let written = writer.write_deltas(&pages.frames.read(), pages.data, batch, durability);
+                let mut queue = self.queue.lock();
+                if writer.logged > before {
+                    let end = writer.logged;
+                    queue.note_materialized(end, false, writer.positions());
+                } else {
+                    queue.note_written(last, writer.commit_log.bytes());
+                }
+                written
+            }
+            _ => {
+                let last = batch.last().map_or(0, |pending| pending.end);
+                let written = self.write_statements(writer, &batch, durability);
+                self.queue.lock().note_written(last, writer.commit_log.bytes());
+                written
+            }
+        };
         let result = match durability {
             Durability::Durable => result.and_then(|()| writer.redo.sync()),
             Durability::Buffered => result,
         };
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
+    }
+
+    /// Writes transactions as statements; none syncs the commit log.
+    fn write_statements(
+        &self,
+        writer: &mut LogWriter,
+        batch: &[Pending],
+        durability: Durability,
+    ) -> file::Result<()> {
+        let records = writer.encode(batch)?;
+        match durability {
+            _ if !records.is_empty() => writer.commit_log.append(&records, durability),
+            Durability::Durable => writer.commit_log.sync(),
+            Durability::Buffered => Ok(()),
+        }
     }
 
     /// Writes everything that is committed as pages. `commit` is the last transaction, where its new pages may be written
@@ -284,7 +435,7 @@ impl GroupCommit {
             frames.mark_spilled(early.into_iter().map(in_file));
         }
         let mut queue = self.queue.lock();
-        queue.note_materialized(end, counted, writer.redo.is_synced(), writer.commit_log.bytes());
+        queue.note_materialized(end, counted, writer.positions());
         if durability == Durability::Durable {
             self.durable_lsn.fetch_max(last_lsn + u64::from(counted), Ordering::AcqRel);
         }
@@ -314,8 +465,10 @@ impl GroupCommit {
         if end <= self.queue.lock().claimed && needed <= end - first {
             return Ok(());
         }
-        let mut writer = self.writer();
-        let before = first.saturating_sub(writer.logged);
+        let mut writer = self.busy_writer();
+        // Of the transactions before, the redo log gets each page once.
+        let before =
+            if writer.logged < first { frames.read().newest_until(writer.logged, first).len() } else { 0 };
         let needed = if writer.logged < end { before + needed } else { 0 };
         let claimed = writer.claim(page_bytes, end, needed);
         let claimed = claimed.inspect_err(|_| self.revoke(&writer, frames, transaction))?;
@@ -406,7 +559,7 @@ impl GroupCommit {
         writer.generation += 1;
         writer.texts.clear();
         let mut queue = self.queue.lock();
-        queue.restart(writer.generation, writer.redo.is_synced(), writer.commit_log.bytes());
+        queue.restart(writer.generation, writer.positions());
         self.durable_lsn.fetch_max(queue.last_lsn, Ordering::AcqRel);
         queue.wake();
         Ok(())
@@ -440,7 +593,53 @@ impl Drop for Leader<'_> {
         }
         let mut queue = self.0.queue.lock();
         queue.has_leader = false;
-        queue.wake();
+        queue.wake_durable(self.0.durable_lsn.load(Ordering::Acquire));
+    }
+}
+
+/// Records on their way to the medium. Its end wakes the followers; where it did not land, the database is latched.
+struct InFlight<'a> {
+    group: &'a GroupCommit,
+    number: u64,
+    records: Option<StagedRecords>,
+    begun: Instant,
+}
+
+impl InFlight<'_> {
+    /// Writes the records, which `written` transactions wait for. They are durable once all before them are, too.
+    fn land(mut self, written: usize) -> Result<()> {
+        let Some(records) = self.records.take() else { return Ok(()) };
+        let result = records.write();
+        if let Err(error) = &result {
+            self.group.latch.close(&error.to_string());
+        }
+        let mut queue = self.group.queue.lock();
+        if result.is_ok() {
+            let (queued, time) = (queue.pending.len(), self.begun.elapsed());
+            queue.commit_delay.note_sync(written, queued, time);
+            queue.syncs.note_sync(written, time);
+            if let Some(lsn) = queue.syncs.end(self.number) {
+                self.group.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+            }
+        }
+        drop(queue);
+        Ok(result?)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.group.latch.close(PANICKED);
+        }
+        let mut queue = self.group.queue.lock();
+        if self.group.latch.reason().is_some() {
+            // Nothing behind it counts, whether it reached the medium or not.
+            queue.syncs.ground();
+            queue.wake();
+        } else {
+            queue.wake_durable(self.group.durable_lsn.load(Ordering::Acquire));
+        }
     }
 }
 

@@ -24,7 +24,7 @@ fn the_durable_lsn_follows_the_committed_lsn() {
         assert_eq!(enqueue(&logs, transaction), Ok(lsn));
         assert_eq!(logs.group.not_durable(), Some(lsn));
     }
-    logs.group.wait_durable(3).unwrap();
+    logs.group.wait_durable(logs.pages(), 3).unwrap();
     assert_eq!(logs.group.not_durable(), None);
     let (redo, records) = logs.reopened();
     // The text is there once, and nothing was written as pages.
@@ -38,10 +38,10 @@ fn a_transaction_that_was_written_out_is_not_durable() {
     let logs = logs();
     let transaction = logs.write(&[(2, 1)], 4);
     assert_eq!(enqueue(&logs, transaction), Ok(1));
-    logs.group.write_out(1).unwrap();
+    logs.group.write_out(logs.pages(), 1).unwrap();
     assert!(!logs.group.queue.lock().waits(1));
     assert_eq!(logs.group.not_durable(), Some(1));
-    logs.group.wait_durable(1).unwrap();
+    logs.group.wait_durable(logs.pages(), 1).unwrap();
     assert_eq!(logs.group.not_durable(), None);
     assert_eq!(logs.reopened().1.len(), 2);
 }
@@ -59,7 +59,7 @@ fn all_followers_are_served() {
                         let _lock = WRITE_LOCK.lock();
                         enqueue(&logs, logs.write(&[(2, 1)], 4)).unwrap()
                     };
-                    logs.group.wait_durable(lsn).unwrap();
+                    logs.group.wait_durable(logs.pages(), lsn).unwrap();
                     assert!(logs.group.durable_lsn.load(Ordering::Acquire) >= lsn);
                     durable.fetch_add(1, Ordering::Relaxed);
                 }
@@ -78,7 +78,7 @@ fn a_panic_of_the_leader_fails_all_followers() {
     enqueue(&logs, logs.write(&[(2, 1)], 4)).unwrap();
     logs.group.queue.lock().has_leader = true;
     std::thread::scope(|scope| {
-        let follower = scope.spawn(|| logs.group.wait_durable(1));
+        let follower = scope.spawn(|| logs.group.wait_durable(logs.pages(), 1));
         let leader = scope.spawn(|| {
             let _leads = Leader(&logs.group);
             panic!("on purpose");
@@ -128,7 +128,7 @@ fn what_cannot_be_logged_as_statements_is_refused_with_its_cause() {
 fn a_materialization_takes_the_queue_along() {
     let logs = logs();
     enqueue(&logs, logs.write(&[(2, 1), (3, 1)], 4)).unwrap();
-    logs.group.wait_durable(1).unwrap();
+    logs.group.wait_durable(logs.pages(), 1).unwrap();
     enqueue(&logs, logs.write(&[(3, 2)], 4)).unwrap();
     logs.write(&[(4, 3)], 4);
     logs.group.materialize(&logs.frames, &logs.db, Durability::Durable, true, (None, None)).unwrap();

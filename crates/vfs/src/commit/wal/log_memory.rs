@@ -25,7 +25,13 @@ impl Wal {
 
     /// True when the log is to be materialized, or written to the database file.
     pub fn wants_checkpoint(&self, db: &Db) -> bool {
-        CheckpointTrigger::is_full(self.commits.fill_percent()) || self.is_large(db)
+        self.wants_complete_file() || self.is_large(db)
+    }
+
+    /// True when the data file is to have every page, so that a generation of deltas can begin, or when the commit log is
+    /// to be materialized.
+    fn wants_complete_file(&self) -> bool {
+        CheckpointTrigger::is_full(self.commits.fill_percent()) || self.commits.wants_complete_file()
     }
 
     /// True when the log is to be written to the database file.
@@ -46,7 +52,9 @@ impl Wal {
             return;
         }
         self.committed_since.store(0, Ordering::Relaxed);
-        let published = published();
+        // Frames that are in no log yet are materialized as they are.
+        let written = u32::try_from(self.commits.written_frames()).unwrap_or(u32::MAX);
+        let published = published().min(written);
         let to = index.seen_by_all().min(published);
         if self.frames.read().has_superseded(to as usize) {
             // A snapshot that is opened meanwhile is refused, or its mark is seen here.
@@ -65,6 +73,7 @@ impl Wal {
     /// Notes that a checkpoint has written the log to the database file, as far as readers let it.
     pub fn checkpoint_done(&self, db: &Db) {
         self.checkpoint_trigger.note_checkpoint(self.fill(), db.memory().wal_bytes());
+        self.commits.note_checkpoint();
         self.note_fill(db.counters());
     }
 }
@@ -75,9 +84,7 @@ mod tests {
     use crate::commit::of_test::{PAGE, frame_offset};
     use crate::commit::wal::tests::{commit, open};
     use crate::ffi::codes::SQLITE_SHM_NLOCK;
-    use crate::memory::sqlite_cache::SqliteCacheSize;
     use crate::sync::wal_index::CHECKPOINT_SLOT;
-    use litefoot_storage::wal_file::format::Header;
 
     #[test]
     fn superseded_pages_are_looked_for_after_some_frames_and_while_nobody_needs_them() {
@@ -88,7 +95,7 @@ mod tests {
         for frame in 0..FRAMES_BETWEEN_LOOKS {
             assert_eq!(freed(frame), 0, "{frame} frames");
             commit(&db, &wal, frame, 2, 1);
-            wal.free_superseded(&index, || frame as u32);
+            wal.free_superseded(&index, || if frame < FRAMES_BETWEEN_LOOKS { frame as u32 } else { 0 });
         }
         // The last one is not published.
         assert_eq!(freed(FRAMES_BETWEEN_LOOKS), FRAMES_BETWEEN_LOOKS - 2);
@@ -111,8 +118,6 @@ mod tests {
     #[test]
     fn a_log_that_is_read_from_its_beginning_has_all_its_frames() {
         let (db, wal) = open();
-        let header = Header::first(PAGE as u32, None).encode().0;
-        wal.write(&db, &SqliteCacheSize::default(), &header, 0).unwrap();
         let frames = 2 * FRAMES_BETWEEN_LOOKS;
         for frame in 0..frames {
             commit(&db, &wal, frame, 2, frame as u8);

@@ -24,8 +24,10 @@
 
 use crate::capture::{Capture, Host};
 use crate::commit::checkpoint_trigger::CheckpointTrigger;
+use crate::commit::delta_encoding::{DeltaEncoding, MOST_PAGES};
+use crate::commit::delta_start::DeltaStart;
 use crate::commit::flusher::{FlushRequest, Flusher};
-use crate::commit::group_commit::GroupCommit;
+use crate::commit::group_commit::{CommitPages, GroupCommit};
 use crate::commit::log_place::is_in_use;
 use crate::commit::wal_spilling::WalSpilling;
 use crate::db::Companion;
@@ -37,6 +39,7 @@ use crate::memory::spill_file::MakeSpill;
 use crate::memory::sqlite_cache::SqliteCacheReservation;
 use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::notice;
+use crate::options::CommitLogForm;
 use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
@@ -45,14 +48,19 @@ use crate::txn::wal_bytes::WalBytes;
 use crate::txn::wal_frames::Transaction;
 use crate::txn::wal_frames::{WalFrames, WalWritten};
 use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::commit_log::format::{BLOCK_BYTES, RECORD_BYTES};
+use litefoot_storage::file::File;
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::sync::RwLock;
+use litefoot_storage::sync::{Mutex, RwLock};
 use litefoot_storage::wal_file::RedoLog;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 mod log_memory;
+
+/// Most frames of a transaction that is logged as deltas: SQLite may have written a page more than once.
+const MOST_FRAMES: usize = 2 * MOST_PAGES;
 
 /// The log of one database.
 pub struct Wal {
@@ -68,6 +76,9 @@ pub struct Wal {
     flusher: Flusher,
     checkpoint_trigger: CheckpointTrigger,
     spilling: WalSpilling,
+    deltas: Mutex<DeltaEncoding>,
+    /// The data file, as it is read and written.
+    data: Arc<dyn File>,
 }
 
 impl Wal {
@@ -97,7 +108,8 @@ impl Wal {
         let frames = WalFrames::load(bytes, cache, policy, &redo.read_all()?, &**db.data())?;
         db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
-        let commits = GroupCommit::new(redo, commit_log, logged, budget, db.writer(), latch.clone());
+        let start = DeltaStart::new(options.commit_log == CommitLogForm::Deltas);
+        let commits = GroupCommit::new(redo, commit_log, logged, budget, (db.writer(), start), latch.clone());
         Ok(Wal {
             path,
             frames: RwLock::new(frames),
@@ -108,6 +120,8 @@ impl Wal {
             flusher: Flusher::default(),
             checkpoint_trigger: CheckpointTrigger::default(),
             spilling: WalSpilling::default(),
+            deltas: Mutex::default(),
+            data: db.data().clone(),
         })
     }
 
@@ -167,6 +181,9 @@ impl Wal {
                 drop(frames);
                 // Replayed pages are on the medium already, and stay in memory until the replay ends.
                 if !self.replaying.load(Ordering::Acquire) {
+                    if !self.spilling.has_begun() {
+                        self.commits.before_early_write(self.pages())?;
+                    }
                     self.spilling.make_room(&self.frames, &self.commits, target)?;
                 }
                 frames = self.frames.write();
@@ -204,8 +221,39 @@ impl Wal {
         self.commits.materialize(&self.frames, db, durability, false, (None, None))
     }
 
-    /// Queues a transaction as statements, under the write lock, and answers its LSN. `None` for a transaction that must be
-    /// logged as pages. `wants_durability` raises the committed LSN.
+    /// Queues a transaction as deltas, under the write lock, and answers its LSN. `None` for a transaction that must be logged
+    /// as pages. `wants_durability` raises the committed LSN.
+    fn queue_deltas(&self, db: &Db, transaction: Transaction, wants_durability: bool) -> Option<u64> {
+        if !db.options().logs_deltas() || transaction.end - transaction.first > MOST_FRAMES {
+            return None;
+        }
+        let payload = {
+            let frames = self.frames.read();
+            let bytes = (transaction.end - transaction.first) * frames.page_bytes();
+            if frames.has_spilled_pages(transaction) || !self.commits.takes_deltas(transaction, bytes as u64)
+            {
+                return None;
+            }
+            self.deltas.lock().encode(&frames, &*self.data, transaction)?
+        };
+        let one_block = payload.len() as u64 <= BLOCK_BYTES - RECORD_BYTES;
+        let lsn = self.commits.enqueue_deltas(db, payload, transaction, wants_durability)?;
+        if wants_durability {
+            // After the committed LSN, and before SQLite publishes the commit.
+            db.shared().note_durability_wanted();
+        }
+        Stats::add(&db.counters().commits_deltas, 1);
+        Stats::add(&db.counters().commits_one_block, u64::from(one_block));
+        Some(lsn)
+    }
+
+    /// The pages of its commits.
+    fn pages(&self) -> CommitPages<'_> {
+        CommitPages { frames: &self.frames, data: &*self.data }
+    }
+
+    /// Queues a transaction as deltas or statements, under the write lock, and answers its LSN. `None` for a transaction that
+    /// must be logged as pages. `wants_durability` raises the committed LSN.
     pub(crate) fn queue<H: Host>(
         &self,
         db: &Db,
@@ -213,8 +261,11 @@ impl Wal {
         transaction: Transaction,
         wants_durability: bool,
     ) -> Option<u64> {
-        if self.replaying.load(Ordering::Acquire) || !db.options().logs_statements() {
+        if self.replaying.load(Ordering::Acquire) {
             return None;
+        }
+        if !db.options().logs_statements() {
+            return self.queue_deltas(db, transaction, wants_durability);
         }
         let queued = match capture {
             // Some of its pages are not in memory.
@@ -256,11 +307,14 @@ impl Wal {
         materialized.inspect_err(|_| self.note_revoked(db))
     }
 
-    /// Logs a commit that SQLite does not sync as pages, before SQLite publishes it. A failure latches the database, and no
-    /// connection sees the commit.
+    /// Logs a commit that SQLite does not sync, as deltas or pages, before SQLite publishes it. A failure latches the
+    /// database, and no connection sees the commit.
     pub(crate) fn log_completed(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
             return Ok(());
+        }
+        if let Some(lsn) = self.queue_deltas(db, transaction, false) {
+            return self.commits.write_out(self.pages(), lsn);
         }
         Stats::add(&db.counters().commits_pages, 1);
         let commit = (None, Some(transaction));
@@ -299,12 +353,12 @@ impl Wal {
 
     /// Waits until a queued transaction is durable.
     pub fn wait_durable(&self, lsn: u64) -> Result<()> {
-        self.commits.wait_durable(lsn)
+        self.commits.wait_durable(self.pages(), lsn)
     }
 
     /// Hands a queued transaction to the operating system, and flushes soon.
     pub fn write_out(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
-        self.commits.write_out(lsn)?;
+        self.commits.write_out(self.pages(), lsn)?;
         self.flush_soon(db, lsn)
     }
 
@@ -314,7 +368,7 @@ impl Wal {
     }
 
     /// Logs a commit that SQLite has published, and not synced, as pages; `wants_durability` flushes soon. Two kinds of
-    /// commits go this way: a connection's first unsynced commit, and, with `statements=on`, one that falls back to
+    /// commits go this way: a connection's first unsynced commit, and, with `commit_log=statements`, one that falls back to
     /// pages. [`Wal::log_completed`] writes the others.
     pub(crate) fn log_unsynced(self: &Arc<Self>, db: &Db, wants_durability: bool) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
@@ -336,7 +390,7 @@ impl Wal {
         });
         match request {
             FlushRequest::Begun | FlushRequest::Served => Ok(()),
-            FlushRequest::NoThread => self.commits.wait_durable(lsn),
+            FlushRequest::NoThread => self.wait_durable(lsn),
         }
     }
 
@@ -357,7 +411,7 @@ impl Wal {
 
     /// Waits until everything queued so far is durable.
     pub fn wait_for_all(&self) -> Result<()> {
-        self.commits.wait_durable(self.commits.next_lsn() - 1)
+        self.wait_durable(self.commits.next_lsn() - 1)
     }
 
     /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut

@@ -323,9 +323,27 @@ impl WalFrames {
     }
 
     /// The newest frame of a page in finished transactions, below frame `before`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "commits of page deltas ask for it"))]
     pub fn newest_before(&self, page_number: u32, before: usize) -> Option<usize> {
         self.versions.newest_before(page_number, before)
+    }
+
+    /// The newest version of each page in the frames `first..end` of finished transactions.
+    pub fn newest_until(&self, first: usize, end: usize) -> BTreeMap<u32, usize> {
+        (first..end.min(self.committed)).map(|number| (self.frames[number].page_number, number)).collect()
+    }
+
+    /// The newest version of each page of a finished transaction, by number, in the place of what `out` had.
+    pub fn newest_into(&self, transaction: Transaction, out: &mut Vec<(u32, usize)>) {
+        out.clear();
+        out.extend((transaction.first..transaction.end).map(|frame| (self.frames[frame].page_number, frame)));
+        // Later frames first, so that the newest one of a page stays.
+        out.sort_unstable_by_key(|(number, frame)| (*number, std::cmp::Reverse(*frame)));
+        out.dedup_by_key(|(number, _)| *number);
+    }
+
+    /// Pages of the database after the finished transaction that ends with frame `end - 1`.
+    pub fn database_pages_at(&self, end: usize) -> u32 {
+        end.checked_sub(1).and_then(|last| self.frames.get(last)).map_or(0, |frame| frame.database_pages)
     }
 
     /// Copies a frame's page.

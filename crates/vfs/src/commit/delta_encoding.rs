@@ -1,0 +1,134 @@
+//! Delta encoding: a transaction in WAL mode as the payload of a record of page deltas.
+//!
+//! # Why
+//! A delta needs the version of a page before the transaction. SQLite has read that version just now. So it is in the log
+//! in memory, or in the data file and the system's cache. A page of which it is not at hand, and a new page, has none.
+//!
+//! # Invariants
+//! 1. A version from the data file is the committed one: a page without a frame in SQLite's log is written there by nobody.
+//! 2. No version is taken from behind the end of the database, where the file may hold bytes of a transaction that was
+//!    rolled back.
+
+use crate::txn::wal_frames::{Transaction, WalFrames};
+use litefoot_storage::file::File;
+use litefoot_storage::page_delta::{ChangedPage, Encoder};
+
+/// Most pages of a transaction that is logged as deltas.
+pub(crate) const MOST_PAGES: usize = 256;
+/// Bytes of the buffer for old versions that are kept from one commit to the next.
+const KEPT_BYTES: usize = 128 * 1024;
+
+/// Encodes the transactions of one database, one at a time.
+#[derive(Default)]
+pub(crate) struct DeltaEncoding {
+    encoder: Encoder,
+    /// Old versions that were read from the data file.
+    old: Vec<u8>,
+    /// The newest frame of each page of the transaction.
+    frames: Vec<(u32, usize)>,
+    before: Vec<Before>,
+}
+
+/// Where the version of a page before the transaction is.
+#[derive(Clone, Copy)]
+enum Before {
+    Nowhere,
+    Frame(usize),
+    /// At this place of the buffer.
+    Old(usize),
+}
+
+impl DeltaEncoding {
+    /// The payload of a transaction whose pages are all in memory; `None` where pages are to be logged.
+    pub fn encode(
+        &mut self,
+        frames: &WalFrames,
+        data: &dyn File,
+        transaction: Transaction,
+    ) -> Option<Vec<u8>> {
+        let page_bytes = frames.page_bytes();
+        frames.newest_into(transaction, &mut self.frames);
+        if self.frames.len() > MOST_PAGES {
+            return None;
+        }
+        self.old.clear();
+        self.before.clear();
+        let pages_before = pages_before(frames, data, transaction)?;
+        for (number, _) in &self.frames {
+            let before = match frames.newest_before(*number, transaction.first) {
+                Some(frame) if frames.page_in_memory(frame).is_some() => Before::Frame(frame),
+                Some(_) => Before::Nowhere,
+                None if *number > pages_before => Before::Nowhere,
+                None => {
+                    let at = self.old.len();
+                    self.old.resize(at + page_bytes, 0);
+                    let offset = u64::from(number - 1) * page_bytes as u64;
+                    match data.read_cached_at(&mut self.old[at..], offset) {
+                        Ok(Some(read)) if read == page_bytes => Before::Old(at),
+                        _ => Before::Nowhere,
+                    }
+                }
+            };
+            self.before.push(before);
+        }
+        let old = &self.old;
+        let changed = self.frames.iter().zip(&self.before).map(|((number, frame), before)| {
+            let before = match *before {
+                Before::Nowhere => None,
+                Before::Frame(frame) => frames.page_in_memory(frame),
+                Before::Old(at) => Some(&old[at..at + page_bytes]),
+            };
+            Some(ChangedPage { number: *number, before, after: frames.page_in_memory(*frame)? })
+        });
+        let changed = changed.collect::<Option<Vec<ChangedPage<'_>>>>()?;
+        let mut payload = Vec::new();
+        let most_bytes = changed.len() * page_bytes * 3 / 4;
+        let pages_after = frames.database_pages_at(transaction.end);
+        self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut payload)?;
+        self.old.shrink_to(KEPT_BYTES);
+        Some(payload)
+    }
+}
+
+/// Pages of the database before a transaction.
+fn pages_before(frames: &WalFrames, data: &dyn File, transaction: Transaction) -> Option<u32> {
+    match transaction.first {
+        0 => u32::try_from(data.len().ok()? / frames.page_bytes() as u64).ok(),
+        first => Some(frames.database_pages_at(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::of_test::{Logs, PAGE};
+    use litefoot_storage::page_delta::decode;
+
+    fn encode(logs: &Logs, transaction: Transaction) -> Option<Vec<u8>> {
+        let frames = logs.frames.read();
+        DeltaEncoding::default().encode(&frames, &**logs.db.data(), transaction)
+    }
+
+    /// The pages of a payload: number, and if the version before is known.
+    fn told(payload: &[u8]) -> Vec<(u32, bool)> {
+        let delta = decode(payload).unwrap();
+        delta.pages().map(|page| (page.number, page.before_sum.is_some())).collect()
+    }
+
+    #[test]
+    fn a_version_before_comes_from_the_log_or_the_file_and_never_from_behind_the_end() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        let first = logs.write_first_bytes(&[(2, 1), (3, 2), (2, 3)], 4);
+        assert_eq!(told(&encode(&logs, first).unwrap()), [(2, true), (3, true)]);
+        let second = logs.write_first_bytes(&[(2, 4), (5, 1)], 5);
+        assert_eq!(told(&encode(&logs, second).unwrap()), [(2, true), (5, false)]);
+    }
+
+    #[test]
+    fn many_pages_are_no_delta() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        let pages: Vec<(u32, u8)> = (1..=MOST_PAGES as u32 + 1).map(|number| (number, 1)).collect();
+        let transaction = logs.write(&pages, pages.len() as u32);
+        assert!(encode(&logs, transaction).is_none());
+    }
+}

@@ -1,0 +1,196 @@
+//! Syncs in flight: groups of commits that are on their way to the medium at the same time.
+//!
+//! # Why
+//! A device with a queue makes several syncs at a time faster than one after the other. An SD card makes one at a time:
+//! there a second one costs a block, and gains nothing. So the depth follows what the device gives.
+//!
+//! # Promises
+//! 1. A group is durable once its sync and those of all groups before it have ended.
+//! 2. The depth grows by one while more syncs at a time make at least [`LEAST_GAIN`] percent more transactions durable in
+//!    the same time. It shrinks again where they do not, and is tried anew after a while.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Most syncs at a time.
+const MOST_DEPTH: usize = 4;
+/// Syncs after which the depth is judged.
+const SYNCS_TO_JUDGE: u32 = 64;
+/// Percent by which the rate must grow with the depth.
+const LEAST_GAIN: u64 = 10;
+/// Judgements without a trial after one that has gained nothing.
+const PAUSE_AFTER_LOSS: u32 = 64;
+
+/// A sync that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    number: u64,
+    /// The last transaction that it makes durable.
+    up_to: u64,
+    has_ended: bool,
+}
+
+/// The syncs in flight, oldest first, and their depth.
+#[derive(Debug, Default)]
+pub(crate) struct SyncsInFlight {
+    flights: VecDeque<Flight>,
+    last_number: u64,
+    depth: Depth,
+    /// Since when transactions are counted, and how many syncs have ended since.
+    since: Option<Instant>,
+    syncs: u32,
+    transactions: u64,
+}
+
+impl SyncsInFlight {
+    /// True while a sync has not ended.
+    pub fn is_flying(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    /// True while as many are in flight as pay.
+    pub fn is_full(&self) -> bool {
+        self.flights.len() >= self.depth.get()
+    }
+
+    /// True for a transaction that one of them makes durable.
+    pub fn covers(&self, lsn: u64) -> bool {
+        self.flights.back().is_some_and(|last| lsn <= last.up_to)
+    }
+
+    /// A sync begins, which makes transactions durable up to `up_to`; answers its number.
+    pub fn begin(&mut self, up_to: u64) -> u64 {
+        self.last_number += 1;
+        self.flights.push_back(Flight { number: self.last_number, up_to, has_ended: false });
+        self.last_number
+    }
+
+    /// A sync has ended well. Answers the last transaction that is durable now, if another one is.
+    pub fn end(&mut self, number: u64) -> Option<u64> {
+        if let Some(flight) = self.flights.iter_mut().find(|flight| flight.number == number) {
+            flight.has_ended = true;
+        }
+        let mut durable = None;
+        while let Some(flight) = self.flights.front().filter(|flight| flight.has_ended) {
+            durable = Some(flight.up_to);
+            self.flights.pop_front();
+        }
+        durable
+    }
+
+    /// A sync has failed: nothing that is in flight counts.
+    pub fn ground(&mut self) {
+        self.flights.clear();
+    }
+
+    /// A sync of `transactions` has ended that took `time`.
+    pub fn note_sync(&mut self, transactions: usize, time: Duration) {
+        let Some(since) = self.since else {
+            self.since = Some(Instant::now());
+            return;
+        };
+        self.syncs += 1;
+        self.transactions += transactions as u64;
+        if self.syncs < SYNCS_TO_JUDGE {
+            return;
+        }
+        let elapsed = since.elapsed();
+        // Where commits come seldom, the rate says nothing of the device.
+        if elapsed < time * SYNCS_TO_JUDGE * 2 {
+            let rate = self.transactions * 1_000_000 / (elapsed.as_micros() as u64).max(1);
+            self.depth.judge(rate);
+        }
+        (self.since, self.syncs, self.transactions) = (Some(Instant::now()), 0, 0);
+    }
+}
+
+/// How many syncs at a time pay, by the rates of durable transactions.
+#[derive(Debug)]
+struct Depth {
+    depth: usize,
+    /// The rate with one sync less at a time, while the last one is on trial.
+    before: Option<u64>,
+    /// Judgements until the next trial.
+    pause: u32,
+}
+
+impl Default for Depth {
+    fn default() -> Depth {
+        Depth { depth: 1, before: None, pause: 0 }
+    }
+}
+
+impl Depth {
+    fn get(&self) -> usize {
+        self.depth
+    }
+
+    /// Judges the present depth by the rate of transactions a second.
+    fn judge(&mut self, rate: u64) {
+        match self.before.take() {
+            Some(before) if rate * 100 < before * (100 + LEAST_GAIN) => {
+                self.depth -= 1;
+                self.pause = PAUSE_AFTER_LOSS;
+            }
+            _ if self.pause > 0 => self.pause -= 1,
+            _ if self.depth < MOST_DEPTH => {
+                self.depth += 1;
+                self.before = Some(rate);
+            }
+            _ => self.pause = PAUSE_AFTER_LOSS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_durable_once_all_before_it_are() {
+        let mut syncs = SyncsInFlight::default();
+        let [first, second, third] = [10, 20, 30].map(|lsn| syncs.begin(lsn));
+        assert!(syncs.is_flying() && syncs.covers(30) && !syncs.covers(31));
+        assert_eq!(syncs.end(second), None);
+        assert_eq!(syncs.end(first), Some(20));
+        assert_eq!(syncs.end(third), Some(30));
+        assert!(!syncs.is_flying() && !syncs.covers(1));
+        let failed = syncs.begin(40);
+        syncs.begin(50);
+        syncs.ground();
+        assert_eq!((syncs.end(failed), syncs.is_flying()), (None, false));
+    }
+
+    /// The depth after many judgements on a device that gives these rates with 1, 2, 3 and 4 syncs at a time.
+    fn depth_on(rates: [u64; 4]) -> usize {
+        let mut depth = Depth::default();
+        let mut most = [0; 5];
+        for _ in 0..1_000 {
+            depth.judge(rates[depth.get() - 1]);
+            most[depth.get()] += 1;
+        }
+        (1..=4).max_by_key(|depth| most[*depth]).unwrap()
+    }
+
+    #[test]
+    fn the_depth_follows_what_the_device_gives() {
+        for (rates, expected, what) in [
+            ([8_588, 11_817, 15_000, 18_191], 4, "a device with a queue"),
+            ([8_000, 8_000, 8_000, 8_000], 1, "one at a time"),
+            ([8_000, 7_000, 6_000, 5_000], 1, "one that suffers"),
+            ([8_000, 12_000, 12_100, 12_200], 2, "two at a time"),
+        ] {
+            assert_eq!(depth_on(rates), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn as_many_fly_as_pay() {
+        let mut syncs = SyncsInFlight::default();
+        assert!(!syncs.is_full());
+        syncs.begin(1);
+        assert!(syncs.is_full());
+        syncs.depth.judge(1_000);
+        assert!(!syncs.is_full());
+    }
+}
