@@ -94,7 +94,7 @@ mod tests {
         let freed = |from: usize| (0..from).filter(|frame| !wal.frames.read().is_in_memory(*frame)).count();
         for frame in 0..FRAMES_BETWEEN_LOOKS {
             assert_eq!(freed(frame), 0, "{frame} frames");
-            commit(&db, &wal, frame, 2, 1);
+            wal.log_commit(&db, commit(&db, &wal, frame, 2, 1)).unwrap();
             wal.free_superseded(&index, || if frame < FRAMES_BETWEEN_LOOKS { frame as u32 } else { 0 });
         }
         // The last one is not published.
@@ -103,16 +103,26 @@ mod tests {
         assert!(index.lock(&mut held, CHECKPOINT_SLOT, 1, true));
         let most = 3 * FRAMES_BETWEEN_LOOKS;
         for frame in FRAMES_BETWEEN_LOOKS..most {
-            commit(&db, &wal, frame, 2, 1);
+            wal.log_commit(&db, commit(&db, &wal, frame, 2, 1)).unwrap();
             wal.free_superseded_alone(&index);
         }
         assert_eq!(freed(most), FRAMES_BETWEEN_LOOKS - 2, "a checkpoint sees none of these frames");
         index.unlock(&mut held, 0, SQLITE_SHM_NLOCK);
         for frame in most..most + FRAMES_BETWEEN_LOOKS {
-            commit(&db, &wal, frame, 2, 1);
+            wal.log_commit(&db, commit(&db, &wal, frame, 2, 1)).unwrap();
             wal.free_superseded_alone(&index);
         }
         assert_eq!(freed(most + FRAMES_BETWEEN_LOOKS), most + FRAMES_BETWEEN_LOOKS - 1);
+    }
+
+    #[test]
+    fn pages_that_are_in_no_log_stay() {
+        let (db, wal) = open();
+        for frame in 0..2 * FRAMES_BETWEEN_LOOKS {
+            commit(&db, &wal, frame, 2, 1);
+        }
+        wal.free_superseded_alone(&WalIndex::default());
+        assert!((0..2 * FRAMES_BETWEEN_LOOKS).all(|frame| wal.frames.read().is_in_memory(frame)));
     }
 
     #[test]
@@ -120,7 +130,7 @@ mod tests {
         let (db, wal) = open();
         let frames = 2 * FRAMES_BETWEEN_LOOKS;
         for frame in 0..frames {
-            commit(&db, &wal, frame, 2, frame as u8);
+            wal.log_commit(&db, commit(&db, &wal, frame, 2, frame as u8)).unwrap();
         }
         wal.free_superseded_alone(&WalIndex::default());
         let mut page = [0; PAGE];
