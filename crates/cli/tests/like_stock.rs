@@ -197,12 +197,12 @@ fn parameters_of_others_are_ignored_by_a_program_that_knows_nothing_of_litefoot(
     for parameters in [
         "another=x",
         "readonly_shm=0",
-        "statement=on",
+        "commit_logs=pages",
         "_txlock=immediate&psow=0",
         "litefoot_buffer_pool_size=4M",
     ] {
         assert_eq!(said(parameters), "opened", "{parameters}");
     }
-    assert!(said("litefoot_statement=on").contains("unknown option \"statement\""));
-    assert!(said("statement=on&vfs=litefoot").contains("unknown option \"statement\""));
+    assert!(said("litefoot_commit_logs=pages").contains("unknown option \"commit_logs\""));
+    assert!(said("commit_logs=pages&vfs=litefoot").contains("unknown option \"commit_logs\""));
 }

@@ -19,6 +19,17 @@ use std::panic::catch_unwind;
 #[global_allocator]
 static ALLOCATOR: litefoot_vfs::Allocator = litefoot_vfs::Allocator;
 
+/// Runs when the process exits, after the program's own handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+/// A program that exits without closing leaves its newest commits where stock SQLite finds them.
+extern "C" fn at_exit() {
+    // A failure leaves them to the next open.
+    let _ = catch_unwind(litefoot_vfs::open::at_exit::materialize);
+}
+
 /// Entry point: registers the VFS `litefoot`.
 ///
 /// # Safety

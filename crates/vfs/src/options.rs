@@ -33,6 +33,8 @@ pub struct Options {
     pub tier_policy: PolicyKind,
     /// The longest time from a commit at `synchronous=NORMAL` until it is durable.
     pub flush_interval: Duration,
+    /// The least time between two checkpoints of a database at rest.
+    pub checkpoint_timeout: Duration,
     /// The longest wait of a writer in the writer queue, before SQLite's busy handling.
     pub writer_timeout: Duration,
     /// Most bytes of pages in memory: 0 for none, `None` for what suits the machine.
@@ -109,6 +111,7 @@ impl Default for Options {
             tier_size: 8 << 20,
             tier_policy: PolicyKind::Ewma,
             flush_interval: Duration::from_millis(10),
+            checkpoint_timeout: Duration::from_secs(300),
             writer_timeout: Duration::from_secs(5),
             buffer_pool_size: None,
             direct_io: Direct::Auto,
@@ -149,6 +152,7 @@ pub struct Described {
 const SIZE: &str = "a number of bytes, such as 4M";
 const SIZE_OR_AUTO: &str = "a number of bytes, such as 4M, or auto";
 const MILLISECONDS: &str = "a number of milliseconds, such as 10";
+const SECONDS: &str = "a number of seconds, such as 300";
 const PATH: &str = "a path";
 
 /// An option that takes one of a few words, each of which stands for one value.
@@ -260,6 +264,18 @@ const KNOWN: &[Known] = &[
         change_when: "more may be lost for fewer syncs",
         set: |options, value| milliseconds(value).map(|value| options.flush_interval = value),
         get: |options| options.flush_interval.as_millis().to_string(),
+    },
+    Known {
+        name: "checkpoint_timeout",
+        takes: SECONDS,
+        meaning: "least seconds between two checkpoints of a database at rest. A second after its last commit a database in WAL \
+                  mode is checkpointed, so that stock SQLite sees the newest commit, and a crash finds nothing to recover",
+        change_when: "stock SQLite looks at the file often (smaller), or single commits that are far apart shall write \
+                      less (larger)",
+        set: |options, value| {
+            value.parse().ok().map(|secs| options.checkpoint_timeout = Duration::from_secs(secs))
+        },
+        get: |options| options.checkpoint_timeout.as_secs().to_string(),
     },
     Known {
         name: "writer_timeout_ms",

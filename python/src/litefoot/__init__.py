@@ -30,6 +30,7 @@ OPTIONS = (
     "commit_log_size",
     "max_wal_size",
     "flush_interval_ms",
+    "checkpoint_timeout",
     "writer_timeout_ms",
     "atomic",
     "commit_log_path",

@@ -101,9 +101,14 @@ impl LogWriter {
         Ok(())
     }
 
+    /// True while records of deltas wait.
+    pub fn has_deltas(&self) -> bool {
+        !self.commit_log.is_empty() && matches!(self.commit_log.base(), Some(Base::Deltas(_)))
+    }
+
     /// Materializes the records of deltas, and retires them.
     pub fn fold(&mut self, frames: &WalFrames, data: &dyn File) -> file::Result<()> {
-        if self.commit_log.is_empty() || !matches!(self.commit_log.base(), Some(Base::Deltas(_))) {
+        if !self.has_deltas() {
             return Ok(());
         }
         // Recovery compares the pages in the redo log with those after the last record that it finds.

@@ -16,16 +16,14 @@ use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 512;
 
 /// The header of SQLite's log, with pages of [`PAGE`] bytes.
 pub(crate) fn wal_header() -> [u8; HEADER_BYTES] {
-    let mut header = [0; HEADER_BYTES];
-    header[8..12].copy_from_slice(&(PAGE as u32).to_be_bytes());
-    header
+    Header::first(PAGE as u32, None).encode().0
 }
 
 /// The offset of a frame in SQLite's log.

@@ -3,7 +3,7 @@
 use crate::commit::wal::Wal;
 use crate::error::Result;
 use crate::files::main_db::MainFile;
-use crate::open::checkpointer;
+use crate::open::{checkpointer, idle};
 use crate::sync::lock_table::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +57,9 @@ impl MainFile {
             wal.free_superseded_alone(self.database.wal_index());
         }
         wal.note_fill(self.database.db().counters());
+        if !self.connection.internal && self.database.db().options().logs_deltas() {
+            idle::note_commit(&self.database);
+        }
         if !self.connection.internal && wal.wants_checkpoint(self.database.db()) {
             checkpointer::checkpoint(&self.database);
         }

@@ -13,8 +13,10 @@ use crate::db::{Access, Db, DbSetup};
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
+use crate::open::at_exit;
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
+use crate::open::idle::Idle;
 use crate::open::ownership::Ownership;
 use crate::open::take_over::Recovery;
 use crate::options::Options;
@@ -49,6 +51,8 @@ pub struct OpenDatabase {
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
     pub(super) checkpointer: Arc<Worker>,
+    /// The watch for a time without commits.
+    idle: Idle,
     pub(super) recovery: Recovery,
     /// State that the captures of all connections share.
     shared_capture: SharedCapture,
@@ -122,6 +126,7 @@ impl OpenDatabase {
             ownership: Ownership::default(),
             handles: Handles::default(),
             checkpointer: Arc::default(),
+            idle: Idle::default(),
             recovery: Recovery::default(),
             shared_capture: SharedCapture::default(),
             host: setup.host,
@@ -188,6 +193,12 @@ impl OpenDatabase {
         &self.checkpointer
     }
 
+    /// The watch for a time without commits.
+    #[inline]
+    pub(crate) fn idle(&self) -> &Idle {
+        &self.idle
+    }
+
     /// Waits until the checkpointer has ended, and counts that where it was at work.
     pub fn await_checkpointer(&self) {
         // A panic has latched the database, and is met there.
@@ -199,6 +210,7 @@ impl OpenDatabase {
     /// Notes that the database is shared from now on.
     pub(crate) fn set_shared(self: &Arc<OpenDatabase>) {
         let _ = self.weak_self.set(Arc::downgrade(self));
+        at_exit::note_opened(self);
     }
 
     /// Reads exactly `buf` of the database as it was committed last.
@@ -313,6 +325,12 @@ impl OpenDatabase {
     /// The number of the schema in the log, if a connection has used the log.
     pub(crate) fn schema(&self) -> Option<u32> {
         self.wal.lock().as_ref().map(|wal| wal.schema())
+    }
+
+    /// The same for the end of the process, where nothing is waited for.
+    pub(super) fn wal_at_exit(&self) -> Option<Arc<Wal>> {
+        let owned = self.db.is_of_this_process() && self.db.shared().was_owned();
+        self.wal.try_lock().filter(|_| owned).and_then(|wal| wal.clone())
     }
 
     /// The log, if a connection has used it.

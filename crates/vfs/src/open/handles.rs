@@ -45,6 +45,7 @@ impl OpenDatabase {
         let last_of_application = self.handles.begin_close(internal);
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.db.is_of_this_process() {
+            self.idle().finish();
             let _ = self.checkpointer.wait();
             self.shared_capture().close_reference();
             if let Some(wal) = self.wal() {

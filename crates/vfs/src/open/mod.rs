@@ -15,8 +15,11 @@
 //! | `internal_connection` | connections of litefoot's own to the database |
 //! | `capture_host` | the database, for the capture of a connection |
 //! | `checkpointer` | writing the log to the database file while commits go on |
+//! | `idle` | a checkpoint of a database at rest |
+//! | `at_exit` | materializing what waits when the process exits without closing |
 //! | `log_inspect`, `export_sql` | looking at a log that waits, and its transactions as SQL |
 
+pub mod at_exit;
 pub(crate) mod capture_host;
 pub(crate) mod checkpointer;
 pub mod database;
@@ -24,6 +27,7 @@ mod delta_recovery;
 mod export_sql;
 mod handles;
 pub(crate) mod handover;
+pub(crate) mod idle;
 mod internal_connection;
 pub mod log_inspect;
 #[cfg(test)]

@@ -206,6 +206,23 @@ impl GroupCommit {
         self.queue.lock().written
     }
 
+    /// True while commits wait as deltas.
+    pub fn has_deltas(&self) -> bool {
+        self.busy_writer().has_deltas()
+    }
+
+    /// Materializes the deltas, unless another thread is at work on the logs.
+    pub fn try_fold(&self, pages: CommitPages<'_>) {
+        let (Some(mut writer), Some(frames)) = (self.writer.try_lock(), pages.frames.try_read()) else {
+            return;
+        };
+        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.is_flying());
+        if !flies && self.latch.reason().is_none() {
+            // A failure leaves the deltas to the next open.
+            let _ = writer.fold(&frames, pages.data);
+        }
+    }
+
     /// True when the data file is to be completed, so that deltas can begin.
     pub fn wants_complete_file(&self) -> bool {
         let queue = self.queue.lock();

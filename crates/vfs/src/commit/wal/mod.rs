@@ -440,6 +440,16 @@ impl Wal {
         Ok(())
     }
 
+    /// True while commits wait as deltas.
+    pub fn has_deltas(&self) -> bool {
+        self.commits.has_deltas()
+    }
+
+    /// Materializes the deltas without waiting for anybody, when the process exits.
+    pub fn fold_at_exit(&self) {
+        self.commits.try_fold(self.pages());
+    }
+
     /// Removes the log, whose pages are all in the database file.
     pub fn delete(&self, db: &Db) -> Result<()> {
         self.end_transaction(db);

@@ -1,0 +1,44 @@
+//! Exit without closing: what waits as deltas goes to the redo log when the process exits.
+//!
+//! # Why
+//! Scripts, and programs that just return, do not close their databases. Nothing is lost then. But stock SQLite, which does
+//! not know the commit log, would see the last checkpoint until litefoot opens the database again.
+//!
+//! # Promises
+//! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open.
+//! 2. A forked child does nothing: what waits is its parent's.
+
+use crate::open::OpenDatabase;
+use litefoot_storage::sync::{AcrossFork, Global};
+use std::sync::{Arc, Weak};
+
+/// The databases that are open in this process.
+#[derive(Default)]
+struct Open(Vec<Weak<OpenDatabase>>);
+
+impl AcrossFork for Open {
+    fn inherit(_parents: Open) -> Open {
+        Open::default()
+    }
+}
+
+static OPEN: Global<Open> = Global::new(Open(Vec::new()));
+
+/// Notes a database that was opened.
+pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
+    let mut open = OPEN.lock();
+    open.0.retain(|other| other.strong_count() > 0);
+    open.0.push(Arc::downgrade(database));
+}
+
+/// Materializes the deltas of all databases that are open. For the end of the process.
+pub fn materialize() {
+    let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
+    for database in &open {
+        if let Some(wal) = database.wal_at_exit() {
+            wal.fold_at_exit();
+        }
+    }
+    // Closing is the application's.
+    std::mem::forget(open);
+}
