@@ -75,6 +75,11 @@ impl Faults {
         None
     }
 
+    /// Syncs of a place so far.
+    pub(super) fn syncs(&self, site: SyncSite) -> u64 {
+        self.syncs.get(&site).copied().unwrap_or_default()
+    }
+
     /// True if this sync, which is counted, does nothing.
     pub(super) fn ignores(&mut self, site: SyncSite) -> bool {
         let count = self.syncs.entry(site).or_default();

@@ -143,6 +143,11 @@ impl SimMedium {
         self.state.lock()
     }
 
+    /// Syncs of a place so far, those included that were planted to do nothing.
+    pub fn syncs(&self, site: SyncSite) -> u64 {
+        self.state().faults.syncs(site)
+    }
+
     /// Number of operations recorded so far: the point that a cut "now" has.
     pub fn operations(&self) -> usize {
         self.state().events.len()

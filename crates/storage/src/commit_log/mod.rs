@@ -226,6 +226,8 @@ impl CommitLog {
         let generation = self.header.map_or(0, |header| header.generation) + 1;
         self.header = Some(Header { generation, base: Some(base) });
         self.header_written = false;
+        // This one takes its place.
+        self.retired = None;
         self.end = HEADER_BYTES;
         self.sequence = 0;
     }
@@ -238,7 +240,6 @@ impl CommitLog {
         let offset = if self.header_written {
             self.end
         } else {
-            self.sync()?;
             self.buffer.extend_from_slice(&header.encode());
             0
         };

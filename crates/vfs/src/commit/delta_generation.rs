@@ -43,10 +43,9 @@ impl LogWriter {
             }
             None => {
                 self.commit_log.reserve(room)?;
-                // Frames that were copied must not come back, and records that are retired must not count.
+                // Frames that were copied must not come back.
                 self.redo.restart()?;
                 self.redo.sync()?;
-                self.commit_log.sync()?;
                 let data = db.data_file();
                 let Some(origin) = self.commit_log.origin(&data)? else { return Ok(false) };
                 let stamp = db.latch().watch(db.data().set_stamp())?;
@@ -148,3 +147,6 @@ fn record_of(pending: Pending) -> Option<Record> {
         PendingForm::Statements(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
+use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::{CommitLog, Record, Writer};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
@@ -56,7 +57,12 @@ pub(crate) struct Logs {
 impl Logs {
     /// Empty logs of a database that holds these bytes; the commit log takes `commit_log_size`.
     pub fn of_test(bytes: &[u8], commit_log_size: usize) -> Logs {
-        let db = Db::of_test(bytes);
+        Logs::of_test_on(&SimMedium::new(), bytes, commit_log_size)
+    }
+
+    /// The same on a medium that the test looks at.
+    pub fn of_test_on(medium: &SimMedium, bytes: &[u8], commit_log_size: usize) -> Logs {
+        let db = Db::of_test_on(medium, bytes);
         let (redo, commit_log) = (redo_log(&db), commit_log(&db));
         let policy = SpillPolicy::new(PageCleaner::Auto, 800);
         let cache = SqliteCacheReservation::uncounted();

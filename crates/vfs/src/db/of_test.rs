@@ -15,9 +15,16 @@ impl Db {
 
     /// The same on a medium that the test looks at.
     pub(crate) fn of_test_on(medium: &SimMedium, bytes: &[u8]) -> Db {
-        let path = Path::new("/app.db");
-        let file = medium.open(path, FileKind::Database, OpenMode::Create).unwrap();
+        let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
         file.write_at(bytes, 0).unwrap();
+        Db::opened_on(medium)
+    }
+
+    /// The database that is on a medium.
+    pub(crate) fn opened_on(medium: &SimMedium) -> Db {
+        let path = Path::new("/app.db");
+        let file = medium.open(path, FileKind::Database, OpenMode::ReadWrite).unwrap();
+        let len = file.len().unwrap();
         let db = Db::new(DbSetup {
             medium: Arc::new(medium.clone()),
             file,
@@ -28,7 +35,7 @@ impl Db {
             redo_log: Arc::default(),
         });
         db.shared().set_owned(true);
-        db.file_end().set_committed_len(bytes.len() as u64);
+        db.file_end().set_committed_len(len);
         db
     }
 }

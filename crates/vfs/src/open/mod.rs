@@ -23,7 +23,7 @@ pub mod at_exit;
 pub(crate) mod capture_host;
 pub(crate) mod checkpointer;
 pub mod database;
-mod delta_recovery;
+pub(crate) mod delta_recovery;
 mod export_sql;
 mod handles;
 pub(crate) mod handover;

@@ -1,0 +1,146 @@
+//! Power cuts from one generation of deltas to the next, with each sync left out once.
+
+use super::*;
+use crate::commit::of_test::{Logs, PAGE, redo_log, wal_header};
+use crate::commit::rollback_checkpoint::copy_in_place;
+use crate::db::Companion;
+use crate::open::delta_recovery::WaitingDeltas;
+use crate::open::recovery::{Facts, RecoveryDecision, decide};
+use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::file::{FileKind, Medium};
+use litefoot_storage::wal_file::RedoLog;
+use std::path::Path;
+
+/// The first byte of each page.
+type State = Vec<u8>;
+
+const PAGES: usize = 6;
+const GENERATIONS: u8 = 3;
+
+/// Some generations on a medium, and after each acknowledged commit the operation and the state.
+fn history(medium: &SimMedium) -> Vec<(usize, State)> {
+    let logs = Logs::of_test_on(medium, &[7; PAGES * PAGE], 1 << 20);
+    logs.db.sync().unwrap();
+    medium.sync_directory(Path::new("/")).unwrap();
+    let mut state = vec![7; PAGES];
+    let mut history = vec![(medium.operations(), state.clone())];
+    let mut note = |pages: &[(u32, u8)]| {
+        pages.iter().for_each(|(number, byte)| state[*number as usize - 1] = *byte);
+        history.push((medium.operations(), state.clone()));
+    };
+    for generation in 0..GENERATIONS {
+        let byte = |number: u8| 10 * (generation + 1) + number;
+        logs.commit_deltas(&[(2, byte(1)), (3, byte(1))], PAGES as u32);
+        note(&[(2, byte(1)), (3, byte(1))]);
+        logs.commit_deltas(&[(2, byte(2)), (5, byte(2))], PAGES as u32);
+        note(&[(2, byte(2)), (5, byte(2))]);
+        logs.commit_deltas(&[(3, byte(3))], PAGES as u32);
+        note(&[(3, byte(3))]);
+        logs.group.materialize(&logs.frames, &logs.db, Durability::Durable, false, (None, None)).unwrap();
+        // Another commit comes before the checkpoint has ended.
+        let pages = Some(logs.write_first_bytes(&[(2, byte(4)), (4, byte(4))], PAGES as u32));
+        logs.group.materialize(&logs.frames, &logs.db, Durability::Durable, true, (pages, pages)).unwrap();
+        note(&[(2, byte(4)), (4, byte(4))]);
+        if generation == GENERATIONS - 1 {
+            break;
+        }
+        // SQLite's checkpoint, and its next log.
+        let redo =
+            RedoLog::look(logs.db.medium().clone(), &logs.db.companion_path(Companion::Wal), None).unwrap();
+        copy_in_place(&logs.db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
+        logs.db.sync().unwrap();
+        logs.group.restart(&logs.frames, &logs.db).unwrap();
+        logs.frames.write().write(&wal_header(), 0, &**logs.db.data()).unwrap();
+    }
+    history
+}
+
+/// The state that opening finds; `None` where it refuses.
+fn recovered(image: &SimMedium) -> Option<State> {
+    let db = Db::opened_on(image);
+    let mut redo = redo_log(&db);
+    let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()).unwrap();
+    if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
+        let waiting = WaitingDeltas::of(log.records().unwrap())?;
+        let facts = waiting.facts(&log, &base, &redo, &db.data_file()).unwrap();
+        match decide(&Facts::Deltas(facts)) {
+            RecoveryDecision::Remove => log.delete().unwrap(),
+            RecoveryDecision::Apply => waiting.recover(&mut redo, &**db.data()).ok()?,
+            _ => return None,
+        }
+    }
+    let mut state = vec![0; PAGES];
+    for (number, byte) in (1..).zip(&mut state) {
+        let mut page = [0; PAGE];
+        if !redo.read_page(number, 0, &mut page).unwrap() {
+            db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
+        }
+        // A page is there as a whole.
+        *byte = page.iter().skip(1).all(|rest| *rest == 7).then_some(page[0])?;
+    }
+    Some(state)
+}
+
+/// Stock SQLite opens the files, reads, and closes: it checkpoints frames that wait, and removes the log.
+fn read_by_stock(image: &SimMedium) {
+    let db = Db::opened_on(image);
+    let redo = redo_log(&db);
+    if !redo.is_empty() {
+        copy_in_place(&db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
+        db.sync().unwrap();
+    }
+    drop(redo);
+    if image.info(Path::new("/app.db-wal")).unwrap().is_some() {
+        image.delete(Path::new("/app.db-wal")).unwrap();
+    }
+}
+
+/// Cuts at every operation; answers the first failure.
+fn cut_everywhere(faults: Faults) -> Option<String> {
+    let medium = SimMedium::new();
+    medium.set_faults(faults);
+    let history = history(&medium);
+    let mut replay = medium.replay();
+    let mut random = Random::new(9);
+    for point in history[0].0..=medium.operations() {
+        replay.advance(point);
+        let acknowledged = history.iter().rposition(|(at, _)| *at <= point).unwrap();
+        let allowed = &history[acknowledged..(acknowledged + 2).min(history.len())];
+        for number in 0..6 {
+            let image = replay.cut(&mut random);
+            if number % 2 == 1 {
+                read_by_stock(&image);
+            }
+            let found = recovered(&image);
+            if !allowed.iter().any(|(_, state)| Some(state) == found.as_ref()) {
+                return Some(format!("cut {point}, {number}: found {found:?}, allowed {allowed:?}"));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn power_cuts_leave_what_was_acknowledged_also_behind_a_stock_reader() {
+    assert_eq!(cut_everywhere(Faults::default()), None);
+}
+
+#[test]
+fn each_sync_that_is_left_out_is_missed() {
+    let mut needless = Vec::new();
+    let syncs = |kind: FileKind| {
+        let medium = SimMedium::new();
+        history(&medium);
+        medium.syncs(SyncSite::File(kind))
+    };
+    for kind in [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database] {
+        for number in 0..syncs(kind) {
+            let faults = Faults::ignoring(SyncSite::File(kind), Some(number));
+            if cut_everywhere(faults).is_none() {
+                needless.push((kind, number));
+            }
+        }
+    }
+    assert_eq!(needless, []);
+}
