@@ -2,6 +2,7 @@
 
 mod devices;
 mod logs;
+mod page_delta;
 mod pages;
 mod texts;
 
@@ -16,6 +17,7 @@ pub const ALL: &[Target] = &[
     logs::REDO,
     logs::STATEMENT,
     logs::RECORD,
+    page_delta::PAGE_DELTA,
     devices::TIER,
     devices::FIGURES,
     pages::NODE,

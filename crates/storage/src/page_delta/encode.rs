@@ -10,6 +10,9 @@ const FEW_BYTES: usize = 96;
 const MOST_SIMPLE_BYTES: usize = 320;
 /// Ranges of more bytes do not become so few without an index.
 const MOST_TRIED_BYTES: usize = 1000;
+/// Batches are to be smaller than their pages by this factor: with less the search for copies takes longer than to write
+/// the pages.
+const LEAST_RATIO: usize = 4;
 /// Least bytes of a payload: page size, and two numbers.
 const LEAST_BYTES: usize = 3;
 /// Least bytes of a page in a payload: number, length, the sum after.
@@ -58,8 +61,9 @@ impl Encoder {
     /// Appends the payload of a transaction to `out`, and answers its bytes.
     ///
     /// None, with `out` as before, where pages are better written as they are: the payload would have more than
-    /// `most_bytes`, or a batch of pages is more than half as large as they are. None, too, for pages that no
-    /// payload can have: of other lengths than `page_bytes`, a power of two of 512 to 65,536; twice the same; number 0.
+    /// `most_bytes`, or the first batches, of 16 pages each, take more than a quarter of their pages. None, too, for
+    /// pages that no payload can have: of other lengths than `page_bytes`, a power of two of 512 to 65,536; twice the
+    /// same; number 0.
     pub fn encode(
         &mut self,
         page_bytes: usize,
@@ -103,7 +107,7 @@ impl Encoder {
             last = self.append_batch(&batch[..count], last, most, out)?;
             // Where pages are better written as they are, no more time is spent.
             let encoded = first + count;
-            if count == BATCH_PAGES && out.len() - start > encoded * self.zeros.len() / 2 {
+            if count == BATCH_PAGES && out.len() - start > encoded * self.zeros.len() / LEAST_RATIO {
                 return None;
             }
         }
