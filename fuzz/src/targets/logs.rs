@@ -4,7 +4,7 @@ use super::{file, medium, put, put_crc};
 use crate::{Target, outcome_of};
 use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Base, Record, Writer};
+use litefoot_storage::commit_log::{Base, Record, StatementBase, Writer};
 use litefoot_storage::file::{FileKind, Medium};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::RedoLog;
@@ -151,7 +151,8 @@ fn statement_seeds() -> Vec<Vec<u8>> {
     let medium = SimMedium::new();
     let shared: Arc<dyn Medium> = Arc::new(medium.clone());
     let mut log = CommitLog::open(shared, Path::new(COMMITS), Arc::default()).expect("it can be made");
-    log.begin(Base { salts: [1, 2], frames: 3, writer: Writer { version: 3_040_001, hash: 4 } });
+    let writer = Writer { version: 3_040_001, hash: 4 };
+    log.begin(Base::Statements(StatementBase { salts: [1, 2], frames: 3, writer }));
     log.reserve(4096).expect("there is room");
     let records: Vec<Record> = record_seeds()
         .into_iter()
