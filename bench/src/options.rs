@@ -43,6 +43,8 @@ pub struct Options {
     pub patterns: Option<String>,
     /// How many commits a run makes, where the experiment takes [`Flag::Commits`].
     pub commits: Option<u64>,
+    /// True if libraries of others are fetched first, where the experiment takes [`Flag::Install`].
+    pub install: bool,
     /// liblitefoot.so, for experiments that load it into other programs.
     pub library: Option<PathBuf>,
 }
@@ -63,6 +65,7 @@ impl Default for Options {
             case: None,
             patterns: None,
             commits: None,
+            install: false,
             library: None,
         }
     }
@@ -83,6 +86,8 @@ pub enum Flag {
     Patterns,
     /// [`Options::commits`].
     Commits,
+    /// [`Options::install`].
+    Install,
     /// [`Options::rounds`].
     Rounds,
     /// [`Options::rows`].

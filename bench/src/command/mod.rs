@@ -45,7 +45,7 @@ Examples:
   litefoot bench commit --json commit.json        for scripts
   litefoot bench sweep --modes wal_normal         transactions of 1 to 100,000 rows, beside stock SQLite
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
-  litefoot bench apps --patterns python_kept      what an application's commits bring to the device
+  litefoot bench apps --install                   applications' libraries, once they are there
   litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench kill --rounds 10000              processes killed at work
   litefoot bench random --sequences 1000          random statements, compared with SQLite
@@ -63,7 +63,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences", "rows", "modes"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "sequences", "rows", "modes"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -72,7 +72,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "rounds", "sequences", "rows", "modes"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "sequences", "rows", "modes"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -114,6 +114,10 @@ pub struct Args {
     /// Only these, where the experiment has patterns of several applications
     #[arg(long, value_name = "NAME,NAME")]
     patterns: Option<String>,
+
+    /// First fetch the libraries that the experiment needs, into ~/.cache/litefoot-bench
+    #[arg(long)]
+    install: bool,
 
     /// How many commits a run makes, where the experiment has a choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -159,7 +163,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let Some(name) = &args.experiment else {
         let numbers = [args.cuts, args.rounds, args.sequences, args.commits].iter().any(Option::is_some);
         let lists = !args.rows.is_empty() || !args.modes.is_empty() || args.patterns.is_some();
-        let others = args.journal.is_some() || args.tier || args.case.is_some() || lists;
+        let others = args.journal.is_some() || args.tier || args.install || args.case.is_some() || lists;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -237,6 +241,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.case.is_some(), Flag::Case, "--case"),
         (args.patterns.is_some(), Flag::Patterns, "--patterns"),
         (args.commits.is_some(), Flag::Commits, "--commits"),
+        (args.install, Flag::Install, "--install"),
         (args.rounds.is_some(), Flag::Rounds, "--rounds"),
         (args.sequences.is_some(), Flag::Sequences, "--sequences"),
         (!args.rows.is_empty(), Flag::Rows, "--rows"),
@@ -265,6 +270,7 @@ fn plain_options(args: &Args) -> Options {
         case: args.case.clone(),
         patterns: args.patterns.clone(),
         commits: args.commits,
+        install: args.install,
         library: installed::library().ok(),
     }
 }

@@ -78,7 +78,7 @@ pub const ALL: &[Experiment] = &[
         name: "apps",
         description: "commits of real applications' libraries: bytes and flushes at a device of their own",
         measures: true,
-        flags: &[Flag::Patterns, Flag::Commits],
+        flags: &[Flag::Patterns, Flag::Commits, Flag::Install],
         run: apps::run,
     },
     Experiment {

@@ -51,7 +51,9 @@ impl Measured {
         figures.push(("rate_ratio".to_owned(), median_ratio(&litefoot, &stock)));
         figures.push(("stock_per_s".to_owned(), median(stock)));
         figures.push(("litefoot_per_s".to_owned(), median(litefoot)));
-        for (name, of) in OWN {
+        // A program whose connections cannot be asked has no figures of litefoot's own.
+        let answered = self.litefoot.iter().any(|outcome| !outcome.figures.is_empty());
+        for (name, of) in OWN.iter().filter(|_| answered) {
             let shares = self.litefoot.iter().map(|outcome| of(outcome) / known_commits(outcome).max(1.0));
             figures.push(((*name).to_owned(), median(shares)));
         }

@@ -8,7 +8,7 @@
 //! That takes root. Otherwise the databases are in `--dir`, a note says so, and only litefoot's own counts are there.
 //!
 //! # Figures
-//! `PATTERN.MODE.FIGURE`, for the modes `wal_full`, `wal_normal` and `delete_full`. Patterns whose library is not
+//! `PATTERN.MODE.FIGURE`, for the modes `wal_full`, `wal_normal` and `delete_full`; `own` is a program's own. Patterns whose library is not
 //! installed have none; a note says what to install.
 //!
 //! | figure | meaning |
@@ -36,19 +36,15 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use device::Device;
 use measured::Measured;
-use patterns::{MODES, Mode, Pattern};
+use patterns::{Mode, Pattern, Runtime};
 use program::Outcome;
 use rusqlite::Connection;
 use std::path::Path;
 use toolchain::{Runnable, Toolchain};
 
-/// Commits of a run, and those before that warm up.
+/// Commits of a run.
 const COMMITS: u64 = 2000;
-const QUICK_COMMITS: u64 = 100;
-/// One commit in so many warms up.
-const WARM_UP: u64 = 10;
-/// Fewer say nothing: of the patterns that are slower, some connections are asked only.
-const FEWEST_COMMITS: u64 = 20;
+const QUICK_COMMITS: u64 = 50;
 /// Runs of each side. Bytes hardly vary, and the short form has no time for more.
 const ROUNDS: usize = 5;
 const QUICK_ROUNDS: usize = 1;
@@ -63,6 +59,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let directory = work_directory(&options.directory)?;
     let toolchain = Toolchain::new(directory.path())?;
     let mut figures = Figures::new();
+    if options.install {
+        install(&toolchain, &patterns, &mut figures, progress)?;
+    }
     let mut found: Vec<(&Pattern, Runnable)> = Vec::new();
     progress.begin("looking what is installed", patterns.len() as u64);
     for pattern in patterns {
@@ -78,10 +77,8 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let device = match Device::new(directory.path()) {
         Ok(device) => Some(device),
         Err(why) => {
-            let dir = options.directory.display();
             figures.note(format!(
-                "The device is not counted, only litefoot's own writes and syncs (own_bytes, own_syncs): {why}. \
-                 The databases were in {dir}."
+                "The device is not counted, only litefoot's own writes and syncs (own_bytes, own_syncs): {why}."
             ));
             None
         }
@@ -91,8 +88,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let directory = device.as_ref().map_or(directory.path(), Device::directory);
     for (number, (pattern, program)) in found.iter().enumerate() {
         let stage = format!("{} ({} of {})", pattern.name, number + 1, found.len());
-        progress.begin(&stage, (rounds * MODES.len() * 2) as u64);
-        let task = Task { pattern, program, library, directory, device: device.as_ref(), rounds, commits };
+        progress.begin(&stage, (rounds * pattern.modes.len() * 2) as u64);
+        let length = pattern.length.commits(commits, options.quick);
+        let task = Task { pattern, program, library, directory, device: device.as_ref(), rounds, length };
         match task.run(&mut figures, progress) {
             // A program that fails says nothing about the others.
             Err(error @ (Error::Peer { .. } | Error::Wrong(_) | Error::Sqlite { .. })) => {
@@ -104,6 +102,30 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     Ok(figures)
 }
 
+/// Has package managers fetch what the patterns need; one that fails costs its patterns.
+fn install(
+    toolchain: &Toolchain,
+    patterns: &[&Pattern],
+    figures: &mut Figures,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let mut done: Vec<std::mem::Discriminant<Runtime>> = Vec::new();
+    progress.begin("installing", patterns.len() as u64);
+    for pattern in patterns {
+        let kind = std::mem::discriminant(&pattern.runtime);
+        let needs_nothing = pattern.runtime == Runtime::Python(&["sqlite3"]);
+        if !needs_nothing && !done.contains(&kind) {
+            done.push(kind);
+            match toolchain.install(pattern.runtime) {
+                Err(error @ Error::Missing(_)) => figures.note(format!("not installed: {error}")),
+                other => other?,
+            }
+        }
+        progress.advance(1)?;
+    }
+    Ok(())
+}
+
 /// A pattern that is measured.
 struct Task<'a> {
     pattern: &'a Pattern,
@@ -112,12 +134,13 @@ struct Task<'a> {
     directory: &'a Path,
     device: Option<&'a Device>,
     rounds: usize,
-    commits: u64,
+    /// Commits of a run, and those before that warm up.
+    length: [u64; 2],
 }
 
 impl Task<'_> {
     fn run(&self, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
-        for mode in &MODES {
+        for mode in self.pattern.modes {
             let mut measured = Measured::default();
             for round in 0..self.rounds {
                 let mut of_round = [Outcome::default(), Outcome::default()];
@@ -135,18 +158,12 @@ impl Task<'_> {
                 measured.add(stock, litefoot);
             }
             let name = format!("{}.{}", self.pattern.name, mode.name);
-            let [commits, warm_up] = self.commits();
+            let [commits, warm_up] = self.length;
             for (figure, value) in measured.figures(commits, warm_up) {
                 figures.set(format!("{name}.{figure}"), value);
             }
         }
         Ok(())
-    }
-
-    /// Commits, and those before that warm up.
-    fn commits(&self) -> [u64; 2] {
-        let commits = (self.commits / self.pattern.slower).max(FEWEST_COMMITS);
-        [commits, commits / WARM_UP]
     }
 
     fn name(&self, mode: &Mode, litefoot: bool) -> String {
@@ -161,11 +178,11 @@ impl Task<'_> {
             .map_err(|source| Error::Directory { path: self.directory.to_owned(), source })?;
         let file = place.path().join("app.db");
         let mut command = self.program.command(litefoot.then_some(self.library));
-        let numbers = self.commits().map(|number| number.to_string());
+        let numbers = self.length.map(|number| number.to_string());
         command.arg(self.pattern.name).arg(&file).args(numbers).args([mode.journal, mode.synchronous]);
         command.current_dir(place.path());
         let outcome = program::run(&name, command, self.device, progress)?;
-        if outcome.figures.is_empty() == litefoot {
+        if self.pattern.answers && outcome.figures.is_empty() == litefoot {
             let what = if litefoot {
                 "it does not run on litefoot: its SQLite cannot be reached"
             } else {

@@ -5,6 +5,19 @@ use crate::page::chart::{Chart, PLAIN, Point, Section, Shape, point, run};
 const PATTERNS: &[Point] = &[
     point("python_kept", "Python's sqlite3, one row, one index"),
     point("python_per_connection", "the same, a connection for each commit"),
+    point("django_kept", "Django, an order, then a session"),
+    point("django_per_request", "Django, a connection for each request"),
+    point("sqlalchemy", "SQLAlchemy, an order and two items"),
+    point("peewee", "peewee, an order and two items"),
+    point("better_sqlite3", "Node, better-sqlite3, an order and a balance"),
+    point("node_sqlite3", "Node, sqlite3, a message"),
+    point("mattn_go", "Go, mattn/go-sqlite3, an entry and two balances"),
+    point("rails", "SQL of Rails, an order and a counter"),
+    point("recorder", "Home Assistant, five states"),
+    point("fts5", "FTS5, a document of twenty words"),
+    point("json", "a JSON document of 1.5 KB"),
+    point("queue", "a queue of jobs"),
+    point("ten_rows", "ten rows, one index"),
 ];
 
 const APPS: Chart = Chart { experiment: "apps", points: PATTERNS, ..PLAIN };
@@ -82,6 +95,18 @@ pub const SECTION: Section = Section {
             unit: "% of commits, WAL, FULL",
             times: 100.0,
             series: &[run("one block", "{}.wal_full.one_block"), run("deltas", "{}.wal_full.deltas")],
+            ..APPS
+        },
+        Chart {
+            id: "apps-svn",
+            title: "Subversion: a commit of 300 files, with its own settings",
+            shape: Shape::Table,
+            points: &[
+                point("bytes", "bytes of a commit"),
+                point("flushes", "flushes of a commit"),
+                point("life_bytes", "bytes of a commit, creation and closing included"),
+            ],
+            series: &[run("SQLite", "svn.own.stock_{}"), run("litefoot", "svn.own.litefoot_{}")],
             ..APPS
         },
     ],
