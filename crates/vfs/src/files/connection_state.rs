@@ -26,6 +26,8 @@ pub struct ConnectionState {
     pub journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     /// True if a transaction of pages has begun.
     pub writing: AtomicBool,
+    /// True after a transaction in WAL mode has written.
+    pub has_written: AtomicBool,
     /// The handle on the main database file.
     pub id: HandleId,
     /// The locks that this handle has on the database.
@@ -74,6 +76,7 @@ impl ConnectionState {
             completed: Mutex::new(None),
             journal: Mutex::new(None),
             writing: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::files::main_db::{Checkpoint, MainFile};
 use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 impl MainFile {
     /// A region of the wal-index.
@@ -69,6 +70,7 @@ impl MainFile {
         }
         if first == WRITE_SLOT && exclusive && !self.connection.internal {
             self.database.writer_queue().writes(self.id);
+            self.connection.has_written.store(true, Ordering::Relaxed);
             if let Some(wal) = self.wal() {
                 let index = self.database.wal_index();
                 wal.free_superseded(index, || index.published());
@@ -159,7 +161,13 @@ impl MainFile {
                 self.database.await_checkpointer();
                 Ok(())
             }
-            (READ_SLOTS.., false) => self.await_durable(),
+            (READ_SLOTS.., false) => {
+                if self.database.is_checkpoint_turn() && self.connection.has_written.load(Ordering::Relaxed) {
+                    // It is likely to write again.
+                    self.database.await_checkpoint_turn();
+                }
+                self.await_durable()
+            }
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 //! writers wait for their turn, while the thread copies the few later commits and empties the log. Where readers are in
 //! the way of that, it is tried again when the log has grown by a quarter.
 
-use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE};
+use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE, SQLITE_OK};
 use crate::open::OpenDatabase;
 use crate::sync::forks::{InSqlite, outside};
 use litefoot_storage::log_file::Durability;
@@ -15,8 +15,12 @@ use std::time::Duration;
 const NOBODY: u64 = 0;
 /// How long writers are asked for a moment of quiet.
 const WRITER_QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long readers that still use the log are waited for meanwhile.
-const READERS_TIMEOUT: Duration = Duration::from_millis(20);
+/// How long readers that still use the log are waited for meanwhile. One of them may be a writer that has begun to read just
+/// before, and waits for the turn to end.
+const READERS_TIMEOUT: Duration = Duration::from_millis(4);
+/// How often the log is tried to be emptied, and how long writers go on in between.
+const ATTEMPTS: u32 = 5;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// Starts the thread, unless one is at work. Where the system has no thread to give, SQLite's own checkpoints have to do.
 pub fn checkpoint(database: &Arc<OpenDatabase>) {
@@ -34,24 +38,33 @@ fn run(database: &OpenDatabase) {
     }
     let in_sqlite = InSqlite::enter();
     if let Ok(connection) = database.internal_connection() {
-        // The bulk of it, while commits go on.
-        connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
         connection.set_busy_timeout(READERS_TIMEOUT);
-        let _turn = outside(|| Turn::begin(database));
-        // Commits that wait for their sync still read the log.
-        if outside(|| wal.log(database.db(), Durability::Durable).is_ok()) {
-            connection.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                outside(|| std::thread::sleep(BETWEEN_ATTEMPTS));
+            }
+            // The bulk of it, while commits go on.
+            connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+            let _turn = outside(|| Turn::begin(database));
+            // Commits that wait for their sync still read the log.
+            if outside(|| wal.log(database.db(), Durability::Durable).is_err())
+                || connection.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) == SQLITE_OK
+            {
+                break;
+            }
         }
     }
     drop(in_sqlite);
     wal.checkpoint_done(database.db());
 }
 
-/// A turn among the writers, which ends with this.
+/// A turn among the writers, which ends with this. Connections that have written before wait for its end when they begin to
+/// read: a writer that waits while it reads would be in the turn's way.
 struct Turn<'a>(&'a OpenDatabase);
 
 impl Turn<'_> {
     fn begin(database: &OpenDatabase) -> Turn<'_> {
+        database.set_checkpoint_turn(true);
         database.writer_queue().enter(NOBODY, WRITER_QUEUE_TIMEOUT);
         Turn(database)
     }
@@ -60,5 +73,6 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.writer_queue().leave(NOBODY);
+        self.0.set_checkpoint_turn(false);
     }
 }

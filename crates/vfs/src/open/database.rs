@@ -36,6 +36,10 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// The time between two looks if the checkpointer's turn has ended.
+const TURN_GLANCE: Duration = Duration::from_micros(50);
 
 /// One open database: all connections of this process to its file share it.
 pub struct OpenDatabase {
@@ -51,6 +55,8 @@ pub struct OpenDatabase {
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
     pub(super) checkpointer: Arc<Worker>,
+    /// True while the checkpointer has its turn among the writers.
+    checkpoint_turn: AtomicBool,
     /// The watch for a time without commits.
     idle: Idle,
     pub(super) recovery: Recovery,
@@ -126,6 +132,7 @@ impl OpenDatabase {
             ownership: Ownership::default(),
             handles: Handles::default(),
             checkpointer: Arc::default(),
+            checkpoint_turn: AtomicBool::new(false),
             idle: Idle::default(),
             recovery: Recovery::default(),
             shared_capture: SharedCapture::default(),
@@ -191,6 +198,26 @@ impl OpenDatabase {
     /// The thread that checkpoints.
     pub fn checkpointer(&self) -> &Arc<Worker> {
         &self.checkpointer
+    }
+
+    /// True while the checkpointer has its turn among the writers.
+    #[inline]
+    pub(crate) fn is_checkpoint_turn(&self) -> bool {
+        self.checkpoint_turn.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end of the checkpointer's turn, or until that thread has ended in another way.
+    #[cold]
+    pub(crate) fn await_checkpoint_turn(&self) {
+        Stats::add(&self.db.counters().checkpoint_waits, 1);
+        while self.is_checkpoint_turn() && self.checkpointer.is_running() {
+            std::thread::sleep(TURN_GLANCE);
+        }
+    }
+
+    /// The checkpointer's turn begins or ends.
+    pub(super) fn set_checkpoint_turn(&self, begins: bool) {
+        self.checkpoint_turn.store(begins, Ordering::Relaxed);
     }
 
     /// The watch for a time without commits.
