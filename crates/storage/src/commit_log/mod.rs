@@ -350,6 +350,13 @@ impl CommitLog {
         Ok(())
     }
 
+    /// Closes the file, which stays as it is, retired: another process will go on with it.
+    pub fn close(&mut self) {
+        (self.file, self.in_use, self.header, self.header_written) = (None, None, None, false);
+        (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
+        (self.unsynced, self.name_unsynced, self.retired) = (false, false, None);
+    }
+
     /// Removes the file, for good.
     pub fn delete(&mut self) -> Result<()> {
         if let Some(file) = self.file.take() {
@@ -358,11 +365,8 @@ impl CommitLog {
                 self.medium.delete(&self.path)?;
                 self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             }
-            self.in_use = None;
         }
-        (self.header, self.header_written, self.retired) = (None, false, None);
-        (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
-        (self.unsynced, self.name_unsynced) = (false, false);
+        self.close();
         Ok(())
     }
 

@@ -108,6 +108,10 @@ impl LogWriter {
     /// Materializes the records of deltas, and retires them.
     pub fn fold(&mut self, frames: &WalFrames, data: &dyn File) -> file::Result<()> {
         if !self.has_deltas() {
+            if matches!(self.commit_log.base(), Some(Base::Deltas(_))) {
+                // Begun, and nowhere but in memory: its stamp may soon be an older one.
+                self.commit_log.retire();
+            }
             return Ok(());
         }
         // Recovery compares the pages in the redo log with those after the last record that it finds.

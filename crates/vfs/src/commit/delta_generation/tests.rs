@@ -144,3 +144,16 @@ fn each_sync_that_is_left_out_is_missed() {
     }
     assert_eq!(needless, []);
 }
+
+#[test]
+fn a_generation_that_has_begun_in_memory_only_ends_before_the_data_file_is_written() {
+    let logs = Logs::of_test(&[7; PAGES * PAGE], 1 << 20);
+    let base = || logs.group.with_writer(|writer| writer.commit_log.base());
+    logs.group.with_writer(|writer| assert!(writer.prepare_deltas(&logs.db, 4_096).unwrap()));
+    let first = base().unwrap();
+    logs.group.before_early_write(logs.pages()).unwrap();
+    assert_eq!(base(), None);
+    logs.db.data().write_at(&[8], 0).unwrap();
+    logs.group.with_writer(|writer| assert!(writer.prepare_deltas(&logs.db, 4_096).unwrap()));
+    assert_ne!(base().unwrap(), first);
+}

@@ -32,7 +32,7 @@ use crate::stats::FallbackCause;
 use crate::txn::spill_map::SpillPlace;
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
-use litefoot_storage::commit_log::{CommitLog, StagedRecords, Writer};
+use litefoot_storage::commit_log::{CommitLog, Writer};
 use litefoot_storage::file::{self, File, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
@@ -92,9 +92,11 @@ impl GroupCommit {
         }
     }
 
-    /// Closes the redo log on the medium.
+    /// Closes both logs on the medium; all records are materialized.
     pub fn close(&self) {
-        self.writer.lock().redo.close();
+        let mut writer = self.writer();
+        writer.redo.close();
+        writer.commit_log.close();
     }
 
     /// The LSN of the next transaction.
@@ -152,95 +154,6 @@ impl GroupCommit {
             self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
         }
         Ok(lsn)
-    }
-
-    /// True where a transaction, whose pages take so many bytes, can be logged as deltas.
-    pub fn takes_deltas(&self, transaction: Transaction, page_bytes: u64) -> bool {
-        self.queue.lock().takes_deltas(transaction, page_bytes)
-    }
-
-    /// Queues a transaction as deltas, and answers its LSN; `None` where pages must be logged. `wants_durability` raises the
-    /// committed LSN. The caller holds the write lock.
-    pub fn enqueue_deltas(
-        &self,
-        db: &Db,
-        payload: Vec<u8>,
-        transaction: Transaction,
-        wants_durability: bool,
-    ) -> Option<u64> {
-        let bytes = CommitLog::bytes_of([payload.len()]);
-        let mut queue = self.queue.lock();
-        if let Admission::Prepare(needed) = queue.admit_deltas(bytes) {
-            drop(queue);
-            self.prepare_deltas(db, needed)?;
-            queue = self.queue.lock();
-        }
-        let lsn = queue.push(transaction, PendingForm::Delta(payload));
-        if wants_durability {
-            self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
-        }
-        Some(lsn)
-    }
-
-    /// Makes the commit log ready for `needed` more bytes of deltas. A full disk fails here, before the commit counts.
-    fn prepare_deltas(&self, db: &Db, needed: u64) -> Option<()> {
-        let mut writer = self.writer();
-        let used = self.queue.lock().used.max(writer.commit_log.bytes());
-        if used + needed > self.commit_log_size {
-            return None;
-        }
-        let room = (used + needed).max(writer.commit_log.room());
-        if !writer.prepare_deltas(db, room).ok()? {
-            return None;
-        }
-        let mut queue = self.queue.lock();
-        queue.delta_start.note_checkpoint();
-        queue.ready = true;
-        queue.room = writer.commit_log.room().min(self.commit_log_size);
-        queue.used = queue.used.max(writer.commit_log.bytes());
-        Some(())
-    }
-
-    /// Frames that are in a log, as pages, deltas or statements.
-    pub fn written_frames(&self) -> usize {
-        self.queue.lock().written
-    }
-
-    /// True while commits wait as deltas.
-    pub fn has_deltas(&self) -> bool {
-        self.busy_writer().has_deltas()
-    }
-
-    /// Materializes the deltas, unless another thread is at work on the logs.
-    pub fn try_fold(&self, pages: CommitPages<'_>) {
-        let (Some(mut writer), Some(frames)) = (self.writer.try_lock(), pages.frames.try_read()) else {
-            return;
-        };
-        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.is_flying());
-        if !flies && self.latch.reason().is_none() {
-            // A failure leaves the deltas to the next open.
-            let _ = writer.fold(&frames, pages.data);
-        }
-    }
-
-    /// True when the data file is to be completed, so that deltas can begin.
-    pub fn wants_complete_file(&self) -> bool {
-        let queue = self.queue.lock();
-        queue.delta_start.wants_complete_file(queue.redo_bytes)
-    }
-
-    /// A checkpoint has ended, which may have completed the data file.
-    pub fn note_checkpoint(&self) {
-        self.queue.lock().delta_start.note_checkpoint();
-    }
-
-    /// Before the data file is written early: materializes the deltas, whose generation needs the file as it is.
-    pub fn before_early_write(&self, pages: CommitPages<'_>) -> Result<()> {
-        let mut writer = self.writer();
-        writer.fold(&pages.frames.read(), pages.data)?;
-        let end = writer.logged;
-        self.queue.lock().note_materialized(end, false, writer.positions());
-        Ok(())
     }
 
     /// Makes the commit log ready for `needed` more bytes, and claims space in the redo log for all frames up to `end`. So a
@@ -322,20 +235,6 @@ impl GroupCommit {
         }
     }
 
-    /// Gives the deltas of a batch their place in the commit log, and a sync of their own; `None` where another way of writing
-    /// them is needed.
-    fn take_off(&self, batch: &mut Vec<Pending>, up_to: u64) -> Result<Option<InFlight<'_>>> {
-        let mut writer = self.busy_writer();
-        self.latch.check(&self.path)?;
-        writer.retain_unwritten(batch);
-        let own_blocks = self.queue.lock().syncs.is_flying();
-        let Some((records, end)) = writer.stage_deltas(batch, own_blocks) else { return Ok(None) };
-        let mut queue = self.queue.lock();
-        queue.note_written(end, writer.commit_log.bytes());
-        let number = queue.syncs.begin(up_to);
-        Ok(Some(InFlight { group: self, number, records: Some(records), begun: Instant::now() }))
-    }
-
     /// The log writer, locked, while no sync is in flight. A panic of the thread that has it latches the database.
     fn writer(&self) -> WriterGuard<'_> {
         let writer = self.busy_writer();
@@ -348,6 +247,12 @@ impl GroupCommit {
             drop(queue);
             std::thread::park();
         }
+    }
+
+    /// What `look` makes of the log writer.
+    #[cfg(test)]
+    pub fn with_writer<T>(&self, look: impl FnOnce(&mut LogWriter) -> T) -> T {
+        look(&mut self.writer())
     }
 
     /// The same, while records that were staged may still be on their way to the medium.
@@ -614,52 +519,6 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// Records on their way to the medium. Its end wakes the followers; where it did not land, the database is latched.
-struct InFlight<'a> {
-    group: &'a GroupCommit,
-    number: u64,
-    records: Option<StagedRecords>,
-    begun: Instant,
-}
-
-impl InFlight<'_> {
-    /// Writes the records, which `written` transactions wait for. They are durable once all before them are, too.
-    fn land(mut self, written: usize) -> Result<()> {
-        let Some(records) = self.records.take() else { return Ok(()) };
-        let result = records.write();
-        if let Err(error) = &result {
-            self.group.latch.close(&error.to_string());
-        }
-        let mut queue = self.group.queue.lock();
-        if result.is_ok() {
-            let (queued, time) = (queue.pending.len(), self.begun.elapsed());
-            queue.commit_delay.note_sync(written, queued, time);
-            queue.syncs.note_sync(written, time);
-            if let Some(lsn) = queue.syncs.end(self.number) {
-                self.group.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
-            }
-        }
-        drop(queue);
-        Ok(result?)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.group.latch.close(PANICKED);
-        }
-        let mut queue = self.group.queue.lock();
-        if self.group.latch.reason().is_some() {
-            // Nothing behind it counts, whether it reached the medium or not.
-            queue.syncs.ground();
-            queue.wake();
-        } else {
-            queue.wake_durable(self.group.durable_lsn.load(Ordering::Acquire));
-        }
-    }
-}
-
 /// The lock on the log writer.
 struct WriterGuard<'a> {
     latch: &'a SyncLatch,
@@ -689,5 +548,7 @@ impl Drop for WriterGuard<'_> {
     }
 }
 
+mod deltas;
+mod flight;
 #[cfg(test)]
 mod tests;

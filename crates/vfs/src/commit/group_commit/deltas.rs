@@ -1,0 +1,100 @@
+//! Deltas in a group commit: which transactions are queued as deltas, and when a generation of them begins and ends.
+
+use super::{CommitPages, GroupCommit};
+use crate::commit::commit_queue::{Admission, PendingForm};
+use crate::db::Db;
+use crate::error::Result;
+use crate::txn::wal_frames::Transaction;
+use litefoot_storage::commit_log::CommitLog;
+use std::sync::atomic::Ordering;
+
+impl GroupCommit {
+    /// True where a transaction, whose pages take so many bytes, can be logged as deltas.
+    pub fn takes_deltas(&self, transaction: Transaction, page_bytes: u64) -> bool {
+        self.queue.lock().takes_deltas(transaction, page_bytes)
+    }
+
+    /// Queues a transaction as deltas, and answers its LSN; `None` where pages must be logged. `wants_durability` raises the
+    /// committed LSN. The caller holds the write lock.
+    pub fn enqueue_deltas(
+        &self,
+        db: &Db,
+        payload: Vec<u8>,
+        transaction: Transaction,
+        wants_durability: bool,
+    ) -> Option<u64> {
+        let bytes = CommitLog::bytes_of([payload.len()]);
+        let mut queue = self.queue.lock();
+        if let Admission::Prepare(needed) = queue.admit_deltas(bytes) {
+            drop(queue);
+            self.prepare_deltas(db, needed)?;
+            queue = self.queue.lock();
+        }
+        let lsn = queue.push(transaction, PendingForm::Delta(payload));
+        if wants_durability {
+            self.committed_lsn.fetch_max(lsn, Ordering::AcqRel);
+        }
+        Some(lsn)
+    }
+
+    /// Makes the commit log ready for `needed` more bytes of deltas. A full disk fails here, before the commit counts.
+    fn prepare_deltas(&self, db: &Db, needed: u64) -> Option<()> {
+        let mut writer = self.writer();
+        let used = self.queue.lock().used.max(writer.commit_log.bytes());
+        if used + needed > self.commit_log_size {
+            return None;
+        }
+        let room = (used + needed).max(writer.commit_log.room());
+        if !writer.prepare_deltas(db, room).ok()? {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        queue.delta_start.note_checkpoint();
+        queue.ready = true;
+        queue.room = writer.commit_log.room().min(self.commit_log_size);
+        queue.used = queue.used.max(writer.commit_log.bytes());
+        Some(())
+    }
+
+    /// Frames that are in a log, as pages, deltas or statements.
+    pub fn written_frames(&self) -> usize {
+        self.queue.lock().written
+    }
+
+    /// True while commits wait as deltas.
+    pub fn has_deltas(&self) -> bool {
+        self.busy_writer().has_deltas()
+    }
+
+    /// Materializes the deltas, unless another thread is at work on the logs.
+    pub fn try_fold(&self, pages: CommitPages<'_>) {
+        let (Some(mut writer), Some(frames)) = (self.writer.try_lock(), pages.frames.try_read()) else {
+            return;
+        };
+        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.is_flying());
+        if !flies && self.latch.reason().is_none() {
+            // A failure leaves the deltas to the next open.
+            let _ = writer.fold(&frames, pages.data);
+        }
+    }
+
+    /// True when the data file is to be completed, so that deltas can begin.
+    pub fn wants_complete_file(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.delta_start.wants_complete_file(queue.redo_bytes)
+    }
+
+    /// A checkpoint has ended, which may have completed the data file.
+    pub fn note_checkpoint(&self) {
+        self.queue.lock().delta_start.note_checkpoint();
+    }
+
+    /// Before the data file is written early: materializes the deltas, whose generation needs the file as it is.
+    pub fn before_early_write(&self, pages: CommitPages<'_>) -> Result<()> {
+        let mut writer = self.writer();
+        writer.fold(&pages.frames.read(), pages.data)?;
+        let end = writer.logged;
+        self.queue.lock().note_materialized(end, false, writer.positions());
+        Ok(())
+    }
+}
