@@ -1,6 +1,6 @@
 //! The work of the processes that experiments start and kill ([`crate::harness::child`]).
 
-use crate::experiments::kill;
+use crate::experiments::{histories, kill};
 use crate::random;
 
 /// Does what the process of that name is for.
@@ -10,6 +10,7 @@ use crate::random;
 pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
         kill::CHILD => kill::be_killed(arguments),
+        histories::CHILD => histories::be_killed(arguments),
         random::CHILD => random::be_killed(arguments),
         _ => Err(format!("there is no process {name:?}")),
     }

@@ -35,6 +35,8 @@ pub struct Options {
     pub rows: Vec<u64>,
     /// Names of journal modes, where the experiment takes [`Flag::Modes`]; none for its own.
     pub modes: Vec<String>,
+    /// How many histories, where the experiment takes [`Flag::Count`].
+    pub count: Option<u64>,
     /// How many sequences of statements, where the experiment takes [`Flag::Sequences`].
     pub sequences: Option<u64>,
     /// The beginning of the names of the cases that are run, where the experiment takes [`Flag::Case`].
@@ -61,6 +63,7 @@ impl Default for Options {
             rounds: None,
             rows: Vec::new(),
             modes: Vec::new(),
+            count: None,
             sequences: None,
             case: None,
             patterns: None,
@@ -94,6 +97,8 @@ pub enum Flag {
     Rows,
     /// [`Options::modes`].
     Modes,
+    /// [`Options::count`].
+    Count,
     /// [`Options::sequences`].
     Sequences,
 }

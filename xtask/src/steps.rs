@@ -123,12 +123,12 @@ pub const BESIDE: &[Step] = &[
     Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
     Step {
         name: "faults",
-        does: "calls that fail, processes that are killed, random statements: nothing is lost, all is as by SQLite",
+        does: "calls that fail, killed processes, files that others handle, random statements: nothing is lost, all is as by SQLite",
         run: || {
-            for experiment in ["faults", "kill", "random"] {
+            for experiment in ["faults", "kill", "histories", "random"] {
                 process::laboratory(&[experiment, "--quick"])?;
             }
-            Ok(Tally { passed: 3, failed: 0 })
+            Ok(Tally { passed: 4, failed: 0 })
         },
     },
 ];

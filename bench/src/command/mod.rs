@@ -48,6 +48,7 @@ Examples:
   litefoot bench apps --install                   applications' libraries, once they are there
   litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench kill --rounds 10000              processes killed at work
+  litefoot bench histories --count 10000          files that others read, write, copy, restore
   litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
@@ -63,7 +64,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "sequences", "rows", "modes"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -72,7 +73,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "sequences", "rows", "modes"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -106,6 +107,10 @@ pub struct Args {
     /// How many rounds, or how many processes are killed, where the experiment has a choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
+
+    /// How many histories, where the experiment lives some
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
     /// How many sequences of statements, where the experiment runs some
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -161,7 +166,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
-        let numbers = [args.cuts, args.rounds, args.sequences, args.commits].iter().any(Option::is_some);
+        let numbers =
+            [args.cuts, args.rounds, args.count, args.sequences, args.commits].iter().any(Option::is_some);
         let lists = !args.rows.is_empty() || !args.modes.is_empty() || args.patterns.is_some();
         let others = args.journal.is_some() || args.tier || args.install || args.case.is_some() || lists;
         if args.json.is_some() || args.quick || numbers || others {
@@ -243,6 +249,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.commits.is_some(), Flag::Commits, "--commits"),
         (args.install, Flag::Install, "--install"),
         (args.rounds.is_some(), Flag::Rounds, "--rounds"),
+        (args.count.is_some(), Flag::Count, "--count"),
         (args.sequences.is_some(), Flag::Sequences, "--sequences"),
         (!args.rows.is_empty(), Flag::Rows, "--rows"),
         (!args.modes.is_empty(), Flag::Modes, "--modes"),
@@ -264,6 +271,7 @@ fn plain_options(args: &Args) -> Options {
         journals: args.journal.map(Journals::from).unwrap_or_default(),
         tier: args.tier,
         rounds: args.rounds,
+        count: args.count,
         sequences: args.sequences,
         rows: args.rows.clone(),
         modes: args.modes.clone(),

@@ -8,6 +8,7 @@ mod commit;
 mod crash;
 pub(crate) mod faults;
 mod group;
+pub(crate) mod histories;
 pub(crate) mod kill;
 mod pcg;
 pub(crate) mod peers;
@@ -101,6 +102,13 @@ pub const ALL: &[Experiment] = &[
         measures: false,
         flags: &[Flag::Rounds],
         run: kill::run,
+    },
+    Experiment {
+        name: "histories",
+        description: "kills, stock readers and writers, copies, renames and restored files: nothing is lost in silence",
+        measures: false,
+        flags: &[Flag::Count],
+        run: histories::run,
     },
     Experiment {
         name: "random",

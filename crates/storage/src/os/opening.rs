@@ -164,3 +164,66 @@ pub(super) fn above_standard_streams(file: File) -> io::Result<File> {
     }
     Ok(moved)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{FileKind, OpenMode};
+    use std::os::unix::fs::symlink;
+
+    const LOGS: [(FileKind, &str); 3] = [
+        (FileKind::RedoLog, "app.db-wal"),
+        (FileKind::CommitLog, "app.db-commits"),
+        (FileKind::Journal, "app.db-journal"),
+    ];
+
+    /// The rights are found by the database's name, or known.
+    #[test]
+    fn a_log_has_the_mode_of_its_database_and_as_root_its_owner() {
+        for mode in [0o600, 0o640, 0o666] {
+            let directory = tempfile::tempdir().unwrap();
+            let database = directory.path().join("app.db");
+            fs::write(&database, "").unwrap();
+            fs::set_permissions(&database, fs::Permissions::from_mode(mode)).unwrap();
+            if user() == 0 {
+                std::os::unix::fs::chown(&database, Some(65_534), Some(65_533)).unwrap();
+            }
+            let rights = Rights::of(&fs::metadata(&database).unwrap());
+            for (kind, name) in LOGS {
+                for (path, known) in [(name, None), ("elsewhere", Some(rights))] {
+                    let path = directory.path().join(path);
+                    let (_, made) = open(&path, kind, OpenMode::CreateNew, || known).unwrap();
+                    let made_rights = (made.mode() & RIGHTS, made.uid(), made.gid());
+                    assert_eq!(made_rights, (mode, rights.user, rights.group), "{kind:?} {}", path.display());
+                    fs::remove_file(&path).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_link_is_followed_nothing_is_replaced_and_nothing_inherited() {
+        let directory = tempfile::tempdir().unwrap();
+        let (target, dangling) = (directory.path().join("target"), directory.path().join("missing"));
+        fs::write(&target, "theirs").unwrap();
+        for (kind, name) in LOGS {
+            let path = directory.path().join(name);
+            let tried =
+                |mode| open(&path, kind, mode, || None).map(drop).map_err(|error| error.raw_os_error());
+            for to in [&target, &dangling] {
+                symlink(to, &path).unwrap();
+                for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Create, OpenMode::CreateNew] {
+                    assert_eq!(tried(mode), Err(Some(libc::ELOOP)), "{kind:?} {mode:?}");
+                }
+                fs::remove_file(&path).unwrap();
+            }
+            let (file, _) = open(&path, kind, OpenMode::Create, || None).unwrap();
+            assert_eq!(tried(OpenMode::CreateNew), Err(Some(libc::EEXIST)), "{kind:?}");
+            // SAFETY: asks only.
+            let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
+            assert!(flags & libc::FD_CLOEXEC != 0, "{kind:?}");
+        }
+        assert!(!dangling.exists());
+        assert_eq!(fs::read(&target).unwrap(), b"theirs");
+    }
+}
