@@ -36,6 +36,21 @@ fn every_store_that_was_built_in_keeps_what_it_is_given_and_syncs_each_commit() 
 }
 
 #[test]
+fn several_threads_write_a_store_and_every_commit_is_there() {
+    for store in lines(&run(&[])).iter().filter(|store| store["concurrent"] == true) {
+        let name = store["name"].as_str().unwrap();
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = directory.path().to_str().unwrap();
+        for rate in ["null", "500.0"] {
+            let plan = format!(r#"{{"threads": 4, "time_ms": 40, "arrivals_per_s": {rate}, "seed": 3}}"#);
+            let load = lines(&run(&["load", name, path, &plan])).remove(0);
+            assert!(!load["latencies_ns"].as_array().unwrap().is_empty(), "{name}");
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{name}");
+        }
+    }
+}
+
+#[test]
 fn what_it_does_not_know_it_says() {
     for (arguments, said) in [
         (
@@ -44,6 +59,10 @@ fn what_it_does_not_know_it_says() {
         ),
         (&["redb", ".", "{}"], "missing field"),
         (&["redb"], "NAME DIRECTORY PLAN"),
+        (
+            &["load", "libsql", ".", r#"{"threads": 1, "time_ms": 1, "arrivals_per_s": null, "seed": 1}"#],
+            "libsql",
+        ),
     ] {
         let output = run(arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();

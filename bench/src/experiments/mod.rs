@@ -56,7 +56,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "group",
-        description: "four threads that write one database: throughput, latency, fairness, syncs",
+        description: "1 to 64 threads that write one database: throughput, latency, fairness, syncs; fixed rates",
         measures: true,
         flags: &[],
         run: group::run,

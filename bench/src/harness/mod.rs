@@ -16,5 +16,5 @@ pub use environment::Environment;
 pub use latency::Latencies;
 pub use processor::{process_cpu, thread_cpu};
 pub use progress::{Progress, Silent};
-pub use rounds::{MIN_ROUNDS, interleave, median, median_ratio, turns};
+pub use rounds::{MIN_ROUNDS, interleave, median, median_ratio, take_turns, turns};
 pub use sqlite::{open_stock, vfs_name};

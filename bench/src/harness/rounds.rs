@@ -2,18 +2,27 @@
 
 use crate::Result;
 
-/// Fewer rounds than this are no measurement.
+/// Fewer rounds than this are no measurement, unless rounds are many and short.
 pub const MIN_ROUNDS: usize = 5;
 
-/// Lets the sides take turns, A B C, B C A, C A B …, so that whatever drifts meanwhile drifts for all. Returns
-/// the results of each side, one for each round; there are at least [`MIN_ROUNDS`].
+/// Lets the sides take turns in at least [`MIN_ROUNDS`]; see [`take_turns`].
 pub fn interleave<S, T>(
+    sides: &[S],
+    rounds: usize,
+    run: impl FnMut(usize, &S) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    take_turns(sides, rounds.max(MIN_ROUNDS), run)
+}
+
+/// Lets the sides take turns, A B C, B C A, C A B …, so that whatever drifts meanwhile drifts for all. Returns
+/// the results of each side, one for each round.
+pub fn take_turns<S, T>(
     sides: &[S],
     rounds: usize,
     mut run: impl FnMut(usize, &S) -> Result<T>,
 ) -> Result<Vec<Vec<T>>> {
     let mut results: Vec<Vec<T>> = sides.iter().map(|_| Vec::with_capacity(rounds)).collect();
-    for round in 0..rounds.max(MIN_ROUNDS) {
+    for round in 0..rounds {
         for side in turns(round, sides.len()) {
             results[side].push(run(round, &sides[side])?);
         }

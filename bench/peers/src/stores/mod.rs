@@ -11,24 +11,41 @@ mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 
-use crate::round::{Outcome, Store};
+use crate::round::{Outcome, Row, Store};
 use std::path::Path;
 
-/// A store's name, its package, and how it is opened.
-pub type Known = (&'static str, &'static str, fn(&Path) -> Outcome<Box<dyn Store>>);
+/// A store that was built in.
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// The package whose version counts.
+    pub package: &'static str,
+    /// Opens it.
+    pub open: fn(&Path) -> Outcome<Box<dyn Store>>,
+    /// Opens it for several threads, where it is measured with them.
+    pub share: Option<Share>,
+}
+
+type Share = fn(&Path) -> Outcome<Box<dyn Shared>>;
+
+/// A store that several threads write.
+pub trait Shared: Sync {
+    /// Stores rows in one transaction, which is durable afterwards.
+    fn write(&self, rows: &[Row]) -> Outcome<()>;
+}
 
 /// Those that were built in.
 pub const ALL: &[Known] = &[
     #[cfg(feature = "redb")]
-    ("redb", "redb", redb::open),
+    Known { name: "redb", package: "redb", open: redb::open, share: Some(redb::share) },
     #[cfg(feature = "lmdb")]
-    ("lmdb", "heed", lmdb::open),
+    Known { name: "lmdb", package: "heed", open: lmdb::open, share: None },
     #[cfg(feature = "fjall")]
-    ("fjall", "fjall", fjall::open),
+    Known { name: "fjall", package: "fjall", open: fjall::open, share: Some(fjall::share) },
     #[cfg(feature = "rocksdb")]
-    ("rocksdb", "librocksdb-sys", rocksdb::open),
+    Known { name: "rocksdb", package: "librocksdb-sys", open: rocksdb::open, share: Some(rocksdb::share) },
     #[cfg(feature = "libsql")]
-    ("libsql", "libsql", libsql::open),
+    Known { name: "libsql", package: "libsql", open: libsql::open, share: None },
 ];
 
 /// Rows and index entries as bytes, for stores that know nothing else.

@@ -1,5 +1,6 @@
 //! redb: a tree of pages that are never written in place; `Durability::Immediate`.
 
+use super::Shared;
 use crate::round::{Found, Outcome, Row, Store};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
@@ -10,11 +11,19 @@ const INDEX: TableDefinition<'_, (i64, i64), ()> = TableDefinition::new("item_nu
 struct Redb(Database);
 
 pub fn open(directory: &Path) -> Outcome<Box<dyn Store>> {
-    Ok(Box::new(Redb(Database::create(directory.join("data.redb"))?)))
+    Ok(Box::new(create(directory)?))
 }
 
-impl Store for Redb {
-    fn commit(&mut self, rows: &[Row]) -> Outcome<()> {
+pub fn share(directory: &Path) -> Outcome<Box<dyn Shared>> {
+    Ok(Box::new(create(directory)?))
+}
+
+fn create(directory: &Path) -> Outcome<Redb> {
+    Ok(Redb(Database::create(directory.join("data.redb"))?))
+}
+
+impl Shared for Redb {
+    fn write(&self, rows: &[Row]) -> Outcome<()> {
         let mut transaction = self.0.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         {
@@ -26,6 +35,12 @@ impl Store for Redb {
             }
         }
         Ok(transaction.commit()?)
+    }
+}
+
+impl Store for Redb {
+    fn commit(&mut self, rows: &[Row]) -> Outcome<()> {
+        self.write(rows)
     }
 
     fn get(&mut self, id: i64, show: &mut dyn FnMut(Found<'_>)) -> Outcome<()> {

@@ -1,5 +1,6 @@
 //! RocksDB: a log and sorted tables; `WriteOptions::sync` with every commit.
 
+use super::Shared;
 use super::bytes::{found, index_key, key, value};
 use crate::round::{Found, Outcome, Row, Store};
 use rocksdb::{ColumnFamily, DB, IteratorMode, Options, WriteBatch, WriteOptions};
@@ -10,10 +11,18 @@ const INDEX: &str = "item_number";
 struct Rocks(DB);
 
 pub fn open(directory: &Path) -> Outcome<Box<dyn Store>> {
+    Ok(Box::new(create(directory)?))
+}
+
+pub fn share(directory: &Path) -> Outcome<Box<dyn Shared>> {
+    Ok(Box::new(create(directory)?))
+}
+
+fn create(directory: &Path) -> Outcome<Rocks> {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
-    Ok(Box::new(Rocks(DB::open_cf(&options, directory, [INDEX])?)))
+    Ok(Rocks(DB::open_cf(&options, directory, [INDEX])?))
 }
 
 impl Rocks {
@@ -22,8 +31,8 @@ impl Rocks {
     }
 }
 
-impl Store for Rocks {
-    fn commit(&mut self, rows: &[Row]) -> Outcome<()> {
+impl Shared for Rocks {
+    fn write(&self, rows: &[Row]) -> Outcome<()> {
         let index = self.index()?;
         let mut batch = WriteBatch::default();
         for row in rows {
@@ -33,6 +42,12 @@ impl Store for Rocks {
         let mut options = WriteOptions::default();
         options.set_sync(true);
         Ok(self.0.write_opt(batch, &options)?)
+    }
+}
+
+impl Store for Rocks {
+    fn commit(&mut self, rows: &[Row]) -> Outcome<()> {
+        self.write(rows)
     }
 
     fn get(&mut self, id: i64, show: &mut dyn FnMut(Found<'_>)) -> Outcome<()> {

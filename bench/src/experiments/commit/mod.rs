@@ -35,7 +35,7 @@
 //! | `ratio.p50_over_floor` | `p50_us` of litefoot over that of the floor; median of the rounds |
 
 mod counted;
-mod floor;
+pub(super) mod floor;
 pub(super) mod side;
 mod timed;
 pub(super) mod values;

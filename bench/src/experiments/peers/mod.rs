@@ -27,16 +27,19 @@
 //! | `point_us.STORE` | a row by its id, in a transaction of its own, warm; median of the rounds |
 //! | `scan_ns_per_row.STORE` | all rows in the order of their ids, warm; median of the rounds |
 //! | `ratio.litefoot_over_STORE` | `txn_per_s` of litefoot over that of a store; median of the rounds |
+//! | `ratio.p50_over_STORE` | `p50_us` of litefoot over that of a store; median of the rounds |
+//! | `p50_us.floor`, `ratio.p50_over_floor` | the same of the floor of `commit`, a bare write and sync, in the same rounds |
 
-mod program;
-mod round;
+pub(super) mod program;
+pub(super) mod round;
 mod sqlite;
 pub mod stores;
 #[cfg(test)]
 mod tests;
 
-use super::commit::side::{SIDES, Side as Settings};
-use super::commit::{values, work_directory};
+use super::commit::floor::Floor;
+use super::commit::side::{FLOOR, SIDES, Side as Settings};
+use super::commit::{remove_database, values, work_directory};
 use crate::harness::{Latencies, MIN_ROUNDS, Progress, interleave, median, median_ratio};
 use crate::options::Options;
 use crate::report::Figures;
@@ -48,7 +51,7 @@ use round::{Failure, Outcome, Plan, Round, Spent, Store};
 use sqlite::Sqlite;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stores::{Known, OURS};
 
 const LITEFOOT: &str = "litefoot";
@@ -76,6 +79,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     sides.extend(
         program.stores.iter().map(|(known, _)| Side { known, place: StoreProcess::Program(&program) }),
     );
+    sides.push(Side { known: &BARE, place: StoreProcess::Floor });
     let plan = plan(&sides, options, directory.path(), progress)?;
     let mut figures = measure(&sides, &plan, directory.path(), progress)?;
     for known in OURS {
@@ -98,7 +102,12 @@ enum StoreProcess<'a> {
     Here(Option<&'static Settings>),
     /// In the program.
     Program(&'a Program),
+    /// In this process, without a store: bare writes and syncs.
+    Floor,
 }
+
+/// The floor among the stores.
+const BARE: Known = Known { name: FLOOR, label: "a bare write and sync", settings: "" };
 
 impl<'a> Side<'a> {
     fn ours(known: &'a Known) -> Side<'a> {
@@ -109,6 +118,7 @@ impl<'a> Side<'a> {
     fn round(&self, plan: &Plan, directory: &Path) -> Result<Round> {
         match &self.place {
             StoreProcess::Program(program) => program.round(self.known.name, directory, plan),
+            StoreProcess::Floor => bare_round(plan, directory),
             StoreProcess::Here(settings) => {
                 let settings =
                     settings.ok_or_else(|| Error::Wrong(format!("{}: no such side", self.known.name)))?;
@@ -191,19 +201,48 @@ fn measure(
         figures.set(name, value as f64);
     }
     for (side, rounds) in sides.iter().zip(&rounds) {
+        if side.known.name == FLOOR {
+            figures.set(format!("p50_us.{FLOOR}"), median(p50s(rounds)?));
+            progress.advance(1)?;
+            continue;
+        }
         let counted = side.count(plan, directory)?;
         progress.advance(1)?;
         side_figures(&mut figures, side.known.name, plan, rounds, counted.as_ref())?;
     }
-    let speeds = |name: &str| -> Vec<f64> {
-        let found = sides.iter().zip(&rounds).find(|(side, _)| side.known.name == name);
-        found.into_iter().flat_map(|(_, rounds)| rounds).map(speed).collect()
-    };
-    for side in sides.iter().filter(|side| side.known.name != LITEFOOT) {
-        let ratio = median_ratio(&speeds(LITEFOOT), &speeds(side.known.name));
+    let ours = sides.iter().zip(&rounds).find(|(side, _)| side.known.name == LITEFOOT);
+    let Some((_, ours)) = ours else { return Ok(figures) };
+    let speeds = |rounds: &[Round]| rounds.iter().map(speed).collect::<Vec<f64>>();
+    let others = || sides.iter().zip(&rounds).filter(|(side, _)| side.known.name != LITEFOOT);
+    for (side, rounds) in others().filter(|(side, _)| side.known.name != FLOOR) {
+        let ratio = median_ratio(&speeds(ours), &speeds(rounds));
         figures.set(format!("ratio.litefoot_over_{}", side.known.name), ratio);
     }
+    for (side, rounds) in others() {
+        let ratio = median_ratio(&p50s(ours)?, &p50s(rounds)?);
+        figures.set(format!("ratio.p50_over_{}", side.known.name), ratio);
+    }
     Ok(figures)
+}
+
+/// The median commit of each round.
+fn p50s(rounds: &[Round]) -> Result<Vec<f64>> {
+    rounds.iter().map(|round| Ok(latencies(round)?.percentile_us(0.5))).collect()
+}
+
+/// As many bare writes and syncs as there are commits.
+fn bare_round(plan: &Plan, directory: &Path) -> Result<Round> {
+    let path = directory.join("floor");
+    let floor = Floor::open(&OsMedium::new(), &path)?;
+    let write = |number| {
+        let begun = Instant::now();
+        floor.write(number)?;
+        Ok(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    };
+    let commit_ns = (0..plan.commits).map(write).collect::<Result<Vec<u64>>>()?;
+    drop(floor);
+    remove_database(&path)?;
+    Ok(Round { commit_ns, close_ns: 0, syncs: plan.commits, bytes: 0, reads_ns: 0, scan_ns: 0 })
 }
 
 fn side_figures(

@@ -1,9 +1,11 @@
 //! The program that has the other stores: where it is, and how it is asked.
 
+use super::super::group::load::{self, Load};
 use super::round::{Plan, Round};
 use super::stores::{Known, OTHERS};
 use crate::{Error, Result};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,6 +18,8 @@ const VARIABLE: &str = "LITEFOOT_PEERS";
 pub struct Program {
     path: PathBuf,
     pub stores: Vec<(&'static Known, String)>,
+    /// Those that several threads may write at once.
+    concurrent: Vec<&'static str>,
 }
 
 /// A line of its list.
@@ -23,6 +27,9 @@ pub struct Program {
 struct Listed {
     name: String,
     version: String,
+    /// Programs that were built before there were loads do not say.
+    #[serde(default)]
+    concurrent: bool,
 }
 
 impl Program {
@@ -37,16 +44,38 @@ impl Program {
         let text = ask(Command::new(&path))?;
         let listed: Vec<Listed> =
             text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
-        let version = |known: &Known| listed.iter().find(|listed| listed.name == known.name);
+        let of = |known: &Known| listed.iter().find(|listed| listed.name == known.name);
         let stores: Vec<_> =
-            OTHERS.iter().filter_map(|known| Some((known, version(known)?.version.clone()))).collect();
-        if stores.is_empty() { Err(Error::Peers) } else { Ok(Program { path, stores }) }
+            OTHERS.iter().filter_map(|known| Some((known, of(known)?.version.clone()))).collect();
+        let concurrent = OTHERS.iter().filter(|known| of(known).is_some_and(|listed| listed.concurrent));
+        let concurrent = concurrent.map(|known| known.name).collect();
+        if stores.is_empty() { Err(Error::Peers) } else { Ok(Program { path, stores, concurrent }) }
+    }
+
+    /// The names of the stores that take a load.
+    pub fn concurrent(&self) -> impl Iterator<Item = &'static str> {
+        self.concurrent.iter().copied()
     }
 
     /// Has it run a round in an empty directory.
     pub fn round(&self, name: &str, directory: &Path, plan: &Plan) -> Result<Round> {
+        self.run(&[], name, directory, plan)
+    }
+
+    /// Has it run a load in an empty directory.
+    pub fn load(&self, name: &str, directory: &Path, plan: &load::Plan) -> Result<Load> {
+        self.run(&["load"], name, directory, plan)
+    }
+
+    fn run<T: DeserializeOwned>(
+        &self,
+        what: &[&str],
+        name: &str,
+        directory: &Path,
+        plan: &impl Serialize,
+    ) -> Result<T> {
         let mut command = Command::new(&self.path);
-        command.arg(name).arg(directory).arg(serde_json::to_string(plan)?);
+        command.args(what).arg(name).arg(directory).arg(serde_json::to_string(plan)?);
         let text =
             ask(command).map_err(|error| Error::Peer { name: name.to_owned(), what: error.to_string() })?;
         Ok(serde_json::from_str(&text)?)

@@ -10,7 +10,8 @@ const PLAN: Plan = Plan { commits: 20, rows: 300, reads: 100, seed: 5 };
 #[test]
 fn sqlite_and_litefoot_run_and_are_counted() {
     let directory = tempfile::tempdir().unwrap();
-    let sides: Vec<Side<'_>> = OURS.iter().map(Side::ours).collect();
+    let mut sides: Vec<Side<'_>> = OURS.iter().map(Side::ours).collect();
+    sides.push(Side { known: &BARE, place: StoreProcess::Floor });
     let figures = measure(&sides, &PLAN, directory.path(), &mut Silent).unwrap();
     figures.check().unwrap();
     let get = |name: &str| figures.get(name).unwrap();
@@ -20,6 +21,9 @@ fn sqlite_and_litefoot_run_and_are_counted() {
         }
         assert!(get(&format!("bytes_per_txn.{}", side.name)) >= 4096.0, "{}", side.name);
         assert!(get(&format!("syncs_per_txn.{}", side.name)) >= 1.0, "{}", side.name);
+    }
+    for ratio in ["p50_over_floor", "p50_over_wal_full", "litefoot_over_wal_full"] {
+        assert!(get(&format!("ratio.{ratio}")) > 0.0, "{ratio}");
     }
     // A write-ahead log has a sync for each commit, a rollback journal at least three.
     assert!((1.0..2.0).contains(&get("syncs_per_txn.wal_full")));

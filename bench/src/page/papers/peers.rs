@@ -29,7 +29,18 @@ const fn settings() -> [Printed; ORDER.len()] {
     settings
 }
 
+const fn compared() -> [Point; COMPARED + 1] {
+    let mut compared = [point("floor", "a bare write and sync"); COMPARED + 1];
+    let mut index = 0;
+    while index < COMPARED {
+        compared[index] = STORES[index];
+        index += 1;
+    }
+    compared
+}
+
 const STORES: &[Point] = &points();
+const COMPARED_AND_FLOOR: &[Point] = &compared();
 const SETTINGS: &[Printed] = &settings();
 
 const PEERS: Chart = Chart { experiment: "peers", points: STORES, ..PLAIN };
@@ -74,6 +85,15 @@ pub const SECTION: Section = Section {
             unit: "litefoot (WAL, FULL) over the store",
             points: STORES.split_at(COMPARED).0,
             series: &[run("", "ratio.litefoot_over_{}")],
+            ..PEERS
+        },
+        Chart {
+            id: "peers-p50-ratio",
+            even: true,
+            title: "Median commit: litefoot over each",
+            unit: "litefoot (WAL, FULL) over the store",
+            points: COMPARED_AND_FLOOR,
+            series: &[run("", "ratio.p50_over_{}")],
             ..PEERS
         },
         Chart {

@@ -22,6 +22,25 @@ const DEVICES: &[Point] = &[
     point("pcm", "phase-change memory"),
 ];
 
+const THREADS: &[Point] = &[
+    point("threads_1", "1"),
+    point("threads_2", "2"),
+    point("threads_4", "4"),
+    point("threads_8", "8"),
+    point("threads_16", "16"),
+    point("threads_32", "32"),
+    point("threads_64", "64"),
+];
+
+const LOADED: &[Point] = &[
+    point("wal_full", "SQLite, WAL, FULL"),
+    point("litefoot", "litefoot, WAL, FULL"),
+    point("redb", "redb"),
+    point("rocksdb", "RocksDB"),
+    point("fjall", "fjall"),
+    point("floor", "a bare write and sync, one thread"),
+];
+
 const COMMIT: Chart = Chart { experiment: "commit", points: SIDES, ..PLAIN };
 const GROUP: Chart = Chart { experiment: "group", ..PLAIN };
 
@@ -99,6 +118,79 @@ pub const SECTION: Section = Section {
                 point("syncs_per_txn", "syncs of a transaction"),
             ],
             series: &[run("SQLite, WAL", "{}.wal_full"), run("litefoot", "{}.litefoot")],
+            ..GROUP
+        },
+        Chart {
+            id: "group-threads",
+            title: "Durable commits of one row, by threads that write",
+            shape: Shape::Lines,
+            unit: "commits a second",
+            points: THREADS,
+            series: &[
+                run("SQLite, WAL", "txn_per_s.{}.wal_full"),
+                run("litefoot", "txn_per_s.{}.litefoot"),
+                run("redb", "txn_per_s.{}.redb"),
+                run("RocksDB", "txn_per_s.{}.rocksdb"),
+                run("fjall", "txn_per_s.{}.fjall"),
+                run("a bare write and sync, one thread", "txn_per_s.{}.floor"),
+            ],
+            ..GROUP
+        },
+        Chart {
+            id: "group-threads-latency",
+            title: "Median commit, by threads that write",
+            shape: Shape::Table,
+            unit: "µs",
+            points: THREADS,
+            series: &[
+                run("SQLite, WAL", "p50_us.{}.wal_full"),
+                run("litefoot", "p50_us.{}.litefoot"),
+                run("redb", "p50_us.{}.redb"),
+                run("RocksDB", "p50_us.{}.rocksdb"),
+                run("fjall", "p50_us.{}.fjall"),
+                run("bare write and sync", "p50_us.{}.floor"),
+            ],
+            note: "The bare write and sync is always that of one thread.",
+            ..GROUP
+        },
+        Chart {
+            id: "group-threads-ratio",
+            title: "Litefoot over others, by threads that write",
+            shape: Shape::Table,
+            points: THREADS,
+            series: &[
+                run("commits, over SQLite", "ratio.litefoot_over_wal_full.{}"),
+                run("commits, over the best store", "ratio.litefoot_over_best_peer.{}"),
+                run("median, over a bare sync", "ratio.p50_over_floor.{}"),
+            ],
+            ..GROUP
+        },
+        Chart {
+            id: "group-arrivals",
+            title: "Latency at a fixed rate of arrivals: half of what SQLite can do",
+            shape: Shape::Table,
+            unit: "µs",
+            points: LOADED,
+            series: &[
+                run("median", "p50_us.arrivals_half_of_sqlite.{}"),
+                run("99 %", "p99_us.arrivals_half_of_sqlite.{}"),
+                run("99.9 %", "p999_us.arrivals_half_of_sqlite.{}"),
+            ],
+            note: "Four threads. A latency counts from when the commit was due.",
+            ..GROUP
+        },
+        Chart {
+            id: "group-arrivals-own",
+            title: "Latency at a fixed rate of arrivals: four fifths of what each can do",
+            shape: Shape::Table,
+            points: LOADED,
+            series: &[
+                run("commits a second", "txn_per_s.arrivals_most_of_own.{}"),
+                run("median, µs", "p50_us.arrivals_most_of_own.{}"),
+                run("99 %, µs", "p99_us.arrivals_most_of_own.{}"),
+                run("99.9 %, µs", "p999_us.arrivals_most_of_own.{}"),
+            ],
+            note: "Four threads. A latency counts from when the commit was due.",
             ..GROUP
         },
         Chart {

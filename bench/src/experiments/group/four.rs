@@ -1,33 +1,13 @@
-//! `group`: several threads that write one database.
+//! Four threads and transactions of two kinds.
 //!
 //! Four threads make durable transactions for a while, each with a connection of its own and the busy timeout of common
 //! drivers (5 s). Three in four transactions insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an
 //! update. Stock SQLite in WAL mode at `synchronous=FULL`, litefoot, and litefoot with `commit_log=statements` take turns, at
 //! least five rounds. After each round stock SQLite counts the rows: every acknowledged transaction must be there.
-//!
-//! # Figures
-//! The last part of a name is the side.
-//!
-//! | name | meaning |
-//! |---|---|
-//! | `txn_per_s` | durable transactions a second, all threads together; median of the rounds |
-//! | `p50_us`, `p99_us`, `p999_us` | latency of a transaction, waiting for the lock included; median |
-//! | `worst_p999_us` | the same as the thread sees it that is served worst; median |
-//! | `least_share` | transactions of the thread that made fewest, over the mean; median |
-//! | `syncs_per_txn` | syncs of a transaction, closing included, on a counting medium |
-//! | `ratio.SIDE_over_wal_full` | `txn_per_s` of a side of litefoot's; median of the rounds |
-//! | `ratio.p999_wal_full_over_litefoot` | `worst_p999_us`; median of the rounds |
-//! | `ratio.pooled_p999_wal_full_over_litefoot` | `p999_us`; median of the rounds |
-//!
-//! Why the thread that is served worst: with stock SQLite one thread makes nearly all transactions while the others
-//! sleep and try again. Of all transactions together theirs are too few to show in a percentile, however long they
-//! take. The more a thread starves, the better the pooled figure looks (*coordinated omission*).
 
-use super::commit::side::Kind;
-use super::commit::side::{LITEFOOT, Side, WAL_FULL, settings};
-use super::commit::{remove_database, work_directory};
+use super::super::commit::remove_database;
+use super::{BUSY_TIMEOUT, SIDES, Side, WRITERS};
 use crate::harness::{Latencies, MIN_ROUNDS, Progress, interleave, median, median_ratio};
-use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_sim::CountingMedium;
@@ -38,19 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const SIDES: [Side; 3] = [
-    Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
-    Side { name: LITEFOOT, kind: Kind::Litefoot(settings("wal", "full")) },
-    Side { name: "litefoot_statements", kind: Kind::Statements(settings("wal", "full")) },
-];
-
-/// Threads that write.
-const WRITERS: usize = 4;
 /// How long they do in each round.
 const ROUND: Duration = Duration::from_millis(2500);
 const QUICK_ROUND: Duration = Duration::from_millis(500);
-/// The busy timeout that drivers commonly set.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "CREATE TABLE r(id INTEGER PRIMARY KEY, writer INTEGER, n INTEGER, text TEXT);
      CREATE TABLE w(writer INTEGER PRIMARY KEY, n INTEGER);
@@ -78,12 +48,11 @@ impl Round {
 }
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
-    let directory = work_directory(&options.directory)?;
-    let time = if options.quick { QUICK_ROUND } else { ROUND };
+pub fn run(quick: bool, directory: &Path, progress: &mut dyn Progress) -> Result<Figures> {
+    let time = if quick { QUICK_ROUND } else { ROUND };
     progress.begin("four writers", (MIN_ROUNDS * SIDES.len() + 1) as u64);
     let rounds = interleave(&SIDES, MIN_ROUNDS, |_, side| {
-        let path = directory.path().join(format!("{}.db", side.name));
+        let path = directory.join(format!("{}.db", side.name));
         let round = work(side, &path, time, &mut || side.open_timed(&path))?;
         remove_database(&path)?;
         progress.advance(1)?;
@@ -113,7 +82,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     figures.set("ratio.p999_wal_full_over_litefoot", median_ratio(&worst(0), &worst(1)));
     figures.set("ratio.pooled_p999_wal_full_over_litefoot", median_ratio(&slowest(0), &slowest(1)));
     for side in &SIDES {
-        let path = directory.path().join(format!("counted-{}.db", side.name));
+        let path = directory.join(format!("counted-{}.db", side.name));
         figures.set(format!("syncs_per_txn.{}", side.name), count(side, &path, time)?);
         remove_database(&path)?;
     }
