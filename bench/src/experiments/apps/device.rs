@@ -66,7 +66,8 @@ impl Device {
         fill().map_err(|source| Error::Directory { path: file.clone(), source })?;
         // Tables that the kernel writes later, at leisure, would be counted for whoever runs then.
         let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", options]).arg(&file))?;
+        // On a device this small the blocks would be of 1 KiB, which no device of an application's has.
+        run(Command::new("mkfs.ext4").args(["-q", "-F", "-b", "4096", "-E", options]).arg(&file))?;
         let mount = directory.join("mount");
         std::fs::create_dir(&mount).map_err(|source| Error::Directory { path: mount.clone(), source })?;
         run(Command::new("mount").args(["-t", "ext4", "-o", "loop"]).arg(&file).arg(&mount))?;
