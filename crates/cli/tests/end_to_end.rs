@@ -327,7 +327,7 @@ fn figures_are_a_text_and_a_table() {
         &format!("CREATE TABLE t(a); SELECT name, value {rows}; PRAGMA litefoot_stats"),
     ];
     let answer = stdout_of(stock(directory, "sqlite3", &arguments), "sqlite3");
-    assert!(answer.starts_with("commits_pages|1\ncommits_statements|0\n"), "{answer}");
+    assert!(answer.starts_with("commits_pages|1\ncommits_deltas|0\n"), "{answer}");
     assert_eq!(answer.matches("commits_pages|1\n").count(), 2, "{answer}");
 
     let python = format!(

@@ -11,6 +11,7 @@
 //! 2. The caller's own signals are as before.
 //! 3. Where there is no thread, or no memory for one, that is an error. A panic ends the thread and nothing else.
 
+use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -102,9 +103,19 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     unsafe {
         libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr());
     }
+    IS_OURS.set(true);
     // A thread that waits for its work has a guard of its own.
     let _ = catch_unwind(AssertUnwindSafe(start.run));
     ptr::null_mut()
+}
+
+thread_local! {
+    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True on a thread that was started here.
+pub fn is_ours() -> bool {
+    IS_OURS.get()
 }
 
 /// A number that tells the living threads of a process apart.

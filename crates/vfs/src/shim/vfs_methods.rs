@@ -190,8 +190,11 @@ unsafe extern "C" fn open(
         }
         guard_code(app.api, || {
             check_memory()?;
-            // The standard library allocates this once in each thread, and aborts where it cannot: now memory is left.
-            let _ = std::thread::current();
+            // The standard library allocates this once in each thread, and aborts where it cannot: now memory is left. A thread
+            // of ours can do without it.
+            if !litefoot_storage::thread::is_ours() {
+                let _ = std::thread::current();
+            }
             app.hook_connections()?;
             let request = request(app, name, flags)?;
             let ours = app.vfs()?;
