@@ -8,12 +8,15 @@
 use super::format::HEADER_BYTES;
 use super::origin::DataFile;
 use crate::file::{
-    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, beside, parent_directory,
 };
 use crate::log_file::{Durability, InUse, set_aside, space};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What SQLite appends to the name of a database for its log.
+const WAL_SUFFIX: &str = "-wal";
 
 /// The place of the file of an open log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,27 @@ pub enum Whereabouts {
     Elsewhere,
     /// It has its name, and frames were cut off.
     Cut,
+}
+
+/// How a log's removal is made durable.
+///
+/// # Why
+/// A directory's sync writes every block of the file system that creating and removing the file has changed: eight on ext4.
+/// A void header is one block. So a log at SQLite's own name is voided, durably, before it loses its name. A power cut may
+/// bring the name back. SQLite and litefoot then find a log without frames there, whatever another program has written to
+/// the database meanwhile.
+///
+/// A log at another name lies beside a tier's device, where its presence alone tells something. Its name must be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Removal {
+    voids: bool,
+    syncs_directory: bool,
+}
+
+impl Removal {
+    fn of(is_named: bool, is_beside_data: bool) -> Removal {
+        Removal { voids: !is_named || is_beside_data, syncs_directory: is_named && !is_beside_data }
+    }
 }
 
 /// The file of a redo log, which may not exist yet.
@@ -193,21 +217,31 @@ impl LogFile {
         Ok(file)
     }
 
-    /// Removes the file, for good. A file that has lost its name stays, and nothing in it counts any more.
+    /// Removes the file. After a power cut nothing in it counts, if its name comes back ([`Removal`]). A file that has lost its
+    /// name stays, void.
     pub fn delete(&mut self) -> Result<()> {
         (self.allocated, self.claimed) = (0, 0);
         self.unsynced = false;
         self.name_unsynced = false;
         let Some(file) = self.opened.take() else { return Ok(()) };
-        let named = self.medium.identity(&self.path)? == Some(file.id());
-        if named {
-            self.medium.delete(&self.path)?;
-            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
-        } else {
+        let is_named = self.medium.identity(&self.path)? == Some(file.id());
+        let removal = Removal::of(is_named, self.is_beside_data());
+        if removal.voids {
             self.latch.watch(file.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
+        }
+        if is_named {
+            self.medium.delete(&self.path)?;
+        }
+        if removal.syncs_directory {
+            self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
         }
         self.in_use = None;
         Ok(())
+    }
+
+    /// True for a log at the name that SQLite knows.
+    fn is_beside_data(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| beside(&data.path, WAL_SUFFIX) == self.path)
     }
 
     /// Gives the file, of which `bytes` count, a name of its own: another database has taken that of the data file.
@@ -268,5 +302,23 @@ impl LogFile {
         }
         debug_assert!(self.is_synced());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Removal;
+
+    #[test]
+    fn a_removed_log_is_void_or_its_name_is_durably_gone() {
+        for (is_named, is_beside_data, voids, syncs_directory) in [
+            (true, true, true, false),
+            (true, false, false, true),
+            (false, true, true, false),
+            (false, false, true, false),
+        ] {
+            let removal = Removal::of(is_named, is_beside_data);
+            assert_eq!(removal, Removal { voids, syncs_directory }, "{is_named} {is_beside_data}");
+        }
     }
 }

@@ -391,8 +391,8 @@ impl RedoLog {
         Ok(goes_on || data.origin(&**file)? == header.origin())
     }
 
-    /// Removes the file, for good. Every page of it must be in the database file, and that synced. A file that has lost its
-    /// name stays, and nothing in it counts any more.
+    /// Removes the file. Every page of it must be in the database file, and that synced. After a power cut nothing in the file
+    /// counts, if its name comes back. A file that has lost its name stays, void.
     pub fn delete(&mut self) -> Result<()> {
         self.reset();
         self.last = None;

@@ -129,6 +129,45 @@ fn deleting_leaves_nothing_and_the_log_can_begin_again() {
     assert_eq!(look(&medium).frames(), 1);
 }
 
+/// Deletes a log beside its data file, cuts the power afterwards, and tells if a cut brings back a frame that counts.
+fn frames_come_back(faults: Faults) -> bool {
+    let medium = SimMedium::default();
+    let mut log = open_of(&medium, &data_file(&medium, 1)).unwrap();
+    append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
+    append(&mut log, &[2], 2, Durability::Durable).unwrap();
+    medium.set_faults(faults);
+    log.delete().unwrap();
+    assert!(medium.info(Path::new("/a-wal")).unwrap().is_none());
+    (0..200).any(|seed| {
+        let after = look(&medium.cut(&mut Random::new(seed)));
+        assert!(after.is_understood());
+        !after.is_empty()
+    })
+}
+
+#[test]
+fn a_log_that_comes_back_after_a_power_cut_is_void() {
+    assert!(!frames_come_back(Faults::default()));
+    assert!(frames_come_back(Faults::ignoring(SyncSite::File(FileKind::RedoLog), None)));
+}
+
+#[test]
+fn a_log_beside_its_data_file_is_deleted_without_a_sync_of_the_directory() {
+    let medium = SimMedium::default();
+    let counting = crate::sim::CountingMedium::new(Arc::new(medium.clone()));
+    let data = data_file(&medium, 1);
+    for (path, directory_syncs) in [("/a-wal", 0), ("/device-redo", 1)] {
+        let medium = Arc::new(counting.clone());
+        let mut log = RedoLog::open_of(medium, Path::new(path), Arc::default(), data.clone()).unwrap();
+        append(&mut log, &[1], 1, Durability::Durable).unwrap();
+        let before = counting.snapshot();
+        log.delete().unwrap();
+        let spent = counting.snapshot() - before;
+        assert_eq!(spent.all_syncs() - spent.total().syncs, directory_syncs, "{path}");
+        assert_eq!(spent.all_syncs(), 1, "{path}");
+    }
+}
+
 /// Runs transactions on the simulated medium and cuts the power everywhere. Returns a description of the
 /// first cut after which a durable transaction was missing or one was there in part.
 fn cut_everywhere(seed: u64, faults: Faults) -> Option<String> {
