@@ -53,6 +53,9 @@ impl RedoLog {
             self.newest.insert(*page_number, frame);
         }
         self.frames = end;
+        if durability == Durability::Durable {
+            self.synced = end;
+        }
         self.slots = 0;
         self.checksum = checksum;
         self.database_pages = transaction.database_pages;

@@ -5,6 +5,7 @@
 //! 2. `unsynced` and `name_unsynced` are cleared only by a sync that succeeded, or with the file.
 //! 3. Every byte below `allocated` was written at least once, or is about to be.
 
+use super::compact::{new_path, remove_remnant};
 use super::format::HEADER_BYTES;
 use super::origin::DataFile;
 use crate::file::{
@@ -67,6 +68,8 @@ pub(super) struct LogFile {
     allocated: u64,
     /// Bytes of the file that there is space for.
     claimed: u64,
+    /// True for a file that another process has left, which may have ended in a compaction.
+    found: bool,
 }
 
 impl LogFile {
@@ -88,7 +91,23 @@ impl LogFile {
             unsynced: false,
             allocated: 0,
             claimed: 0,
+            found: false,
         }
+    }
+
+    /// A log without a file, of the same data file and with another name, which nothing of a compaction has any more.
+    pub fn beside(&self, path: &Path) -> Result<LogFile> {
+        remove_remnant(&*self.medium, path)?;
+        Ok(LogFile::new(self.medium.clone(), path, self.latch.clone(), self.data.clone()))
+    }
+
+    /// Gives the file the name of another log, which loses it.
+    pub fn rename_over(&mut self, path: &Path) -> Result<()> {
+        self.latch.check(&self.path)?;
+        self.medium.rename(&self.path, path)?;
+        path.clone_into(&mut self.path);
+        self.name_unsynced = true;
+        Ok(())
     }
 
     /// Opens and locks the file, if there is one; only looks at it in [`OpenMode::ReadOnly`].
@@ -110,6 +129,7 @@ impl LogFile {
         // The writer may have died before the name, or the last bytes, were durable.
         self.name_unsynced = true;
         self.unsynced = true;
+        self.found = true;
     }
 
     /// A log that has no file will have it at another place.
@@ -235,6 +255,10 @@ impl LogFile {
         if removal.syncs_directory {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
         }
+        if std::mem::take(&mut self.found) {
+            // It counts for nothing, and the next compaction tries again.
+            let _ = remove_remnant(&*self.medium, &new_path(&self.path));
+        }
         self.in_use = None;
         Ok(())
     }
@@ -286,16 +310,22 @@ impl LogFile {
         Ok(())
     }
 
-    /// Syncs everything that is not durable yet, the name of a new file included, if that is asked for.
-    pub fn sync_for(&mut self, durability: Durability) -> Result<()> {
-        let Some(file) = self.opened.clone().filter(|_| durability == Durability::Durable) else {
-            return Ok(());
-        };
-        if self.unsynced {
+    /// Syncs everything written, but for the name of a new file.
+    pub fn sync_content(&mut self) -> Result<()> {
+        if let Some(file) = self.opened.as_ref().filter(|_| self.unsynced) {
             self.latch.check(&self.path)?;
             self.latch.watch(file.sync())?;
             self.unsynced = false;
         }
+        Ok(())
+    }
+
+    /// Syncs everything that is not durable yet, the name of a new file included, if that is asked for.
+    pub fn sync_for(&mut self, durability: Durability) -> Result<()> {
+        if self.opened.is_none() || durability == Durability::Buffered {
+            return Ok(());
+        }
+        self.sync_content()?;
         if self.name_unsynced {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced = false;

@@ -10,6 +10,7 @@
 //! | `origin` | the database of a log |
 //! | `scan` | the valid prefix of an existing file |
 //! | `append` | transactions and slots on their way into the file |
+//! | `compact` | a log with each page once, in the place of one that was not synced |
 //! | `file` | the file: its name, its lock, its space, its syncs |
 //! | `mod` | the open log: reading, generations |
 //!
@@ -30,6 +31,7 @@
 //!    nothing could be trusted.
 
 mod append;
+mod compact;
 mod file;
 pub mod format;
 pub mod origin;
@@ -104,6 +106,8 @@ pub struct RedoLog {
     slots: u32,
     /// Frames whose pages, as far as they are the newest, are in the database file.
     copied: u32,
+    /// Frames that are durable for certain.
+    synced: u32,
     newest: BTreeMap<u32, u32>,
     database_pages: u32,
     /// Frames on their way to the medium.
@@ -142,8 +146,13 @@ impl RedoLog {
     }
 
     fn new(medium: Arc<dyn Medium>, path: &Path, latch: Arc<SyncLatch>, data: Option<DataFile>) -> RedoLog {
+        RedoLog::of_file(LogFile::new(medium, path, latch, data))
+    }
+
+    /// An empty log.
+    fn of_file(file: LogFile) -> RedoLog {
         RedoLog {
-            file: LogFile::new(medium, path, latch, data),
+            file,
             found: ScanResult { understood: true, images: Vec::new(), transactions: 0 },
             header: None,
             built_upon: false,
@@ -152,6 +161,7 @@ impl RedoLog {
             frames: 0,
             slots: 0,
             copied: 0,
+            synced: 0,
             newest: BTreeMap::new(),
             database_pages: 0,
             buffer: Vec::new(),
@@ -312,7 +322,9 @@ impl RedoLog {
 
     /// Makes everything appended durable.
     pub fn sync(&mut self) -> Result<()> {
-        self.file.sync_for(Durability::Durable)
+        self.file.sync_for(Durability::Durable)?;
+        self.synced = self.frames;
+        Ok(())
     }
 
     /// Voids the log: every page of it is in the database file, and that is synced. The next append begins
@@ -322,6 +334,7 @@ impl RedoLog {
         self.built_upon = false;
         self.frames = 0;
         self.copied = 0;
+        self.synced = 0;
         self.newest.clear();
         self.database_pages = 0;
     }

@@ -6,14 +6,14 @@ use crate::sim::SimMedium;
 use crate::sim::{Faults, Random, SyncSite};
 use proptest::prelude::*;
 
-const PAGE: usize = 512;
+pub(super) const PAGE: usize = 512;
 
-fn open(medium: &SimMedium) -> RedoLog {
+pub(super) fn open(medium: &SimMedium) -> RedoLog {
     RedoLog::open(Arc::new(medium.clone()), Path::new("/a-wal"), Arc::new(SyncLatch::new())).unwrap()
 }
 
 /// The log as somebody else finds it while it is in use.
-fn look(medium: &SimMedium) -> RedoLog {
+pub(super) fn look(medium: &SimMedium) -> RedoLog {
     RedoLog::look(Arc::new(medium.clone()), Path::new("/a-wal"), None).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn page(number: u32, version: u32) -> Vec<u8> {
     page
 }
 
-fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
+pub(super) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
     let transaction = Transaction {
         slots: &[],
         page_numbers: numbers,
@@ -38,7 +38,7 @@ fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durabili
     log.append(&transaction, &mut copy, durability)
 }
 
-fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
+pub(super) fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
     let mut bytes = vec![0; PAGE];
     log.read_page(number, 0, &mut bytes).unwrap().then(|| {
         let version = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -220,7 +220,7 @@ fn cut_everywhere(seed: u64, faults: Faults) -> Option<String> {
     None
 }
 
-fn is_state(log: &RedoLog, transactions: &[(u32, Vec<u32>)]) -> bool {
+pub(super) fn is_state(log: &RedoLog, transactions: &[(u32, Vec<u32>)]) -> bool {
     let mut newest = BTreeMap::new();
     for (version, numbers) in transactions {
         newest.extend(numbers.iter().map(|number| (*number, *version)));

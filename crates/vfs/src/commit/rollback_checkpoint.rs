@@ -16,13 +16,24 @@ use litefoot_storage::wal_file::{RedoLog, Transaction};
 use std::io;
 
 impl RedoLogState {
+    /// Replaces a log that was not synced by a smaller one, where that pays; answers true where it did.
+    pub fn compact(&mut self, db: &Db) -> Result<bool> {
+        let Some(redo) = &mut self.redo else { return Ok(false) };
+        let compacted = compact(redo, self.page_one.as_deref())?;
+        self.past_log &= !compacted;
+        self.note_fill(db);
+        Ok(compacted)
+    }
+
     /// Copies all pages to the database file, durably, and resets the log.
     pub fn checkpoint(&mut self, db: &Db) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         if redo.is_empty() {
             return Ok(());
         }
-        if let Some(page_one) = self.page_one.as_deref().filter(|_| self.past_log) {
+        if !compact(redo, self.page_one.as_deref())?
+            && let Some(page_one) = self.page_one.as_deref().filter(|_| self.past_log)
+        {
             log_page_one(redo, page_one)?;
         }
         self.past_log = false;
@@ -35,6 +46,17 @@ impl RedoLogState {
         self.note_fill(db);
         Ok(())
     }
+}
+
+/// Replaces a log that was not synced by a smaller one, page 1 with its newest counter; answers true where it did.
+fn compact(redo: &mut RedoLog, page_one: Option<&[u8]>) -> Result<bool> {
+    let mut change = |number: u32, page: &mut [u8]| {
+        if let Some(page_one) = page_one.filter(|_| number == 1) {
+            page.copy_from_slice(page_one);
+            advance_counters(page);
+        }
+    };
+    Ok(redo.compact(&mut change)?)
 }
 
 /// The pages that a checkpoint copies: page 1 changes without a frame of its own, so it is never left out.

@@ -4,6 +4,10 @@
 //! With a rollback journal SQLite needs four to six syncs for one row. Here a commit appends its pages to a redo log, with
 //! one write and one sync. Readers take those pages from the log.
 //!
+//! # Commits that nobody syncs
+//! At `synchronous=OFF` the system has the commits, and the device does not. A log that has grown large is replaced by one
+//! with the newest version of each page ([`compact`](litefoot_storage::wal_file::RedoLog::compact)), before anything is synced.
+//!
 //! # How the log ends
 //! When the log has grown to the option `max_wal_size`, a background thread copies its pages to the database file, and
 //! syncs the file. Commits go on meanwhile ([`reset_in_background`](RollbackRedoLog::reset_in_background)). Then, while
@@ -265,6 +269,15 @@ impl RollbackRedoLog {
 
     /// Resets the log. Most of the work is done while commits go on.
     fn reset(&self, db: &Db) {
+        {
+            let mut state = self.state.write();
+            match state.compact(db) {
+                // Commits go on behind the newest pages, and the database file is left for later.
+                Ok(true) if !state.is_large(db.options().max_wal_size / 2) => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
         // A failed sync is latched. The next reset meets any other failure again.
         if !matches!(self.copy_ahead(db), Ok(true)) || db.sync().is_err() {
             return;

@@ -1,7 +1,9 @@
 //! The rollback-mode redo log, without SQLite.
 
 use super::*;
+use crate::commit::log_identity::{Verdict, judge};
 use crate::commit::of_test::{PAGE, page_one};
+use crate::commit::page_one::{COUNTER_JUMP, counter_of};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::txn::of_test::PlainTarget;
 use litefoot_sim::SimMedium;
@@ -15,12 +17,22 @@ fn database(medium: &SimMedium) -> (Arc<PlainTarget>, Arc<RollbackRedoLog>) {
 }
 
 fn commit(target: &Arc<PlainTarget>, log: &RollbackRedoLog, counter: u32, pages: &[(u32, u8)]) {
+    commit_with(target, log, counter, pages, Durability::Durable);
+}
+
+fn commit_with(
+    target: &Arc<PlainTarget>,
+    log: &RollbackRedoLog,
+    counter: u32,
+    pages: &[(u32, u8)],
+    durability: Durability,
+) {
     let mut dirty = DirtyPages::new(target.db(), PAGE, target.db().file_len().unwrap());
     dirty.write(target, &page_one(counter, 0), 0).unwrap();
     for (number, filler) in pages {
         dirty.write(target, &[*filler; PAGE], u64::from(number - 1) * PAGE as u64).unwrap();
     }
-    log.commit(target, &mut dirty, Durability::Durable).unwrap();
+    log.commit(target, &mut dirty, durability).unwrap();
 }
 
 /// The first byte of each page, as a reader sees it.
@@ -37,7 +49,9 @@ fn in_file(db: &Db) -> Vec<u8> {
 /// Copies what recovery finds to the database file.
 fn recover(db: &Db) {
     let redo = RollbackRedoLog::default().find(db).unwrap().unwrap();
-    copy_in_place(db, &redo, None, &redo.page_numbers().collect::<Vec<u32>>()).unwrap();
+    if !redo.is_empty() {
+        copy_in_place(db, &redo, None, &redo.page_numbers().collect::<Vec<u32>>()).unwrap();
+    }
 }
 
 #[test]
@@ -118,4 +132,69 @@ fn slots_keep_the_log_from_being_reset() {
     log.reset(db);
     assert!(!log.contains(2));
     assert_eq!(in_file(db), [2, 7, 7]);
+}
+
+#[test]
+fn a_reset_of_commits_that_nobody_synced_makes_the_log_small_and_leaves_the_file_for_later() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    for version in 0..60 {
+        commit_with(
+            &target,
+            &log,
+            11 + u32::from(version),
+            &[(2, version), (3, 100 + version)],
+            Durability::Buffered,
+        );
+    }
+    let frames = || log.state.read().redo.as_ref().unwrap().frames();
+    assert_eq!(frames(), 121);
+    log.reset(db);
+    assert_eq!((frames(), seen(db, &log), in_file(db)), (3, vec![59, 159, 7], vec![7, 7, 7]));
+    // The newest counter is in the log now, ahead as ever, and the log is the database's.
+    let redo = RedoLog::look(db.medium().clone(), Path::new("/app.db-wal"), Some(db.data_file())).unwrap();
+    let mut image = [0; PAGE];
+    assert!(redo.read_page(1, 0, &mut image).unwrap());
+    assert_eq!(counter_of(&image), 70 + COUNTER_JUMP);
+    assert_eq!(judge(&redo, &db.data_file().first_sector().unwrap(), false).unwrap(), Verdict::Ours);
+    commit(&target, &log, 71, &[(4, 5)]);
+    assert_eq!(frames(), 4);
+    log.retire(db).unwrap();
+    assert_eq!((in_file(db), medium.files().len()), (vec![59, 159, 5], 1));
+    let mut sector = [0; PAGE];
+    db.data().read_at(&mut sector, 0).unwrap();
+    assert_eq!(counter_of(&sector), 71);
+}
+
+#[test]
+fn a_power_cut_after_a_compaction_finds_a_log_of_this_database() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    target.db().sync().unwrap();
+    commit(&target, &log, 11, &[(2, 200)]);
+    for version in 0..60 {
+        commit_with(&target, &log, 12 + u32::from(version), &[(3, version)], Durability::Buffered);
+    }
+    let before = medium.operations();
+    log.retire(target.db()).unwrap();
+    let mut replay = medium.replay();
+    for cut in before..=medium.operations() {
+        replay.advance(cut);
+        for seed in 0..10 {
+            let after = replay.cut(&mut litefoot_sim::Random::new(seed));
+            let file = after.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+            let mut bytes = vec![0; 4 * PAGE];
+            let read = file.read_at(&mut bytes, 0).unwrap();
+            drop(file);
+            let log_there = after.info(Path::new("/app.db-wal")).unwrap().is_some();
+            let db = Db::of_test_on(&after, &bytes[..read]);
+            if log_there {
+                recover(&db);
+            }
+            let pages = in_file(&db);
+            assert_eq!(pages[0], 200, "cut {cut}, seed {seed}");
+            assert!(pages[1] < 60, "cut {cut}, seed {seed}: {pages:?}");
+        }
+    }
 }
