@@ -14,6 +14,8 @@
 //! 1. A process that is killed leaves the old log or the new one at the name, whole.
 //! 2. After a power cut each transaction that was durable before is still there: the new log is durable before it has the name.
 //! 3. A compaction that fails leaves the old log in use.
+//!
+//! Where nothing in the log is durable, a new log need not be, either: then neither is synced.
 
 use super::{RedoLog, Transaction, Whereabouts};
 use crate::file::{FileKind, Medium, OpenMode, Result, beside};
@@ -34,17 +36,23 @@ pub(super) fn new_path(log: &Path) -> PathBuf {
 }
 
 impl RedoLog {
-    /// Replaces the log by one that has each page once, durably, where that costs less than a sync of the log; answers
-    /// true where it did. `change` sees each page, by its number.
+    /// Replaces the log by one that has each page once, where that costs less than a sync of the log; answers true where it
+    /// did. `change` sees each page, by its number. Without [`Durability::Durable`] nothing is synced that was not before.
     ///
     /// # Errors
     /// Errors of reading, and of the last sync. The log is not replaced where the new one cannot be written.
-    pub fn compact(&mut self, change: &mut dyn FnMut(u32, &mut [u8])) -> Result<bool> {
+    pub fn compact(
+        &mut self,
+        change: &mut dyn FnMut(u32, &mut [u8]),
+        durability: Durability,
+    ) -> Result<bool> {
         let pages = self.newest.len() as u32;
         if self.built_upon || self.slots > 0 || !pays(self.frames - self.synced, pages) {
             return Ok(false);
         }
-        let Some(mut new) = self.newest_pages(change)? else { return Ok(false) };
+        // A durable transaction is in the new log before that has the name.
+        let durability = if self.synced > 0 { Durability::Durable } else { durability };
+        let Some(mut new) = self.newest_pages(change, durability)? else { return Ok(false) };
         let path = self.path().to_owned();
         if let Err(error) = new.file.rename_over(&path) {
             let _ = new.file.delete();
@@ -53,13 +61,18 @@ impl RedoLog {
         std::mem::swap(self, &mut new);
         // The old file has no name any more.
         new.file.close();
-        self.file.sync_for(Durability::Durable)?;
-        self.synced = self.frames;
+        if durability == Durability::Durable {
+            self.sync()?;
+        }
         Ok(true)
     }
 
-    /// A log of another name with the newest version of each page, synced; `None` where it cannot be written.
-    fn newest_pages(&self, change: &mut dyn FnMut(u32, &mut [u8])) -> Result<Option<RedoLog>> {
+    /// A log of another name with the newest version of each page; `None` where it cannot be written. Its name is unsynced.
+    fn newest_pages(
+        &self,
+        change: &mut dyn FnMut(u32, &mut [u8]),
+        durability: Durability,
+    ) -> Result<Option<RedoLog>> {
         let numbers: Vec<u32> = self.page_numbers().filter(|number| *number <= self.database_pages).collect();
         if numbers.is_empty() || self.file.whereabouts(self.bytes())? != Whereabouts::AtItsName {
             return Ok(None);
@@ -77,7 +90,11 @@ impl RedoLog {
             Ok(())
         };
         let written = new.append(&transaction, &mut copy, Durability::Buffered);
-        if written.and_then(|()| new.file.sync_content()).is_err() {
+        let synced = written.and_then(|()| match durability {
+            Durability::Durable => new.file.sync_content(),
+            Durability::Buffered => Ok(()),
+        });
+        if synced.is_err() {
             let _ = new.file.delete();
             return Ok(None);
         }
@@ -111,6 +128,10 @@ mod tests {
         transactions
     }
 
+    fn compact(log: &mut RedoLog) -> Result<bool> {
+        log.compact(&mut |_, _| {}, Durability::Durable)
+    }
+
     fn names(medium: &SimMedium) -> Vec<PathBuf> {
         medium.files().into_iter().map(|(path, ..)| path).collect()
     }
@@ -130,10 +151,10 @@ mod tests {
         let counting = CountingMedium::new(Arc::new(medium.clone()));
         let mut log = RedoLog::open(Arc::new(counting.clone()), Path::new("/a-wal"), Arc::default()).unwrap();
         append(&mut log, &[7], 1, Durability::Durable).unwrap();
-        assert!(!log.compact(&mut |_, _| {}).unwrap());
+        assert!(!compact(&mut log).unwrap());
         append_many(&mut log, 2..42);
         let (old, before) = (log.salts(), counting.snapshot());
-        assert!(log.compact(&mut |number, page| page[PAGE - 1] = number as u8).unwrap());
+        assert!(log.compact(&mut |number, page| page[PAGE - 1] = number as u8, Durability::Durable).unwrap());
         let spent = counting.snapshot() - before;
         assert_eq!(spent.total().bytes_written, 32 + 7 * (24 + PAGE as u64));
         assert_eq!((spent.total().syncs, spent.all_syncs()), (1, 2));
@@ -144,8 +165,22 @@ mod tests {
             let versions = [1, 2, 7, 9].map(|number| version_of(log, number));
             assert_eq!(versions, [Some(40), Some(41), Some(50), Some(41)]);
         }
-        assert!(log.is_synced() && !log.compact(&mut |_, _| {}).unwrap());
+        assert!(log.is_synced() && !compact(&mut log).unwrap());
         assert_eq!(names(&medium), [PathBuf::from("/a-wal")]);
+    }
+
+    #[test]
+    fn without_a_durable_transaction_nothing_is_synced() {
+        let counting = CountingMedium::new(Arc::new(SimMedium::default()));
+        let mut log = RedoLog::open(Arc::new(counting.clone()), Path::new("/a-wal"), Arc::default()).unwrap();
+        for (first, syncs) in [(1, 0), (101, 2)] {
+            append_many(&mut log, first..first + 40);
+            let before = counting.snapshot();
+            assert!(log.compact(&mut |_, _| {}, Durability::Buffered).unwrap());
+            assert_eq!((counting.snapshot() - before).all_syncs(), syncs);
+            // Also a transaction without pages makes the others durable.
+            append(&mut log, &[], first + 50, Durability::Durable).unwrap();
+        }
     }
 
     #[test]
@@ -154,13 +189,13 @@ mod tests {
         let mut log = open(&medium);
         append_many(&mut log, 1..41);
         log.reserve_slots(PAGE as u32, 0, 1).unwrap();
-        assert!(!log.compact(&mut |_, _| {}).unwrap(), "slots");
+        assert!(!compact(&mut log).unwrap(), "slots");
         log.discard_slots();
         medium.rename(Path::new("/a-wal"), Path::new("/b-wal")).unwrap();
-        assert!(!log.compact(&mut |_, _| {}).unwrap(), "the log has lost its name");
+        assert!(!compact(&mut log).unwrap(), "the log has lost its name");
         medium.rename(Path::new("/b-wal"), Path::new("/a-wal")).unwrap();
         log.build_upon();
-        assert!(!log.compact(&mut |_, _| {}).unwrap(), "a commit log builds upon it");
+        assert!(!compact(&mut log).unwrap(), "a commit log builds upon it");
     }
 
     #[test]
@@ -169,7 +204,7 @@ mod tests {
         let mut log = open(&medium);
         append_many(&mut log, 1..41);
         medium.set_faults(Faults::full_at(medium.used_bytes()));
-        assert!(!log.compact(&mut |_, _| {}).unwrap());
+        assert!(!compact(&mut log).unwrap());
         medium.set_faults(Faults::default());
         assert_eq!(names(&medium), [PathBuf::from("/a-wal")]);
         append(&mut log, &[7], 50, Durability::Durable).unwrap();
@@ -187,9 +222,9 @@ mod tests {
         let mut log = open(&medium);
         append_many(&mut log, 1..41);
         let _in_use = InUse::take(&remnant()).unwrap();
-        assert!(!log.compact(&mut |_, _| {}).unwrap(), "another process compacts there");
+        assert!(!compact(&mut log).unwrap(), "another process compacts there");
         drop(_in_use);
-        assert!(log.compact(&mut |_, _| {}).unwrap());
+        assert!(compact(&mut log).unwrap());
         assert_eq!(look(&medium).frames(), 6);
         drop((log, remnant()));
         open(&medium).delete().unwrap();
@@ -208,7 +243,9 @@ mod tests {
         for round in 0..4 {
             let first = 1 + round * 100;
             transactions.extend(append_many(&mut log, first..first + 30));
-            if log.compact(&mut |_, _| {}).unwrap() {
+            let durability = [Durability::Durable, Durability::Buffered][random.below(2) as usize];
+            assert!(log.compact(&mut |_, _| {}, durability).unwrap());
+            if durability == Durability::Durable {
                 durable = transactions.len();
             }
             acknowledged.push((medium.operations(), durable));

@@ -50,6 +50,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes that are reserved for a new file, and not written.
+const FIRST_BYTES: u64 = 64 * 1024;
+
 /// A transaction of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
@@ -106,7 +109,7 @@ pub struct RedoLog {
     slots: u32,
     /// Frames whose pages, as far as they are the newest, are in the database file.
     copied: u32,
-    /// Frames that are durable for certain.
+    /// Frames that were made durable, or may have been by another process.
     synced: u32,
     newest: BTreeMap<u32, u32>,
     database_pages: u32,
@@ -171,6 +174,7 @@ impl RedoLog {
     fn take_over(mut self, mode: OpenMode) -> Result<RedoLog> {
         if let Some(file) = self.file.find(mode)? {
             scan::scan(&*file, &mut self)?;
+            self.synced = self.frames;
             self.file.take_over(file);
         }
         Ok(self)
@@ -365,7 +369,8 @@ impl RedoLog {
         let file = self.file.open_or_create()?;
         let room = HEADER_BYTES as u64 + u64::from(page_bytes);
         if self.file.allocated() == 0 {
-            file.allocate(room)?;
+            // One change of the file system's metadata makes room for the next commits, too.
+            file.allocate(room.max(FIRST_BYTES)).or_else(|_| file.allocate(room))?;
         } else {
             self.file.reserve(room)?;
         }

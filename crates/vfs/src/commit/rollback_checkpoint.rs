@@ -16,10 +16,11 @@ use litefoot_storage::wal_file::{RedoLog, Transaction};
 use std::io;
 
 impl RedoLogState {
-    /// Replaces a log that was not synced by a smaller one, where that pays; answers true where it did.
+    /// Replaces a log that was not synced by a smaller one, where that pays; answers true where it did. Commits that nobody
+    /// synced are not synced now.
     pub fn compact(&mut self, db: &Db) -> Result<bool> {
         let Some(redo) = &mut self.redo else { return Ok(false) };
-        let compacted = compact(redo, self.page_one.as_deref())?;
+        let compacted = compact(redo, self.page_one.as_deref(), Durability::Buffered)?;
         self.past_log &= !compacted;
         self.note_fill(db);
         Ok(compacted)
@@ -31,7 +32,7 @@ impl RedoLogState {
         if redo.is_empty() {
             return Ok(());
         }
-        if !compact(redo, self.page_one.as_deref())?
+        if !compact(redo, self.page_one.as_deref(), Durability::Durable)?
             && let Some(page_one) = self.page_one.as_deref().filter(|_| self.past_log)
         {
             log_page_one(redo, page_one)?;
@@ -49,14 +50,14 @@ impl RedoLogState {
 }
 
 /// Replaces a log that was not synced by a smaller one, page 1 with its newest counter; answers true where it did.
-fn compact(redo: &mut RedoLog, page_one: Option<&[u8]>) -> Result<bool> {
+fn compact(redo: &mut RedoLog, page_one: Option<&[u8]>, durability: Durability) -> Result<bool> {
     let mut change = |number: u32, page: &mut [u8]| {
         if let Some(page_one) = page_one.filter(|_| number == 1) {
             page.copy_from_slice(page_one);
             advance_counters(page);
         }
     };
-    Ok(redo.compact(&mut change)?)
+    Ok(redo.compact(&mut change, durability)?)
 }
 
 /// The pages that a checkpoint copies: page 1 changes without a frame of its own, so it is never left out.
