@@ -80,9 +80,6 @@ impl Host for FakeHost {
     fn schema(&self) -> Option<u32> {
         with(|fake| fake.schema)
     }
-    fn log_memory_bytes(&self) -> usize {
-        0
-    }
     fn wait_durable(&self, _commit: u64) {
         with(|fake| fake.calls.push("wait"));
     }

@@ -26,9 +26,6 @@ pub(crate) trait Host {
     /// The number of the schema in the log, while there is a log.
     fn schema(&self) -> Option<u32>;
 
-    /// Bytes of the log that stay in memory between transactions.
-    fn log_memory_bytes(&self) -> usize;
-
     /// Waits until a commit is durable. A failure latches the database.
     fn wait_durable(&self, commit: u64);
 

@@ -18,8 +18,6 @@ pub(super) struct Recorder {
     pub cache: ReplayCache,
     /// The text of a query that was found to be nothing else.
     pub query: Vec<u8>,
-    /// True once SQLite was told to leave checkpoints to us.
-    pub leaves_checkpoints: bool,
 }
 
 impl Default for Recorder {
@@ -32,7 +30,6 @@ impl Default for Recorder {
             transaction: TransactionRecord::default(),
             cache: ReplayCache::default(),
             query: Vec::new(),
-            leaves_checkpoints: false,
         }
     }
 }

@@ -6,31 +6,16 @@ use crate::capture::encoding::{Settings, Text, put_value};
 use crate::capture::host::Host;
 use crate::capture::large_numbers::{is_large, mentions_large};
 use crate::capture::recorder::Recorder;
-use crate::capture::reference::{Surroundings, first_text, has_foreign_keys};
+use crate::capture::reference::{Surroundings, has_foreign_keys};
 use crate::capture::replay_cache::Examined;
 use crate::capture::replayable::Program;
 use crate::capture::statement_text::StatementKind;
 use crate::capture::transaction::TransactionRecord;
 use crate::capture::transition::Obstacle;
-use crate::ffi::connection::Connection;
 use crate::ffi::statement::{RunningStatement, Statement};
 use crate::stats::FallbackCause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Frames after which SQLite checkpoints by itself, unless told otherwise.
-const DEFAULT_AUTOCHECKPOINT: &str = "1000";
-/// Usual size of a page.
-const TYPICAL_PAGE_BYTES: usize = 4096;
-
-/// Tells SQLite to leave checkpoints to our thread, unless the application has set something. SQLite sets its default
-/// after everything else when a connection is opened, so this cannot be done then.
-pub(super) fn take_over_checkpoints(db: Connection, log_memory_bytes: usize) {
-    if first_text(db, "PRAGMA wal_autocheckpoint").as_deref() == Some(DEFAULT_AUTOCHECKPOINT) {
-        let frames = log_memory_bytes / TYPICAL_PAGE_BYTES;
-        db.set_autocheckpoint(frames.clamp(1000, 1 << 30) as i32);
-    }
-}
 
 impl<H: Host> Capture<H> {
     /// Records a statement, or notes why that cannot be done.

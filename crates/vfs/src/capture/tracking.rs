@@ -6,7 +6,6 @@ use crate::capture::Capture;
 use crate::capture::encoding::Captured;
 use crate::capture::host::Host;
 use crate::capture::recorder::Recorder;
-use crate::capture::recording::take_over_checkpoints;
 use crate::capture::running::Ended;
 use crate::capture::statement_text::{StatementKind, is_pragma, is_query, kind_of};
 use crate::capture::transaction::RowNumberRisk;
@@ -38,11 +37,6 @@ impl<H: Host> Capture<H> {
             recorder.running.start(statement.id());
             return;
         };
-        // For an internal statement a connection that has read nothing would have to lock the database.
-        if !recorder.leaves_checkpoints && self.host.may_read() && self.prepare_helper(1).is_ok() {
-            recorder.leaves_checkpoints = true;
-            take_over_checkpoints(self.db, self.host.log_memory_bytes());
-        }
         let outermost = recorder.running.is_idle() && !self.may_meet_others(statement);
         let autocommit = self.db.is_autocommit();
         self.arrive(recorder, Arrival::of(outermost, autocommit));

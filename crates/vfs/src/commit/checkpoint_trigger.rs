@@ -9,7 +9,9 @@
 //!    4,096 frames, from the newest on, and a page that is not in the log is looked for in all of them.
 //! 3. After a checkpoint that readers kept from emptying the log, the next one waits for a quarter of the budget more, or
 //!    a quarter of the frames.
-//! 4. A commit log is materialized above 75 % of `commit_log_size`.
+//! 4. A redo log on the medium counts like memory: what it takes there has an end, too.
+//! 5. A log of twice these limits is overdue: SQLite's own checkpoints may empty it, too.
+//! 6. A commit log is materialized above 75 % of `commit_log_size`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,6 +27,14 @@ const MOST_FRAMES: usize = 32 << 10;
 /// The part of the budget, and of the frames, by which a log grows until a checkpoint is tried again.
 const RETRY_SHARE: usize = 4;
 
+/// How many times a limit makes a log overdue.
+const OVERDUE: usize = 2;
+
+/// Bytes above which a log is emptied.
+fn limit_bytes(budget: usize) -> usize {
+    (budget / 100 * FILL_PERCENT).max(LEAST_BYTES)
+}
+
 /// What a log in memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogFill {
@@ -32,12 +42,14 @@ pub(crate) struct LogFill {
     pub frames: usize,
     /// Bytes of the pages that may be asked for, wherever they lie.
     pub page_bytes: usize,
+    /// Bytes of the redo log on the medium.
+    pub redo_bytes: usize,
 }
 
 impl LogFill {
-    /// Bytes of everything.
+    /// Bytes in memory, or on the medium where these are more.
     pub fn bytes(self) -> usize {
-        self.page_bytes + self.frames * FRAME_BYTES
+        self.redo_bytes.max(self.page_bytes + self.frames * FRAME_BYTES)
     }
 }
 
@@ -52,9 +64,13 @@ pub(crate) struct CheckpointTrigger {
 impl CheckpointTrigger {
     /// True for a log in memory that is to be written to the database file; `budget` are its bytes.
     pub fn is_large(&self, log: LogFill, budget: usize) -> bool {
-        let limit = (budget / 100 * FILL_PERCENT).max(LEAST_BYTES);
-        log.bytes() > limit.max(self.retry_bytes.load(Ordering::Relaxed))
+        log.bytes() > limit_bytes(budget).max(self.retry_bytes.load(Ordering::Relaxed))
             || log.frames > MOST_FRAMES.max(self.retry_frames.load(Ordering::Relaxed))
+    }
+
+    /// True for a log that the checkpointer has not emptied in time.
+    pub fn is_overdue(log: LogFill, budget: usize) -> bool {
+        log.bytes() > OVERDUE * limit_bytes(budget) || log.frames > OVERDUE * MOST_FRAMES
     }
 
     /// True for a commit log that is to be materialized.
@@ -80,12 +96,12 @@ mod tests {
 
     /// A log of pages alone.
     fn pages(page_bytes: usize) -> LogFill {
-        LogFill { frames: 0, page_bytes }
+        LogFill { frames: 0, page_bytes, redo_bytes: 0 }
     }
 
     /// A log whose pages were all freed.
     fn frames(frames: usize) -> LogFill {
-        LogFill { frames, page_bytes: 0 }
+        LogFill { frames, page_bytes: 0, redo_bytes: 0 }
     }
 
     #[test]
@@ -103,6 +119,7 @@ mod tests {
             (pages(full), MIB, Some(pages(LEAST_BYTES)), false, "the fill counts, too"),
             (frames(full / FRAME_BYTES), MIB, None, false, "frames just fill it"),
             (frames(full / FRAME_BYTES + 1), MIB, None, true, "so do frames without pages"),
+            (LogFill { redo_bytes: full + 1, ..frames(0) }, MIB, None, true, "so does the redo log"),
             (frames(most), 64 * MIB, None, false, "just the most frames"),
             (frames(most + 1), 64 * MIB, None, true, "more frames"),
             (frames(most + more + 1), 64 * MIB, Some(frames(most + 1)), false, "readers kept the frames"),
@@ -113,6 +130,14 @@ mod tests {
                 trigger.note_checkpoint(left, budget);
             }
             assert_eq!(trigger.is_large(log, budget), expected, "{what}");
+            let twice = LogFill {
+                frames: 2 * log.frames,
+                page_bytes: 2 * log.page_bytes,
+                redo_bytes: 2 * log.redo_bytes,
+            };
+            let is_large = CheckpointTrigger::default().is_large(log, budget);
+            assert_eq!(CheckpointTrigger::is_overdue(twice, budget), is_large, "{what}");
+            assert!(!CheckpointTrigger::is_overdue(log, budget), "{what}");
         }
         assert_eq!([75, 76].map(CheckpointTrigger::is_full), [false, true]);
     }
@@ -120,7 +145,7 @@ mod tests {
     #[test]
     fn an_emptied_log_forgets_the_retry() {
         let trigger = CheckpointTrigger::default();
-        let large = LogFill { frames: MOST_FRAMES, page_bytes: 8 * MIB };
+        let large = LogFill { frames: MOST_FRAMES, page_bytes: 8 * MIB, redo_bytes: 0 };
         trigger.note_checkpoint(large, MIB);
         assert!(!trigger.is_large(large, MIB));
         trigger.note_checkpoint(pages(0), MIB);

@@ -13,6 +13,7 @@ use crate::commit::wal::Wal;
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+use crate::files::auto_checkpoint::AutoCheckpoint;
 use crate::files::connection_state::ConnectionState;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::RollbackTxn;
@@ -41,6 +42,7 @@ pub struct MainFile {
     /// True if a transaction was completed that nobody has asked to be durable, and that is in no log.
     pub(super) unlogged: bool,
     pub(super) checkpoint: Checkpoint,
+    pub(super) auto_checkpoint: AutoCheckpoint,
     pub(super) connection_cache: ConnectionCache,
     /// How many commits had been promised to be durable when the last look found all of them so.
     pub(super) settled: u64,
@@ -90,6 +92,7 @@ impl MainFile {
             mmap_size: 0,
             unlogged: false,
             checkpoint: Checkpoint::None,
+            auto_checkpoint: AutoCheckpoint::default(),
             settled: 0,
             wal: (0, Weak::new()),
             looked: !unlocked,
@@ -159,7 +162,8 @@ impl MainFile {
     }
 
     /// Notes settings of SQLite's that matter here.
-    fn note_pragma(&self, name: &str, value: Option<&str>) {
+    fn note_pragma(&mut self, name: &str, value: Option<&str>) {
+        self.auto_checkpoint.note_pragma(name, value);
         let Some(value) = value else { return };
         if name == "synchronous" {
             self.connection.note_synchronous(value);

@@ -56,7 +56,8 @@ impl MainFile {
         if self.connection.reader_slot.level() == Level::Exclusive {
             wal.free_superseded_alone(self.database.wal_index());
         }
-        wal.note_fill(self.database.db().counters());
+        let frames = wal.note_fill(self.database.db().counters());
+        self.auto_checkpoint.committed(frames);
         if !self.connection.internal && self.database.db().options().logs_deltas() {
             idle::note_commit(&self.database);
         }

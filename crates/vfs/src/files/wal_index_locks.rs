@@ -8,6 +8,7 @@
 use crate::error::{Error, Result, check_memory};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::files::main_db::{Checkpoint, MainFile};
+use crate::sync::lock_table::Level;
 use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -38,6 +39,9 @@ impl MainFile {
     /// Takes slots of the wal-index.
     #[inline]
     pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        if !self.connection.internal && !self.checkpoints_now(first, count, exclusive) {
+            return Err(Error::Busy);
+        }
         if !exclusive || first == WRITE_SLOT {
             check_memory().inspect_err(|_| self.connection.disturb())?;
         }
@@ -99,12 +103,38 @@ impl MainFile {
         }
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
+            self.auto_checkpoint.ends();
         }
         self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.wal_index().unlock(&mut self.slots, first, count);
         self.database.handover().note_transaction_end();
         Ok(())
+    }
+
+    /// True unless the slots are those of a checkpoint that is left to the checkpointer.
+    fn checkpoints_now(&mut self, first: usize, count: usize, exclusive: bool) -> bool {
+        match (first, count, exclusive) {
+            (CHECKPOINT_SLOT, 1, true) => {
+                let level = self.connection.reader_slot.level();
+                let wal = self.wal();
+                let database = &self.database;
+                // A log that the checkpointer has not emptied in time is SQLite's again.
+                let may_wait = || {
+                    let has_time = wal.is_some_and(|wal| !wal.is_overdue(database.db()));
+                    level < Level::Reserved && has_time && database.host().is_some()
+                };
+                self.auto_checkpoint.begins(may_wait)
+            }
+            (READ_SLOTS, 1, true) if self.checkpoint != Checkpoint::None => {
+                self.auto_checkpoint.copies(self.slots.writes())
+            }
+            (WRITE_SLOT, ..) | (READ_SLOTS.., _, false) => {
+                self.auto_checkpoint.begins_otherwise();
+                true
+            }
+            _ => true,
+        }
     }
 
     /// Stops using the wal-index.

@@ -44,10 +44,6 @@ impl Host for CaptureHost {
         self.database.schema()
     }
 
-    fn log_memory_bytes(&self) -> usize {
-        self.database.db().memory().wal_bytes()
-    }
-
     fn wait_durable(&self, commit: u64) {
         if let Some(wal) = self.database.wal() {
             let _ = wal.wait_durable(commit);

@@ -58,6 +58,11 @@ impl HeldSlots {
         self.shared() >> READ_SLOTS != 0
     }
 
+    /// Tells whether the handle has the writers' slot.
+    pub fn writes(&self) -> bool {
+        self.exclusive >> WRITE_SLOT & 1 != 0
+    }
+
     /// The slots that the handle shares.
     #[inline]
     fn shared(&self) -> u8 {

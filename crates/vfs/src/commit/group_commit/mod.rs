@@ -120,6 +120,11 @@ impl GroupCommit {
         self.queue.lock().used
     }
 
+    /// Bytes of the redo log that count.
+    pub fn redo_bytes(&self) -> usize {
+        self.queue.lock().redo_bytes as usize
+    }
+
     /// Bytes of memory in use, about.
     pub fn memory_bytes(&self) -> usize {
         let writer = self.writer();

@@ -17,10 +17,12 @@ impl Wal {
         frames + self.commits.memory_bytes()
     }
 
-    /// Shows in the statistics how full the log in memory and the commit log are.
-    pub(crate) fn note_fill(&self, stats: &Stats) {
+    /// Shows in the statistics how full the log in memory and the commit log are; answers the frames.
+    pub(crate) fn note_fill(&self, stats: &Stats) -> usize {
+        let fill = self.fill();
         Stats::set(&stats.commit_log_bytes, self.commits.commit_log_bytes());
-        Stats::set(&stats.wal_bytes, self.fill().bytes() as u64);
+        Stats::set(&stats.wal_bytes, fill.bytes() as u64);
+        fill.frames
     }
 
     /// True when the log is to be materialized, or written to the database file.
@@ -39,10 +41,15 @@ impl Wal {
         self.checkpoint_trigger.is_large(self.fill(), db.memory().wal_bytes())
     }
 
+    /// True when the log is to be written to the database file by anybody.
+    pub fn is_overdue(&self, db: &Db) -> bool {
+        CheckpointTrigger::is_overdue(self.fill(), db.memory().wal_bytes())
+    }
+
     /// What the log holds.
     fn fill(&self) -> LogFill {
         let (frames, page_bytes) = self.frames.read().counts();
-        LogFill { frames, page_bytes }
+        LogFill { frames, page_bytes, redo_bytes: self.commits.redo_bytes() }
     }
 
     /// Frees superseded pages, before a writer's first frame or after its commit. `published` says how many frames SQLite
