@@ -10,13 +10,18 @@ use std::path::Path;
 use std::process::Stdio;
 use support::{litefoot, run, stderr_of, succeed};
 
-/// Commits to a WAL database and dies without closing it.
+/// Commits statements to a WAL database and dies without closing it.
 fn crashed(directory: &Path) {
+    crashed_with(directory, "statements");
+}
+
+/// The same with another form of the commit log.
+fn crashed_with(directory: &Path, commit_log: &str) {
     succeed(
         directory,
         &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"],
     );
-    let mut child = litefoot(directory, &["sql", "file:a.db?commit_log=statements"])
+    let mut child = litefoot(directory, &["sql", &format!("file:a.db?commit_log={commit_log}")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -61,6 +66,60 @@ fn what_waits_is_shown_exported_and_replayed() {
     assert!(rows.contains("2|it's the second"), "{rows}");
     assert!(!directory.join("a.db-commits").exists());
     assert!(succeed(directory, &["recover", "a.db"]).contains("nothing waits"));
+}
+
+/// The rows of the table, as stock SQLite sees them.
+fn rows(database: &Path) -> Vec<String> {
+    let stock = rusqlite::Connection::open(database).unwrap();
+    let mut statement = stock.prepare("SELECT v FROM t").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn deltas_are_shown_and_recovered_and_then_nothing_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed_with(directory, "deltas");
+    assert_eq!(
+        rows(&directory.join("a.db")),
+        [""; 0],
+        "stock SQLite sees the last checkpoint, and does no harm"
+    );
+    let shown = succeed(directory, &["recover", "a.db"]);
+    assert!(
+        shown.contains("3 committed transactions, as deltas") && shown.contains("applies them"),
+        "{shown}"
+    );
+    let refused = run(directory, &["recover", "a.db", "--sql", "out.sql"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("cannot be told as SQL"), "{}", stderr_of(&refused));
+    assert!(!directory.join("out.sql").exists());
+    let log = fs::read(directory.join("a.db-commits")).unwrap();
+    let found = succeed(directory, &["sql", "a.db", "SELECT count(*) || '|' || max(v) AS found FROM t"]);
+    assert!(found.contains("2|it's the second"), "{found}");
+    // A crash before the log was removed.
+    fs::write(directory.join("a.db-commits"), log).unwrap();
+    let shown = succeed(directory, &["recover", "a.db"]);
+    assert_eq!(shown, "a.db-commits: nothing waits in it; opening the database removes it\n");
+}
+
+#[test]
+fn deltas_are_applied_to_a_copy_that_is_younger_than_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed_with(directory, "deltas");
+    fs::copy(directory.join("a.db-commits"), directory.join("b.db-commits")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
+    let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("litefoot recover --apply b.db"), "{}", stderr_of(&refused));
+    assert!(succeed(directory, &["recover", "b.db"]).contains("(--apply)"));
+    let applied = succeed(directory, &["recover", "b.db", "--apply"]);
+    assert_eq!(applied, "b.db: 3 transactions were applied\n");
+    assert_eq!(rows(&directory.join("b.db")), ["it's the second", "0.1"]);
+    let again = run(directory, &["recover", "b.db", "--apply"]);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("nothing waits"));
 }
 
 #[test]

@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 /// Show the committed transactions that wait in the commit log beside a database.
 ///
-/// Opening a database replays them by itself, so this is needed only when that was refused: when another
-/// program has changed the database since the crash. Then they can be exported as SQL, looked at, and applied by
-/// hand as far as they still make sense.
+/// Opening a database recovers them by itself, so this is needed only when that was refused: when another
+/// program has changed the database since the crash. Statements can then be exported as SQL, looked at, and applied by
+/// hand as far as they still make sense. Deltas of pages can be applied where the pages are still those from before them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   litefoot recover app.db                       what waits, and what becomes of it
-  litefoot recover app.db --sql -               the transactions as SQL
+  litefoot recover app.db --sql -               the transactions as SQL, where they are statements
   litefoot recover app.db --sql waiting.sql
   litefoot recover app.db --apply               deltas into a copy of both files
   litefoot recover app.db --discard --yes       move the log away, so that the database opens")]
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
-    /// Write the transactions as SQL to a new file, or to standard output with -
+    /// Write the transactions, where they are statements, as SQL to a new file, or to standard output with -
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
 
@@ -55,7 +55,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
-    inspect::look(&path)?.refuse_owned("It replays the log, or has done so. Close it, and look again.")?;
+    inspect::look(&path)?.refuse_owned("It recovers the log, or has done so. Close it, and look again.")?;
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
     let mut output = Output::lock();
@@ -72,6 +72,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output.line(format!("{}: {} transactions were applied", path.display(), grouped(count as u64)))?;
         output.flush()?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if args.sql.is_some() && found.deltas > 0 {
+        return Err(Failure::file(
+            &found.path,
+            "its transactions are deltas of pages, which cannot be told as SQL",
+        )
+        .advice("Nothing was written. `litefoot recover` without --sql says what becomes of them."));
     }
     match &args.sql {
         Some(target) if target == Path::new("-") => {
@@ -98,7 +105,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {
-    let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
     let recovery_outcome = match found.recovery_outcome {
         RecoveryOutcome::Unknown => {
             return output.line(format!(
@@ -107,7 +113,17 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
                 found.path.display()
             ));
         }
-        RecoveryOutcome::Removed => "nothing waits in it; opening the database removes it".to_owned(),
+        RecoveryOutcome::Removed => {
+            return output.line(format!(
+                "{}: nothing waits in it; opening the database removes it",
+                found.path.display()
+            ));
+        }
+        RecoveryOutcome::Replayed if found.deltas > 0 => {
+            "another user owns the log or may write it; the database can only be read until the log has the owner and the \
+             mode of the database, or is moved away (--discard --yes)"
+                .to_owned()
+        }
         RecoveryOutcome::Replayed => format!(
             "the program that wrote them (SQLite {}) replays them when it opens the database through litefoot",
             found.written_by
@@ -134,6 +150,7 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
         ))?;
         return output.line(format!("  {recovery_outcome}"));
     }
+    let statements: usize = found.transactions.iter().map(|transaction| transaction.statements.len()).sum();
     output.line(format!(
         "{}: {} committed transactions with {} statements that are not in {}",
         found.path.display(),
