@@ -83,6 +83,11 @@ pub fn view(path: &Path, scratch: &Path, with_logs: bool) -> io::Result<Option<V
     Ok(found.ok())
 }
 
+/// True if any log lies beside the database.
+pub fn has_log(path: &Path) -> bool {
+    ALL[1..].iter().any(|suffix| beside(path, suffix).exists())
+}
+
 /// True if a log or journal lies beside the database that stock SQLite applies to any file of that name.
 pub fn has_stock_log(path: &Path) -> bool {
     let wal = fs::read(beside(path, "-wal")).unwrap_or_default();

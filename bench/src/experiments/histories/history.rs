@@ -395,6 +395,11 @@ impl History {
         if self.backups.is_empty() {
             return self.copy(all);
         }
+        if !all && !files::has_log(&self.path) {
+            // Most is at stake where a log lies beside the file.
+            let after = Duration::from_micros(self.random.u64(..WORKS_US));
+            self.application(Kill::AtWork(after), End::Wait, MANY)?;
+        }
         let number = self.random.usize(..self.backups.len());
         let (keeps_time, in_place) = (self.random.bool(), self.random.bool());
         let backup = &self.backups[number];

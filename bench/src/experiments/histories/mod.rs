@@ -31,7 +31,7 @@ use std::path::Path;
 
 /// Histories of a full run and of a quick one.
 const HISTORIES: u64 = 10_000;
-const QUICK_HISTORIES: u64 = 60;
+const QUICK_HISTORIES: u64 = 150;
 /// Histories in one batch.
 const BATCH: u64 = 5;
 /// Failures that are described.
