@@ -92,6 +92,8 @@ pub struct History {
     stock_is_safe: bool,
     /// True if a process was killed that had set a log aside, perhaps before it could say so.
     set_aside_unsaid: bool,
+    /// True once only the last openings are to come: now every advice is followed.
+    ends: bool,
     pub tally: Tally,
     /// What has happened, for a person who looks into a failure.
     pub events: Vec<String>,
@@ -120,6 +122,7 @@ impl History {
             processes: 0,
             stock_is_safe: true,
             set_aside_unsaid: false,
+            ends: false,
             tally: Tally::default(),
             events: vec![format!("{journal}, {}={}", form.0, form.1)],
         }
@@ -135,6 +138,7 @@ impl History {
             self.step(step)?;
         }
         // Whatever has happened: the application can go on, and leave everything to stock SQLite.
+        self.ends = true;
         for _ in 0..3 {
             let outcome = self.application(Kill::Never, End::Close, FEW)?;
             if outcome.refused.is_empty() {
@@ -275,7 +279,7 @@ impl History {
     /// Mostly: somebody looks at the log that was kept, and discards it.
     fn follow_the_advice(&mut self) -> Done {
         self.tally.refused += 1;
-        if self.random.u8(..4) == 0 {
+        if !self.ends && self.random.u8(..4) == 0 {
             return Ok(());
         }
         let log = files::beside(&self.path, "-commits");
