@@ -108,8 +108,8 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
     let recovery_outcome = match found.recovery_outcome {
         RecoveryOutcome::Unknown => {
             return output.line(format!(
-                "{}: no commit log that this version of litefoot understands; opening the database is \
-                 refused until it is moved away (--discard --yes)",
+                "{}: no commit log that this version of litefoot understands; the database can only be read until the \
+                 version that wrote it has opened it, or it is moved away (--discard --yes)",
                 found.path.display()
             ));
         }
@@ -136,7 +136,7 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
                 .to_owned()
         }
         RecoveryOutcome::Refused => {
-            "the database, or its -wal, was changed by another program since; opening it is refused until the \
+            "the database, or its -wal, was changed by another program since; it can only be read until the \
              log is moved away (--discard --yes); --sql shows what would be missing then"
                 .to_owned()
         }
