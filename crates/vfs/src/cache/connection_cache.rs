@@ -47,6 +47,11 @@ pub(crate) struct ConnectionCache {
 /// The generation of no pool.
 const NOWHERE: u64 = u64::MAX;
 
+/// Where page 1 has the bytes that SQLite compares at the begin of a transaction, the change counter among them (file
+/// format, section 1.3), and how many these are.
+const CHANGING_OFFSET: u64 = 24;
+const CHANGING_BYTES: usize = 16;
+
 /// The first bytes of interior pages (file format, section 1.6).
 const INTERIOR: [u8; 2] = [2, 5];
 
@@ -138,6 +143,31 @@ impl ConnectionCache {
         if cfg!(debug_assertions) {
             self.pages.iter().for_each(|pages| pages.count_towards_panic());
         }
+    }
+
+    /// Reads the bytes of page 1 that change with every transaction, if that page is pinned. Whatever else is asked for is
+    /// [`ConnectionCache::read`]'s. SQLite compares these bytes whenever a transaction begins.
+    #[inline]
+    pub fn read_pinned(&mut self, cache: &Cache, buf: &mut [u8], offset: u64) -> bool {
+        // One branch: the compiler takes what lies behind many for rare, and calls it.
+        let is_it = (buf.len() == CHANGING_BYTES) & (offset == CHANGING_OFFSET);
+        if !(is_it & self.is_fast(cache, self.page_bytes)) {
+            return false;
+        }
+        let Ok(buf) = <&mut [u8; CHANGING_BYTES]>::try_from(buf) else { return false };
+        // SAFETY: by invariant 2 there is a lock, and the pool is the one that is set.
+        let Some(page) = (unsafe { self.pin_cache.look(Page { offset: 0, number: 0 }) }) else {
+            return false;
+        };
+        let from = page.as_ptr().wrapping_add(CHANGING_OFFSET as usize);
+        // So the compiler knows that it copies words.
+        if !from.cast::<u64>().is_aligned() {
+            return false;
+        }
+        // SAFETY: the page is held while the lock on the database is; no page is shorter than 512 bytes.
+        unsafe { shown::load(from, buf) };
+        self.hit();
+        true
     }
 
     /// Reads a part of one page, if the pool can serve that.

@@ -131,6 +131,11 @@ impl MainFile {
         self.wal.1.upgrade()
     }
 
+    #[cold]
+    fn has_wal(&self) -> bool {
+        self.database.wal().is_some()
+    }
+
     fn check_writable(&self) -> Result<()> {
         self.database.db().check_process()?;
         if self.read_only {
@@ -179,6 +184,52 @@ fn get_or_set(flag: &mut bool, value: &mut c_int) {
         _ => {}
     }
     *value = c_int::from(*flag);
+}
+
+/// Calls of every query.
+impl MainFile {
+    /// Reads what tells a transaction that begins whether the database has changed, where the connection keeps page 1.
+    /// Otherwise nothing is done, and the answer is `false`.
+    #[inline]
+    pub fn read_pinned(&mut self, buf: &mut [u8], offset: u64) -> bool {
+        self.looked && self.connection_cache.read_pinned(self.database.cache(), buf, offset)
+    }
+
+    /// Takes the lock of a reader.
+    #[inline]
+    fn lock_shared(&mut self) -> Result<()> {
+        // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
+        if self.connection.internal {
+            return Ok(());
+        }
+        check_memory()?;
+        self.database.lock(&self.connection.reader_slot, Level::Shared)?;
+        if !self.rollback_txn.holds() {
+            self.connection_cache.enter_fast_path();
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of a writer, or one on the way to it.
+    #[inline(never)]
+    fn lock_to_write(&mut self, to: Level) -> Result<()> {
+        if self.connection.internal {
+            return Err(Error::Busy);
+        }
+        if to == Level::Reserved {
+            check_memory()?;
+        }
+        self.check_writable()?;
+        self.database.recovery().check_replayed()?;
+        if to == Level::Reserved {
+            self.may_begin()?;
+        }
+        self.database.lock(&self.connection.reader_slot, to)?;
+        if to == Level::Reserved {
+            self.connection.begin_writing();
+        }
+        Ok(())
+    }
 }
 
 /// Pages by address.
@@ -242,6 +293,7 @@ impl Handle for MainFile {
         self.at_leisure(|this| this.rollback_txn.sync(&this.connection))
     }
 
+    #[inline]
     fn size(&mut self) -> Result<u64> {
         if !self.looked {
             self.look();
@@ -262,30 +314,12 @@ impl Handle for MainFile {
         self.database.leave(self.connection.internal)
     }
 
+    #[inline]
     fn lock(&mut self, to: Level) -> Result<()> {
-        // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
-        if self.connection.internal {
-            return if to > Level::Shared { Err(Error::Busy) } else { Ok(()) };
-        }
-        if to <= Level::Reserved {
-            check_memory()?;
-        }
-        if to > Level::Shared {
-            self.check_writable()?;
-            self.database.recovery().check_replayed()?;
-        }
-        if to == Level::Reserved {
-            self.may_begin()?;
-        }
-        self.database.lock(&self.connection.reader_slot, to)?;
-        match to {
-            Level::Shared if !self.rollback_txn.holds() => self.connection_cache.enter_fast_path(),
-            Level::Reserved => self.connection.begin_writing(),
-            _ => {}
-        }
-        Ok(())
+        if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
     }
 
+    #[inline]
     fn unlock(&mut self, to: Level) -> Result<()> {
         if to < Level::Reserved {
             self.rollback_txn.end(&self.connection);
@@ -330,11 +364,12 @@ impl Handle for MainFile {
         Ok(Handled::Yes)
     }
 
+    #[inline]
     fn characteristics(&self) -> c_int {
         // SQLite asks when it has opened its log. Without this flag SQLite would fill sectors of the log with frames
         // that count for nothing, and sync in the middle of one. But SQLite's log is memory, and the log on the medium
         // has another form.
-        let powersafe = self.powersafe_overwrite || self.database.wal().is_some();
+        let powersafe = self.powersafe_overwrite || self.has_wal();
         if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 
@@ -354,10 +389,12 @@ impl Handle for MainFile {
         self.map_wal_index(region, bytes, extend)
     }
 
+    #[inline]
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
         self.lock_slots(first, count, exclusive)
     }
 
+    #[inline]
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
         self.unlock_slots(first, count)
     }
@@ -367,6 +404,7 @@ impl Handle for MainFile {
         Ok(())
     }
 
+    #[inline]
     fn shm_barrier(&mut self) {
         self.database.wal_index().barrier(&self.slots);
     }

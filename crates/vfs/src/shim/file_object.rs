@@ -3,6 +3,9 @@
 //! A [`FileObject`] lies in the memory of SQLite's `sqlite3_file`. SQLite calls the methods of one file one at a time
 //! (it holds the connection's mutex), so that a call may borrow the handle mutably. All others know the object by its
 //! address, and borrow nothing of it while SQLite runs. SQLite may come back through a method of the same file.
+//!
+//! Every query makes some ten calls on the main file. They come by [`on_own_main_file`], where the type of the handle is
+//! known and one comparison tells a file of this process. All others come by [`with`].
 
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
@@ -10,12 +13,17 @@ use crate::ffi::codes::SQLITE_OK;
 use crate::ffi::{IoMethods, Sqlite3File};
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::ConnectionState;
+use crate::files::handle::Handle;
+use crate::files::main_db::MainFile;
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::shim::boundary::{answer, caught, guard};
 use crate::shim::trace_hook::TraceHook;
 use litefoot_storage::fork;
+use litefoot_storage::worker::panic_text;
+use std::any::Any;
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -128,6 +136,15 @@ impl FileObject {
         unsafe { file.as_ref() }.handle.connection_state().cloned()
     }
 
+    /// A method begins to run, or has ended.
+    #[inline]
+    fn note_call(&mut self, runs: bool) {
+        if cfg!(debug_assertions) {
+            let did_run = std::mem::replace(&mut self.is_called, runs);
+            assert!(!(runs && did_run), "a method inside a method of one file");
+        }
+    }
+
     /// The reason of a refused open.
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.handle.refusal()
@@ -151,15 +168,92 @@ pub(crate) unsafe fn with(
             return code;
         }
     }
-    debug_assert!(!std::mem::replace(&mut object.is_called, true), "a method inside a method of one file");
+    object.note_call(true);
     let result = caught(|| call(&mut *object));
-    if cfg!(debug_assertions) {
-        object.is_called = false;
+    object.note_call(false);
+    result.unwrap_or_else(|error| failed(object.api, &*object.handle, error))
+}
+
+/// As [`with`], on a main file that this process has opened; `None` for any other, with which [`with`] knows what to do.
+/// A file whose generation is this process's is not inherited, which is all that [`with`], [`begin`] and [`with_own`]
+/// look for.
+///
+/// # Safety
+/// As for [`with`].
+#[inline(always)]
+pub(crate) unsafe fn on_own_main_file<T>(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut MainFile) -> Result<T>,
+) -> std::result::Result<Option<T>, c_int> {
+    // SAFETY: by contract; SQLite does not call two methods of one file at a time.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    if object.generation != fork::generation() {
+        return Ok(None);
     }
-    if let Err(Error::Panic(text)) = &result {
-        object.handle.latch_after_panic(text);
+    object.note_call(true);
+    let api = object.api;
+    let Some(main) = object.handle.main() else {
+        object.note_call(false);
+        return Ok(None);
+    };
+    // An error becomes a code at once: to carry it further would cost the calls that succeed.
+    let result =
+        catch_unwind(AssertUnwindSafe(|| call(main).map(Some).map_err(|error| failed(api, main, error))));
+    match result {
+        Ok(result) => {
+            object.note_call(false);
+            result
+        }
+        // SAFETY: by contract. Nothing of the file is borrowed any more.
+        Err(panic) => Err(unsafe { panicked(file, panic) }),
     }
-    answer(api, result)
+}
+
+/// The code of a method that has panicked.
+///
+/// # Safety
+/// As for [`with`].
+#[cold]
+pub(crate) unsafe fn panicked(file: *mut Sqlite3File, panic: Box<dyn Any + Send>) -> c_int {
+    // SAFETY: by contract.
+    let object = unsafe { &mut *file.cast::<FileObject>() };
+    object.note_call(false);
+    failed(object.api, &*object.handle, Error::Panic(panic_text(&*panic)))
+}
+
+/// The code of a method that has failed. A panic latches the database.
+#[cold]
+#[inline(never)]
+fn failed(api: &Api, handle: &dyn Handle, error: Error) -> c_int {
+    if let Error::Panic(text) = &error {
+        handle.latch_after_panic(text);
+    }
+    answer(api, Err(error))
+}
+
+/// Runs `call` on a main file that this process has opened, and `other` where the file is any other.
+///
+/// # Safety
+/// As for [`with`].
+#[inline(always)]
+pub(crate) unsafe fn on_own_main_file_or(
+    file: *mut Sqlite3File,
+    call: impl FnOnce(&mut MainFile) -> Result<c_int>,
+    other: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: by contract.
+    match unsafe { on_own_main_file(file, call) } {
+        Ok(Some(code)) => code,
+        Ok(None) => apart(other),
+        Err(code) => code,
+    }
+}
+
+/// Runs `other` apart from the calls that are frequent, so that those cost less.
+#[cold]
+#[inline(never)]
+pub(crate) fn apart(other: impl FnOnce() -> c_int) -> c_int {
+    other()
 }
 
 /// Before a call that may begin a transaction: lets an inherited connection come back.

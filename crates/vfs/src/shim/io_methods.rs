@@ -3,9 +3,13 @@
 use crate::error::Error;
 use crate::ffi::codes::*;
 use crate::ffi::{IoMethods, Sqlite3File};
+use crate::files::handle::Handle;
+use crate::files::main_db::MainFile;
 use crate::shim::boundary::{answer, caught};
 use crate::shim::file_control::control;
-use crate::shim::file_object::{FileObject, begin, offset_of, with, with_own};
+use crate::shim::file_object::{
+    FileObject, apart, begin, offset_of, on_own_main_file, on_own_main_file_or, with, with_own,
+};
 use crate::shim::page_methods::{fetch, unfetch};
 use crate::sync::lock_table::Level;
 use std::ffi::{c_int, c_void};
@@ -62,7 +66,13 @@ unsafe extern "C" fn read(file: *mut Sqlite3File, buf: *mut c_void, bytes: c_int
     // SAFETY: SQLite passes a buffer of `bytes` bytes; the file holds a FileObject.
     unsafe {
         let buf = std::slice::from_raw_parts_mut(buf.cast::<u8>(), usize::try_from(bytes).unwrap_or(0));
-        with(file, |object| object.handle.read(buf, offset_of(offset)).map(|()| SQLITE_OK))
+        match on_own_main_file(file, |main| Ok(main.read_pinned(buf, offset as u64))) {
+            Ok(Some(true)) => SQLITE_OK,
+            Ok(_) => apart(move || {
+                with(file, |object| object.handle.read(buf, offset_of(offset)).map(|()| SQLITE_OK))
+            }),
+            Err(code) => code,
+        }
     }
 }
 
@@ -87,9 +97,15 @@ unsafe extern "C" fn sync(file: *mut Sqlite3File, _flags: c_int) -> c_int {
 unsafe extern "C" fn file_size(file: *mut Sqlite3File, size: *mut i64) -> c_int {
     // SAFETY: the file holds a FileObject; `size` can be written.
     unsafe {
-        with(file, |object| {
-            *size = object.handle.size()? as i64;
+        let on_main = |main: &mut MainFile| {
+            *size = main.size()? as i64;
             Ok(SQLITE_OK)
+        };
+        on_own_main_file_or(file, on_main, move || {
+            with(file, |object| {
+                *size = object.handle.size()? as i64;
+                Ok(SQLITE_OK)
+            })
         })
     }
 }
@@ -107,16 +123,28 @@ fn level(lock: c_int) -> Level {
 unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        if let Err(code) = begin(file, to == SQLITE_LOCK_SHARED) {
-            return code;
-        }
-        with(file, |object| object.handle.lock(level(to)).map(|()| SQLITE_OK))
+        let to = level(to);
+        on_own_main_file_or(
+            file,
+            |main| main.lock(to).map(|()| SQLITE_OK),
+            move || match begin(file, to == Level::Shared) {
+                Ok(()) => with(file, |object| object.handle.lock(to).map(|()| SQLITE_OK)),
+                Err(code) => code,
+            },
+        )
     }
 }
 
 unsafe extern "C" fn unlock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file holds a FileObject.
-    unsafe { with_own(file, |object| object.handle.unlock(level(to)).map(|()| SQLITE_OK)) }
+    unsafe {
+        let to = level(to);
+        on_own_main_file_or(
+            file,
+            |main| main.unlock(to).map(|()| SQLITE_OK),
+            move || with_own(file, |object| object.handle.unlock(to).map(|()| SQLITE_OK)),
+        )
+    }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut Sqlite3File, reserved: *mut c_int) -> c_int {
@@ -150,10 +178,16 @@ unsafe extern "C" fn sector_size(_file: *mut Sqlite3File) -> c_int {
 unsafe extern "C" fn device_characteristics(file: *mut Sqlite3File) -> c_int {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        if (*file.cast::<FileObject>()).is_inherited() {
-            return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
-        }
-        with(file, |object| Ok(object.handle.characteristics()))
+        on_own_main_file_or(
+            file,
+            |main| Ok(main.characteristics()),
+            move || {
+                if (*file.cast::<FileObject>()).is_inherited() {
+                    return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+                }
+                with(file, |object| Ok(object.handle.characteristics()))
+            },
+        )
     }
 }
 
@@ -185,12 +219,22 @@ unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int
     unsafe {
         if flags & SQLITE_SHM_LOCK != 0 {
             let exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
-            if let Err(code) = begin(file, true) {
-                return code;
-            }
-            with(file, |object| object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK))
+            on_own_main_file_or(
+                file,
+                |main| main.shm_lock(first, count, exclusive).map(|()| SQLITE_OK),
+                move || match begin(file, true) {
+                    Ok(()) => with(file, |object| {
+                        object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK)
+                    }),
+                    Err(code) => code,
+                },
+            )
         } else {
-            with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK))
+            on_own_main_file_or(
+                file,
+                |main| main.shm_unlock(first, count).map(|()| SQLITE_OK),
+                move || with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK)),
+            )
         }
     }
 }
@@ -198,9 +242,15 @@ unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int
 unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        with_own(file, |object| {
-            object.handle.shm_barrier();
+        let on_main = |main: &mut MainFile| {
+            main.shm_barrier();
             Ok(SQLITE_OK)
+        };
+        on_own_main_file_or(file, on_main, move || {
+            with_own(file, |object| {
+                object.handle.shm_barrier();
+                Ok(SQLITE_OK)
+            })
         });
     }
 }

@@ -3,13 +3,10 @@
 //! SQLite makes these calls for every page that it reads. So nothing lies between the call and a page in memory: no check
 //! for a forked child, and no result to translate. Everything else goes the way of the other methods.
 
-use crate::error::Error;
 use crate::ffi::Sqlite3File;
 use crate::ffi::codes::SQLITE_OK;
 use crate::files::main_db::MainFile;
-use crate::shim::file_object::{FileObject, offset_of, with};
-use litefoot_storage::worker::panic_text;
-use std::any::Any;
+use crate::shim::file_object::{FileObject, offset_of, panicked, with};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,14 +27,6 @@ unsafe fn on_main_file<T>(
         // SAFETY: by contract. Nothing of the file is borrowed any more.
         Err(panic) => Err(unsafe { panicked(file, panic) }),
     }
-}
-
-/// # Safety
-/// As for [`with`].
-#[cold]
-unsafe fn panicked(file: *mut Sqlite3File, panic: Box<dyn Any + Send>) -> c_int {
-    // SAFETY: by contract.
-    unsafe { with(file, |_| Err(Error::Panic(panic_text(&*panic)))) }
 }
 
 pub(crate) unsafe extern "C" fn fetch(

@@ -38,7 +38,17 @@ pub enum Level {
 }
 
 impl Level {
-    const ALL: [Level; 5] = [Level::None, Level::Shared, Level::Reserved, Level::Pending, Level::Exclusive];
+    /// The level of a reader slot's word.
+    #[inline]
+    fn of(word: u8) -> Level {
+        match word {
+            0 => Level::None,
+            1 => Level::Shared,
+            2 => Level::Reserved,
+            3 => Level::Pending,
+            _ => Level::Exclusive,
+        }
+    }
 }
 
 /// Reader slot: the lock level of one handle, in a cache line or two of its own.
@@ -54,7 +64,7 @@ impl ReaderSlot {
     /// The handle's level.
     #[inline]
     pub fn level(&self) -> Level {
-        Level::ALL[usize::from(self.level.seen()) % Level::ALL.len()]
+        Level::of(self.level.seen())
     }
 
     /// Tells the handle whether it may read.
@@ -228,6 +238,15 @@ mod tests {
     use Level::*;
     use std::sync::atomic::AtomicU64;
 
+    const ALL: [Level; 5] = [None, Shared, Reserved, Pending, Exclusive];
+
+    #[test]
+    fn a_word_is_read_as_the_level_that_was_written() {
+        for level in ALL {
+            assert_eq!(Level::of(level as u8), level);
+        }
+    }
+
     #[test]
     fn the_rules_of_lockingv3() {
         // (what handle 1 holds, what handle 2 asks for, granted, level of 2 afterwards)
@@ -264,7 +283,7 @@ mod tests {
             (Pending, Exclusive, [Exclusive, Pending, Pending, Pending, Pending]),
             (Reserved, None, [Reserved; 5]),
         ] {
-            for (others, level) in Level::ALL.into_iter().zip(granted_by) {
+            for (others, level) in ALL.into_iter().zip(granted_by) {
                 assert_eq!(granted(held, wanted, others), level, "{held:?}: {wanted:?} against {others:?}");
             }
         }
