@@ -22,7 +22,7 @@ use litefoot_storage::commit_log::{CommitLog, DeltaBase, Record};
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::page_delta::{ApplyError, Delta, decode, page_sum};
-use litefoot_storage::wal_file::origin::{DataFile, which};
+use litefoot_storage::wal_file::origin::{DataFile, content_of, which};
 use litefoot_storage::wal_file::{RedoLog, Transaction};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -143,10 +143,11 @@ fn found_data_file(log: &CommitLog, base: &DeltaBase, data: &DataFile) -> Result
     }
     let is_other = which(&*data.file)? != base.origin.data;
     let log_is_other = log.which()?.is_some_and(|log| log != base.origin.log);
+    let is_same_sector = content_of(&data.first_sector()?) == base.origin.content;
     let is_older = log.stamp()?.is_some_and(|log| stamp.modified <= log.modified);
     Ok(match (is_other, log_is_other) {
         (true, false) => FoundDataFile::Another,
-        (true, true) if stamp.len == base.stamp.len && is_older => FoundDataFile::Copied,
+        (true, true) if stamp.len == base.stamp.len && is_older && is_same_sector => FoundDataFile::Copied,
         _ => FoundDataFile::Changed,
     })
 }

@@ -102,7 +102,7 @@ pub struct DeltaFacts {
 pub enum FoundDataFile {
     /// The same, with the same stamp.
     AsBegun,
-    /// A copy of the same length, beside a copy of the log that is not older.
+    /// A copy of the same length and with the same first sector, beside a copy of the log that is not older.
     Copied,
     /// Written since.
     Changed,

@@ -89,7 +89,7 @@ fn strangers(db: &Db, log: &CommitLog) -> String {
 fn unknown(db: &Db, log: &CommitLog) -> String {
     format!(
         "{}: {} should be the commit log and is none that this version of litefoot understands; it was \
-         written by a later version, or is damaged, or is another file; nothing was changed, and the database can only be read. Open \
+         written by another version, or is damaged, or is another file; nothing was changed, and the database can only be read. Open \
          the database with the version that wrote it, or name another file, or, where it is of no use, move \
          it away",
         db.path().display(),

@@ -239,7 +239,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         found: &["not understood", "any"],
-        meaning: "of a later version, damaged, or no commit log",
+        meaning: "of another version, damaged, or no commit log",
         action: KEEPS,
         facts: Facts::CommitLog(CommitLogFacts { understood: false, ..COMMIT_LOG }),
         decision: RecoveryDecision::Keep(KeepReason::Unknown),
