@@ -3,8 +3,8 @@
 use super::search::{self, Index, Sources};
 use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, page_sum, ranges, varint};
 
-/// Ranges of no more bytes are taken at once.
-const FEW_BYTES: usize = 96;
+/// Ranges of no more bytes are taken at once: a few such pages fit into a block, and to look for copies takes longer.
+const FEW_BYTES: usize = 384;
 /// Copies of no more bytes are taken where they were found without an index: changes in place, and arrays of pointers
 /// that move. Beyond this the index pays.
 const MOST_SIMPLE_BYTES: usize = 320;
