@@ -7,7 +7,7 @@ use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, page_sum, ranges, varint};
 const FEW_BYTES: usize = 384;
 /// Copies of no more bytes are taken where they were found without an index: changes in place, and arrays of pointers
 /// that move. Beyond this the index pays.
-const MOST_SIMPLE_BYTES: usize = 320;
+const MOST_SIMPLE_BYTES: usize = 900;
 /// Ranges of more bytes do not become so few without an index.
 const MOST_TRIED_BYTES: usize = 1000;
 /// Batches are to be smaller than their pages by this factor: with less the search for copies takes longer than to write

@@ -394,8 +394,7 @@ impl GroupCommit {
         }
         let mut writer = self.busy_writer();
         // Of the transactions before, the redo log gets each page once.
-        let before =
-            if writer.logged < first { frames.read().newest_until(writer.logged, first).len() } else { 0 };
+        let before = first.saturating_sub(writer.logged).min(frames.read().distinct_pages());
         let needed = if writer.logged < end { before + needed } else { 0 };
         let claimed = writer.claim(page_bytes, end, needed);
         let claimed = claimed.inspect_err(|_| self.revoke(&writer, frames, transaction))?;

@@ -327,6 +327,11 @@ impl WalFrames {
         self.versions.newest_before(page_number, before)
     }
 
+    /// How many pages finished transactions have changed.
+    pub fn distinct_pages(&self) -> usize {
+        self.versions.pages()
+    }
+
     /// The newest version of each page in the frames `first..end` of finished transactions.
     pub fn newest_until(&self, first: usize, end: usize) -> BTreeMap<u32, usize> {
         (first..end.min(self.committed)).map(|number| (self.frames[number].page_number, number)).collect()

@@ -69,6 +69,11 @@ impl PageVersions {
         self.links.shrink_to(KEPT_PAGES);
     }
 
+    /// Pages that have a committed frame.
+    pub fn pages(&self) -> usize {
+        self.newest.len()
+    }
+
     /// The newest frame of a page below frame `before`.
     pub fn newest_before(&self, page_number: u32, before: usize) -> Option<usize> {
         let mut frame = *self.newest.get(&page_number)?;
