@@ -3,13 +3,15 @@
 use super::search::{self, Index, Sources};
 use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, page_sum, ranges, varint};
 
-/// Ranges of no more bytes are taken at once: a few such pages fit into a block, and to look for copies takes longer.
-const FEW_BYTES: usize = 384;
-/// Copies of no more bytes are taken where they were found without an index: changes in place, and arrays of pointers
-/// that move. Beyond this the index pays.
-const MOST_SIMPLE_BYTES: usize = 900;
-/// Ranges of more bytes do not become so few without an index.
-const MOST_TRIED_BYTES: usize = 1000;
+/// Bytes of all pages together up to which ranges are taken at once: they fit into a block of the medium with room to
+/// spare, and to look for copies takes longer. The part of a page of that.
+const FEW_BYTES: usize = 1600;
+const FEW_SHARE: usize = 10;
+/// The same for copies that were found without an index: changes in place, and arrays of pointers that move. Beyond this
+/// the index pays.
+const MOST_SIMPLE_BYTES: usize = 3200;
+const SIMPLE_SHARE: usize = 5;
+
 /// Batches are to be smaller than their pages by this factor: with less the search for copies takes longer than to write
 /// the pages.
 const LEAST_RATIO: usize = 4;
@@ -127,7 +129,7 @@ impl Encoder {
         let (mut slots, mut large) = (0, 0);
         self.bodies.clear();
         for (draft, page) in drafts.iter_mut().zip(batch) {
-            *draft = self.draft(page);
+            *draft = self.draft(page, batch.len());
             if let (Form::Copies, Some(before)) = (draft.form, page.before) {
                 sources.push(before);
                 large |= u32::from(draft.is_large) << slots;
@@ -179,18 +181,21 @@ impl Encoder {
         (out.len() <= most).then_some(())
     }
 
-    /// Encodes a page as far as that is possible without a dictionary.
-    fn draft(&mut self, page: &ChangedPage<'_>) -> Draft {
+    /// Encodes a page, one of so many, as far as that is possible without a dictionary.
+    fn draft(&mut self, page: &ChangedPage<'_>, pages: usize) -> Draft {
         let start = self.bodies.len();
         ranges::encode(page.before.unwrap_or(&self.zeros), page.after, &mut self.bodies);
         let end = self.bodies.len();
         let length = end - start;
-        let is_large = length > MOST_SIMPLE_BYTES;
+        let few = (FEW_BYTES / pages).min(page.after.len() / FEW_SHARE);
+        let simple = (MOST_SIMPLE_BYTES / pages).min(page.after.len() / SIMPLE_SHARE);
+        let is_large = length > simple;
         let Some(before) = page.before else { return Draft { start, end, form: Form::New, is_large } };
-        if length > FEW_BYTES && length <= MOST_TRIED_BYTES {
+        // Ranges of more bytes do not become so few without an index.
+        if length > few && length <= 2 * simple {
             let mut own = Sources::new(before.len());
             own.push(before);
-            let most = MOST_SIMPLE_BYTES.min(length - 1);
+            let most = simple.min(length - 1);
             if search::encode(page.after, 0, &mut own, None, most, &mut self.bodies).is_some() {
                 return Draft { start: end, end: self.bodies.len(), form: Form::Copies, is_large: false };
             }
