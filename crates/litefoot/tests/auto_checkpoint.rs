@@ -4,8 +4,8 @@
 
 mod support;
 
-use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ffi};
+use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
 use std::sync::Arc;
@@ -31,7 +31,9 @@ impl Watched {
         };
         let medium = HookedMedium { medium: SimMedium::new(), hook: Arc::new(hook) };
         let name = format!("auto-checkpoint-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let vfs = Vfs::builder(name).medium(Arc::new(medium)).register().unwrap();
+        // Where deltas are to begin, the checkpointer completes the data file before.
+        let options = Options { commit_log: CommitLogForm::Pages, ..Options::default() };
+        let vfs = Vfs::builder(name).medium(Arc::new(medium)).options(options).register().unwrap();
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE t(v)").unwrap();
         db.execute_batch(setup).unwrap();

@@ -14,7 +14,7 @@ const SIMPLE_SHARE: usize = 5;
 
 /// Batches are to be smaller than their pages by this factor: with less the search for copies takes longer than to write
 /// the pages.
-const LEAST_RATIO: usize = 4;
+const LEAST_RATIO: usize = 2;
 /// Least bytes of a payload: page size, and two numbers.
 const LEAST_BYTES: usize = 3;
 /// Least bytes of a page in a payload: number, length, the sum after.
@@ -63,7 +63,7 @@ impl Encoder {
     /// Appends the payload of a transaction to `out`, and answers its bytes.
     ///
     /// None, with `out` as before, where pages are better written as they are: the payload would have more than
-    /// `most_bytes`, or the first batches, of 16 pages each, take more than a quarter of their pages. None, too, for
+    /// `most_bytes`, or the first batches, of 16 pages each, take more than half of their pages. None, too, for
     /// pages that no payload can have: of other lengths than `page_bytes`, a power of two of 512 to 65,536; twice the
     /// same; number 0.
     pub fn encode(

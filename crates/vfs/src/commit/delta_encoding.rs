@@ -15,6 +15,8 @@ use litefoot_storage::page_delta::{ChangedPage, Encoder};
 
 /// Most pages of a transaction that is logged as deltas.
 pub(crate) const MOST_PAGES: usize = 256;
+/// More bytes than a record has for each page besides the page.
+const PAGE_HEADER_BYTES: usize = 32;
 /// Bytes of the buffer for old versions that are kept from one commit to the next.
 const KEPT_BYTES: usize = 128 * 1024;
 
@@ -82,7 +84,8 @@ impl DeltaEncoding {
         });
         let changed = changed.collect::<Option<Vec<ChangedPage<'_>>>>()?;
         let mut payload = Vec::new();
-        let most_bytes = changed.len() * page_bytes * 3 / 4;
+        // A commit of pages would end the generation, and the next ones would be pages, too.
+        let most_bytes = changed.len() * (page_bytes + PAGE_HEADER_BYTES);
         let pages_after = frames.database_pages_at(transaction.end);
         self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut payload)?;
         self.old.shrink_to(KEPT_BYTES);

@@ -11,7 +11,7 @@
 //! 2. A checkpoint is asked for when small commits have written half as many bytes as pages as the redo log holds.
 
 /// Small commits that are logged as pages after a database was opened.
-const FIRST_PAGES: u32 = 8;
+const FIRST_PAGES: u32 = 32;
 
 /// Decides when deltas begin.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn deltas_begin_once_commits_keep_coming() {
         for (eager, commits, expected) in
-            [(true, 0, true), (false, 0, false), (false, 7, false), (false, 8, true)]
+            [(true, 0, true), (false, 0, false), (false, 31, false), (false, 32, true)]
         {
             let mut start = DeltaStart::new(eager);
             (0..commits).for_each(|_| start.note_pages(1));
