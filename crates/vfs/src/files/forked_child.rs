@@ -26,6 +26,7 @@ impl MainFile {
         new.connection.inherit(&self.connection);
         if self.uses_wal_index {
             new.database.wal_index().join_again();
+            new.database.wal_index().note_application(true);
             new.uses_wal_index = true;
             if let Err(error) = new.read_by_slots(vfs) {
                 Box::new(new).close()?;

@@ -31,6 +31,9 @@ impl MainFile {
                 .wal_index()
                 .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
             self.uses_wal_index = true;
+            if !self.connection.internal {
+                self.database.wal_index().note_application(true);
+            }
             self.connection.reader_slot.set_by_slots(true);
         }
         self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
@@ -141,6 +144,9 @@ impl MainFile {
     pub(super) fn leave_wal_index(&mut self) {
         if self.uses_wal_index {
             self.database.wal_index().leave(&mut self.slots);
+            if !self.connection.internal {
+                self.database.wal_index().note_application(false);
+            }
             self.uses_wal_index = false;
             self.connection.reader_slot.set_by_slots(false);
         }

@@ -36,6 +36,11 @@ fn run(database: &OpenDatabase) {
     if wal.log(database.db(), Durability::Durable).is_err() || !complete {
         return;
     }
+    // A connection in exclusive locking mode, and one below a VFS with a wal-index of its own, hears nothing of a checkpoint of
+    // ours, and would go on with frames that are gone. Its own checkpoints have to do.
+    if !database.wal_index().is_applications() || database.locks().is_exclusive() {
+        return wal.checkpoint_done(database.db());
+    }
     let in_sqlite = InSqlite::enter();
     if let Ok(connection) = database.internal_connection() {
         connection.set_busy_timeout(READERS_TIMEOUT);

@@ -44,6 +44,10 @@ impl OpenDatabase {
         }
         if wanted == Level::Exclusive {
             self.cache.pin_caches().unpin();
+            // One that has begun meanwhile. The next one sees the lock.
+            if self.checkpointer.is_running() {
+                self.await_checkpointer();
+            }
         }
         Ok(())
     }

@@ -91,6 +91,8 @@ pub(super) struct WalIndexState {
     pub(super) regions: Vec<Region>,
     pub(super) readers: Vec<Arc<WalReader>>,
     users: usize,
+    /// Those of them that are the application's.
+    of_application: usize,
     /// Frames that the checkpoint under way sees at least.
     pub(super) checkpoint_sees: u32,
     /// Snapshots of fewer frames are refused.
@@ -159,6 +161,18 @@ impl WalIndex {
     /// In a forked child: leaves the parent's regions where they are.
     pub fn forget(&mut self) {
         std::mem::forget(std::mem::take(&mut self.state.get_mut().regions));
+    }
+
+    /// A handle of the application's starts, or stops, to use the memory.
+    pub fn note_application(&self, begins: bool) {
+        let of_application = &mut self.state().of_application;
+        *of_application = if begins { *of_application + 1 } else { of_application.saturating_sub(1) };
+    }
+
+    /// Tells whether a handle of the application's uses the memory. In exclusive locking mode, and below a VFS with a
+    /// wal-index of its own, none does.
+    pub fn is_applications(&self) -> bool {
+        self.state().of_application > 0
     }
 
     /// Tells whether a handle uses the memory.
