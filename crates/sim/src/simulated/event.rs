@@ -1,4 +1,4 @@
-//! What a medium records: each operation, and the time that it gave to its file.
+//! The record of a medium: each operation, and the time that it gave to its file.
 
 use std::path::PathBuf;
 use std::sync::Arc;

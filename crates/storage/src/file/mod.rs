@@ -106,7 +106,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What tells a file from itself at another time.
+/// The stamp of a file: tells it from itself at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Length in bytes.

@@ -19,7 +19,7 @@ const LEAST_RATIO: usize = 2;
 const LEAST_BYTES: usize = 3;
 /// Least bytes of a page in a payload: number, length, the sum after.
 const LEAST_PAGE_BYTES: usize = 6;
-/// What the encoder keeps of the order from one commit to the next; the other buffers have a batch each.
+/// Bytes of the order that the encoder keeps from one commit to the next; the other buffers have a batch each.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// A page that a transaction has changed.
@@ -48,7 +48,7 @@ pub struct Encoder {
     zeros: Vec<u8>,
 }
 
-/// What becomes of a page.
+/// The draft of a page.
 #[derive(Clone, Copy, Debug)]
 struct Draft {
     /// Where its body is.

@@ -23,7 +23,7 @@ const INDEX_BITS: std::ops::RangeInclusive<u32> = 12..=16;
 /// The longer there was no copy, the fewer places are tried: one less for each 2^n bytes, with an index and without.
 const PATIENCE_BITS: [u32; 2] = [6, 4];
 
-/// What copies are taken from: the page's own bytes first, then the dictionary.
+/// The sources of copies: the page's own bytes first, then the dictionary.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// Those that there are not are empty.

@@ -43,7 +43,7 @@ impl Transaction {
     }
 }
 
-/// What a delta makes of pages. A page that is not there cannot be read: the error has its number.
+/// The pages that a delta makes. A page that is not there cannot be read: the error has its number.
 fn apply(payload: &[u8], before: &Pages) -> Result<Pages, ApplyError<u32>> {
     let delta = decode(payload).expect("it is a payload");
     let mut found = Pages::new();

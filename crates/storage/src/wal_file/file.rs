@@ -16,7 +16,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What SQLite appends to the name of a database for its log.
+/// The suffix that SQLite gives the name of a database for its log.
 const WAL_SUFFIX: &str = "-wal";
 
 /// The place of the file of an open log.

@@ -254,7 +254,7 @@ impl GroupCommit {
         }
     }
 
-    /// What `look` makes of the log writer.
+    /// The answer of `look` at the log writer.
     #[cfg(test)]
     pub fn with_writer<T>(&self, look: impl FnOnce(&mut LogWriter) -> T) -> T {
         look(&mut self.writer())

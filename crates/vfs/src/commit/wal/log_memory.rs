@@ -46,7 +46,7 @@ impl Wal {
         CheckpointTrigger::is_overdue(self.fill(), db.memory().wal_bytes())
     }
 
-    /// What the log holds.
+    /// The content of the log: frames, and bytes of pages.
     fn fill(&self) -> LogFill {
         let (frames, page_bytes) = self.frames.read().counts();
         LogFill { frames, page_bytes, redo_bytes: self.commits.redo_bytes() }

@@ -82,7 +82,7 @@ mod tests {
         Begin,
         /// The reader of a number ends.
         End(usize),
-        /// What nobody can ask for is freed.
+        /// Pages that nobody can ask for are freed.
         Free,
         /// The log is recovered: there is no reader.
         Recover,
