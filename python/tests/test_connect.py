@@ -70,7 +70,7 @@ class Connect(InFolder):
     def test_options_of_litefoot_arrive(self):
         log_path = self.path("n?v#r%41 m&=+.commits")
         db = litefoot.connect(
-            self.path(), statements=True, write_buffer_size="8M", commit_log_size=65536, passthrough=False, writer_timeout_ms=7, commit_log_path=Path(log_path), atomic="off"
+            self.path(), commit_log="statements", write_buffer_size="8M", commit_log_size=65536, passthrough=False, writer_timeout_ms=7, commit_log_path=Path(log_path), atomic="off"
         )
         self.assertEqual(db.execute("PRAGMA journal_mode = WAL").fetchone(), ("wal",))
         with db:
