@@ -131,6 +131,14 @@ impl CommitLog {
         self.understood
     }
 
+    /// The data file that deltas build upon, while records of them wait to be recovered.
+    pub fn waiting_deltas(&self) -> Option<DeltaBase> {
+        match self.base() {
+            Some(Base::Deltas(base)) if !self.is_empty() => Some(base),
+            _ => None,
+        }
+    }
+
     /// True if a user who may not write the database may have written the file, or if that is not known.
     pub fn is_strangers(&self, database: &Path) -> Result<bool> {
         let (Some(log), Some(database)) = (self.medium.info(&self.path)?, self.medium.info(database)?) else {
@@ -270,8 +278,7 @@ impl CommitLog {
         if !self.can_stage() {
             return None;
         }
-        let mut bytes = std::mem::take(&mut self.buffer);
-        bytes.clear();
+        let mut bytes = Vec::new();
         let sequence = encode_all(&mut bytes, header.generation, self.sequence, records);
         let offset = self.place(self.end, bytes.len(), own_blocks);
         self.end = offset + bytes.len() as u64;
@@ -291,14 +298,6 @@ impl CommitLog {
     /// True where records can be staged.
     pub fn can_stage(&self) -> bool {
         self.file.is_some() && self.header_written && !self.unsynced && !self.name_unsynced
-    }
-
-    /// Takes the buffer of staged records back, for the next ones.
-    pub fn recycle(&mut self, staged: StagedRecords) {
-        if self.buffer.capacity() == 0 {
-            self.buffer = staged.bytes;
-            self.buffer.shrink_to(KEPT_BUFFER_BYTES);
-        }
     }
 
     /// Bytes that records of these payloads take.

@@ -102,7 +102,7 @@ impl LogWriter {
 
     /// True while records of deltas wait.
     pub fn has_deltas(&self) -> bool {
-        !self.commit_log.is_empty() && matches!(self.commit_log.base(), Some(Base::Deltas(_)))
+        self.commit_log.waiting_deltas().is_some()
     }
 
     /// Materializes the records of deltas, and retires them.

@@ -11,7 +11,7 @@ use crate::open::recovery::{KeepReason, RecoveryDecision};
 use crate::open::take_over::{delta_decision, recovery_decision};
 use crate::open::unreplayed::version_text;
 use crate::sync::owner_lock;
-use litefoot_storage::commit_log::{Base, CommitLog, Record};
+use litefoot_storage::commit_log::{CommitLog, Record};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, SyncLatch, beside, parent_directory};
 use litefoot_storage::wal_file::RedoLog;
 use std::collections::HashMap;
@@ -73,7 +73,7 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     let latch = Arc::new(SyncLatch::new());
     let redo = RedoLog::look(medium.clone(), &redo, None)?;
     let statements = CommitLog::open(medium.clone(), &path, latch)?;
-    if let (Some(Base::Deltas(base)), false) = (statements.base(), statements.is_empty()) {
+    if let Some(base) = statements.waiting_deltas() {
         let (deltas, decision) = delta_decision(
             &statements,
             &base,
@@ -126,7 +126,7 @@ pub fn apply(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Re
     let [redo, _] = tier::logs_of(medium, database)?;
     let mut redo = RedoLog::open_of(medium.clone(), &redo, latch.clone(), data.clone())?;
     let mut log = CommitLog::open(medium.clone(), &waiting.path, latch)?;
-    let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) else {
+    let Some(base) = log.waiting_deltas() else {
         return Err(Error::Refused(format!("{}: no deltas wait in it", waiting.path.display())));
     };
     let (found, decision) = delta_decision(&log, &base, &redo, &data)?;

@@ -24,7 +24,7 @@ use crate::open::recovery::{
 use crate::open::replay::{execute, replay_records};
 use crate::open::{open_tier, unreplayed};
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Base, DeltaBase, Record, Writer};
+use litefoot_storage::commit_log::{DeltaBase, Record, Writer};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::DataFile;
@@ -126,7 +126,7 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     let path = db.companion_path(Companion::Wal);
     let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
     let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone())?;
-    if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
+    if let Some(base) = log.waiting_deltas() {
         return recover_deltas(database, &mut redo, log, &base);
     }
     match recovery_decision(&redo, &log, Some((db.writer(), db.path())))? {

@@ -40,19 +40,13 @@ impl GroupCommit {
     /// Makes the commit log ready for `needed` more bytes of deltas. A full disk fails here, before the commit counts.
     fn prepare_deltas(&self, db: &Db, needed: u64) -> Option<()> {
         let mut writer = self.writer();
-        let used = self.queue.lock().used.max(writer.commit_log.bytes());
-        if used + needed > self.commit_log_size {
-            return None;
-        }
-        let room = (used + needed).max(writer.commit_log.room());
+        let room = self.room_for(&writer, needed)?;
         if !writer.prepare_deltas(db, room).ok()? {
             return None;
         }
         let mut queue = self.queue.lock();
         queue.delta_start.note_checkpoint();
-        queue.ready = true;
-        queue.room = writer.commit_log.room().min(self.commit_log_size);
-        queue.used = queue.used.max(writer.commit_log.bytes());
+        self.note_ready(&mut queue, &writer);
         Some(())
     }
 

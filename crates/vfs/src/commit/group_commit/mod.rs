@@ -165,11 +165,7 @@ impl GroupCommit {
     /// full disk fails a commit, and not the materialization that follows it.
     fn prepare(&self, page_bytes: usize, needed: u64, end: usize) -> std::result::Result<(), FallbackCause> {
         let mut writer = self.writer();
-        let used = self.queue.lock().used.max(writer.commit_log.bytes());
-        if used + needed > self.commit_log_size {
-            return Err(FallbackCause::LogFull);
-        }
-        let room = (used + needed).max(writer.commit_log.room());
+        let room = self.room_for(&writer, needed).ok_or(FallbackCause::LogFull)?;
         let needed_frames = end.saturating_sub(writer.logged);
         let claimed = writer
             .prepare(page_bytes, room)
@@ -177,10 +173,21 @@ impl GroupCommit {
             .map_err(|_| FallbackCause::Unavailable)?;
         let mut queue = self.queue.lock();
         queue.claimed = claimed;
+        self.note_ready(&mut queue, &writer);
+        Ok(())
+    }
+
+    /// Bytes that the commit log must have room for, so that `needed` more fit; `None` where it has its limit.
+    fn room_for(&self, writer: &LogWriter, needed: u64) -> Option<u64> {
+        let used = self.queue.lock().used.max(writer.commit_log.bytes());
+        (used + needed <= self.commit_log_size).then(|| (used + needed).max(writer.commit_log.room()))
+    }
+
+    /// The commit log takes records now.
+    fn note_ready(&self, queue: &mut CommitQueue, writer: &LogWriter) {
         queue.ready = true;
         queue.room = writer.commit_log.room().min(self.commit_log_size);
         queue.used = queue.used.max(writer.commit_log.bytes());
-        Ok(())
     }
 
     /// Waits until a transaction is durable. The first thread that waits leads.
@@ -254,15 +261,15 @@ impl GroupCommit {
         }
     }
 
+    /// The same, while records that were staged may still be on their way to the medium.
+    fn busy_writer(&self) -> WriterGuard<'_> {
+        WriterGuard { latch: &self.latch, writer: self.writer.lock() }
+    }
+
     /// The answer of `look` at the log writer.
     #[cfg(test)]
     pub fn with_writer<T>(&self, look: impl FnOnce(&mut LogWriter) -> T) -> T {
         look(&mut self.writer())
-    }
-
-    /// The same, while records that were staged may still be on their way to the medium.
-    fn busy_writer(&self) -> WriterGuard<'_> {
-        WriterGuard { latch: &self.latch, writer: self.writer.lock() }
     }
 
     /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
