@@ -8,6 +8,7 @@ use litefoot_storage::sync::{AcrossFork, Global};
 use litefoot_vfs::ffi::api::Api;
 use rusqlite::ffi;
 use std::ffi::{c_char, c_int, c_void};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 static TABLE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -59,9 +60,18 @@ pub(crate) fn install(make_default: bool) -> Result<(), Error> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if make_default || !INSTALLED.load(Ordering::Acquire) {
         litefoot_vfs::shim::install::install(*api()?, make_default)?;
-        INSTALLED.store(true, Ordering::Release);
+        if !INSTALLED.swap(true, Ordering::AcqRel) {
+            // SAFETY: `at_exit` is a function of this program. Without it, what waits is left to the next open.
+            unsafe { libc::atexit(at_exit) };
+        }
     }
     Ok(())
+}
+
+/// A program that exits without closing leaves its newest commits where stock SQLite finds them.
+extern "C" fn at_exit() {
+    // A failure leaves them to the next open.
+    let _ = catch_unwind(litefoot_vfs::open::at_exit::materialize);
 }
 
 #[cfg(test)]

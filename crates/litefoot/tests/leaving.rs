@@ -2,10 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::Vfs;
+use litefoot::{Connection, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
+use litefoot_testkit::process::output_of;
+use litefoot_testkit::sqlite::stock;
+use std::process::Command;
 use std::sync::Arc;
+
+const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
+/// More commits than those that go as pages at the beginning.
+const ROWS: i64 = 100;
 
 /// Litefoot closes the database; then SQLite changes it without a journal file, so that nothing else syncs the
 /// directory. A log that came back after a power cut would be taken for newer than that.
@@ -100,4 +107,29 @@ fn careless_commits_cost_nobody_else_anything() {
             assert_eq!(integrity, "ok", "cut at {cut} of {}", replay.len());
         }
     }
+}
+
+/// The program of the test below.
+#[test]
+#[ignore = "run by the other test, in a process of its own"]
+fn exits_without_closing() {
+    let db = Connection::open(std::env::var(DATABASE).unwrap()).unwrap();
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v)").unwrap();
+    for row in 0..ROWS {
+        db.execute("INSERT INTO t VALUES(?1)", [row]).unwrap();
+    }
+    std::process::exit(0);
+}
+
+/// A program that ends without closing its database leaves nothing that only litefoot could read.
+#[test]
+fn a_program_that_exits_leaves_its_commits_to_stock_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--ignored", "--exact", "exits_without_closing"]).env(DATABASE, &path);
+    let output = output_of(program);
+    assert!(output.status.success(), "{output:?}");
+    let found: i64 = stock(&path).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    assert_eq!(found, ROWS);
 }
