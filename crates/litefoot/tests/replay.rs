@@ -56,33 +56,58 @@ fn text(id: u8, sql: &str) -> Record {
 
 fn transaction(number: u8, ids: &[u8]) -> Record {
     let statements = ids.iter().flat_map(|id| [*id, 0]);
-    Record { kind: 2, payload: [number, 0, ids.len() as u8].into_iter().chain(statements).collect() }
+    // Neither counts of rows nor pages.
+    let head = [number, 0, 0, 0, 0, 0, 0, ids.len() as u8];
+    Record { kind: 2, payload: head.into_iter().chain(statements).collect() }
 }
 
-/// The remains of a crash, with a log that somebody else has written in the place of litefoot's.
-fn forged(medium: &SimMedium, texts: &[&str]) -> SimMedium {
+/// The remains of a crash, with a log that somebody else has made of litefoot's.
+fn relogged(medium: &SimMedium, change: impl FnOnce(Vec<Record>) -> Vec<Record>) -> SimMedium {
     let image = medium.cut(&mut Random::new(1));
     let latch = Arc::new(SyncLatch::default());
     let shared: Arc<dyn Medium> = Arc::new(image.clone());
     let mut log = CommitLog::open(shared, Path::new(LOG), latch).unwrap();
-    let base = log.base().unwrap();
+    let (base, records) = (log.base().unwrap(), log.records().unwrap());
     log.retire();
     log.sync().unwrap();
     log.begin(base);
-    let ids: Vec<u8> = (1..=texts.len() as u8).collect();
-    let mut records: Vec<Record> = ids.iter().zip(texts).map(|(id, sql)| text(*id, sql)).collect();
-    records.push(transaction(1, &ids));
     log.reserve(1 << 20).unwrap();
-    log.append(&records, Durability::Durable).unwrap();
+    log.append(&change(records), Durability::Durable).unwrap();
     drop(log);
     image
 }
 
+/// The same, with a log that has nothing of litefoot's.
+fn forged(medium: &SimMedium, texts: &[&str]) -> SimMedium {
+    relogged(medium, |_| {
+        let ids: Vec<u8> = (1..=texts.len() as u8).collect();
+        let mut records: Vec<Record> = ids.iter().zip(texts).map(|(id, sql)| text(*id, sql)).collect();
+        records.push(transaction(1, &ids));
+        records
+    })
+}
+
+/// Opening a database refuses its log, changes nothing, and says why.
+fn refused(name: &str, image: &SimMedium, why: &str, what: &str) {
+    let files = image.files();
+    let opened = vfs(name, image);
+    let db = opened.open("/app.db").unwrap();
+    assert_eq!(content(&db), BASE, "{what}");
+    let refused = db.execute("INSERT INTO u VALUES(1)", []).unwrap_err();
+    let reason = litefoot::last_error().unwrap();
+    assert!(reason.contains(why), "{what}: {refused}: {reason}");
+    drop(db);
+    assert!(image.files() == files, "{what}: something was written");
+}
+
+/// The rows that the log of [`prepared`] builds upon.
+const BASE: [&str; 3] = ["t1|1|'x'", "t2|2|'y'", "u1|1"];
+
 #[test]
 fn a_log_of_somebody_elses_does_no_more_than_change_rows() {
     let (medium, _vfs, db) = prepared("replay-forged");
-    let before = content(&db);
-    let good = forged(&medium, &["UPDATE t SET v = 9", "DELETE FROM u"]);
+    db.execute_batch("BEGIN; UPDATE t SET v = 9; DELETE FROM u; COMMIT").unwrap();
+    let good = relogged(&medium, |records| records);
     let opened = vfs("replay-forged-good", &good);
     let changed = content(&opened.open("/app.db").unwrap());
     assert_eq!(changed, ["t1|9|'x'", "t2|9|'y'"], "what could have been captured is replayed");
@@ -109,19 +134,104 @@ fn a_log_of_somebody_elses_does_no_more_than_change_rows() {
         endless,
         "no SQL at all",
     ] {
-        let image = forged(&medium, &["UPDATE t SET v = 9", sql]);
-        let files = image.files();
-        let opened = vfs("replay-forged-bad", &image);
-        let db = opened.open("/app.db").unwrap();
-        let now = content(&db);
-        let base = ["t1|1|'x'", "t2|2|'y'", "u1|1"];
-        assert!(now == before || now == base, "{sql}: {now:?}");
-        let refused = db.execute("INSERT INTO u VALUES(1)", []).unwrap_err();
-        let reason = litefoot::last_error().unwrap();
-        assert!(reason.contains("cannot be replayed"), "{sql}: {refused}: {reason}");
-        drop(db);
-        assert!(image.files() == files, "{sql}: something was written");
+        refused("replay-forged-bad", &forged(&medium, &["UPDATE t SET v = 9", sql]), sql, sql);
     }
+    // It may be run, and is not what was logged.
+    let harmless = forged(&medium, &["UPDATE t SET v = 9"]);
+    refused("replay-forged-pages", &harmless, "it changed page 2, which it had not", "other pages");
+}
+
+/// A record whose checksum fits, and whose transaction does not give the pages that it had given.
+#[test]
+fn a_replay_that_gives_other_pages_is_refused() {
+    let (medium, _vfs, db) = prepared("replay-pages");
+    db.execute("UPDATE u SET a = ?1", [7]).unwrap();
+    let expected = content(&db);
+    // Number, flags, an earlier transaction, one run, its first page, its pages, four bytes of the checksum.
+    let pages_at = |payload: &[u8]| payload.windows(2).position(|two| two == [1, 3]).unwrap();
+    type Change = fn(&mut Vec<u8>, usize);
+    let changes: [(&str, &str, Change); 5] = [
+        ("the checksum of its pages", "are not as they were", |payload, at| payload[at + 3] ^= 1),
+        ("another page", "it changed page 3, which it had not", |payload, at| payload[at + 1] = 2),
+        ("one page more", "are not as they were", |payload, at| payload[at + 2] = 2),
+        ("many pages", "more pages than are logged as statements", |payload, at| {
+            payload.splice(at + 2..at + 3, [0xff, 0xff, 0xff, 0x7f]);
+        }),
+        ("another value", "are not as they were", |payload, _| *payload.last_mut().unwrap() = 16),
+    ];
+    for (what, why, change) in changes {
+        let image = relogged(&medium, |mut records| {
+            let payload = &mut records.last_mut().unwrap().payload;
+            let at = pages_at(payload);
+            change(payload, at);
+            records
+        });
+        refused("replay-pages-bad", &image, why, what);
+    }
+    let recovered = vfs("replay-pages-good", &relogged(&medium, |records| records));
+    assert_eq!(content(&recovered.open("/app.db").unwrap()), expected);
+}
+
+/// The statement does what it did, and counts as many rows; a byte beside them is another than it was.
+#[test]
+fn a_page_that_was_another_before_is_noticed() {
+    let (medium, _vfs, db) = prepared("replay-before");
+    assert_eq!(content(&db)[0], "t1|5|'x'");
+    let image = medium.cut(&mut Random::new(1));
+    let file = image.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    // Row 2 has the text of one byte at the end of its record.
+    let row = [6, 2, 4, 0, 1, 15, 2, b'y'];
+    let at = bytes.windows(row.len()).position(|bytes| bytes == row).unwrap() + row.len() - 1;
+    file.write_at(b"z", at as u64).unwrap();
+    file.sync().unwrap();
+    let opened = vfs("replay-before-cut", &image);
+    let db = opened.open("/app.db").unwrap();
+    assert_eq!(content(&db)[..2], ["t1|1|'x'", "t2|2|'z'"]);
+    assert!(db.execute("INSERT INTO u VALUES(1)", []).is_err());
+    assert!(litefoot::last_error().unwrap().contains("are not as they were"));
+}
+
+/// A table of one column and without rowids has cells of three bytes, which SQLite fills up with what it has in memory.
+#[test]
+fn what_is_not_of_the_statement_alone_goes_as_pages() {
+    let (medium, _vfs, db) = prepared("replay-short");
+    db.execute_batch(
+        "CREATE TABLE short(a PRIMARY KEY) WITHOUT ROWID;
+         CREATE TABLE two(a, b, PRIMARY KEY(b, a)) WITHOUT ROWID",
+    )
+    .unwrap();
+    let logged = |sql: &str| {
+        let before = metric_or_zero(&db, "commits_statements");
+        // The first ones after another form are of that form, too.
+        (0..3).for_each(|number| assert_eq!(db.execute(sql, [number]), Ok(1)));
+        metric_or_zero(&db, "commits_statements") > before
+    };
+    assert!(logged("INSERT INTO two VALUES(?1, 'x')"));
+    assert!(!logged("INSERT INTO short VALUES(?1)"));
+    let count = "SELECT count(*) FROM short";
+    let recovered = vfs("replay-short-cut", &medium.cut(&mut Random::new(1)));
+    let found: i64 = recovered.open("/app.db").unwrap().query_row(count, [], |row| row.get(0)).unwrap();
+    assert_eq!(found, 3);
+}
+
+/// A log without the checksums of pages, as it was once, is kept.
+#[test]
+fn a_log_of_the_format_before_is_refused() {
+    let (medium, _vfs, _db) = prepared("replay-format");
+    let image = medium.cut(&mut Random::new(1));
+    let file = image.open(Path::new(LOG), FileKind::CommitLog, OpenMode::ReadWrite).unwrap();
+    let mut header = [0; 64];
+    file.read_at(&mut header, 0).unwrap();
+    assert_eq!(header[12], 3);
+    header[12] = 1;
+    let sum = litefoot_storage::page_delta::page_sum(&header[..60]);
+    header[60..].copy_from_slice(&sum.to_le_bytes());
+    file.write_at(&header, 0).unwrap();
+    file.sync().unwrap();
+    drop(file);
+    refused("replay-format-old", &image, "none that this version of litefoot understands", "state 1");
 }
 
 #[test]
@@ -238,6 +348,9 @@ fn what_changes_late_goes_as_pages() {
         }),
         ("rowid", "INSERT INTO t(v) VALUES(7)", |db| {
             db.execute_batch("INSERT INTO t(id) VALUES(9223372036854775807)").unwrap();
+        }),
+        ("secure-delete", "DELETE FROM t WHERE id = 2", |db| {
+            db.execute_batch("PRAGMA secure_delete=ON").unwrap();
         }),
         ("byte-order", "\u{feff}UPDATE t SET v = 6", |_| {}),
         ("analyze", "UPDATE t SET v = 4 WHERE w >= 'x'", |db| db.execute_batch("ANALYZE").unwrap()),

@@ -4,7 +4,7 @@
 //! header, the first sector
 //!  0            8         12      16           24     60        64
 //! | "litefoot" | version | state | generation | base | CRC-32C | zeros … 512
-//!                         0 retired, 1 in use by statements, 2 in use by deltas
+//!                         0 retired, 2 in use by deltas, 3 in use by statements
 //!
 //! base of statements: the redo log must be this one; `version` and `hash` name the build that understands the records
 //! 24       28       32       36        40     48          60
@@ -46,10 +46,11 @@ const CRC_AT: usize = 60;
 const MAGIC: &[u8; 8] = b"litefoot";
 const VERSION: u32 = 2;
 
-/// The states of a header.
+/// The states of a header. State 1 was that of statements without the checksums of their pages: nobody vouches for a replay
+/// of such a log, and it is not understood.
 const RETIRED: u32 = 0;
-const STATEMENTS: u32 = 1;
 const DELTAS: u32 = 2;
+const STATEMENTS: u32 = 3;
 
 /// The state that the records of a generation build upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,3 +103,8 @@ impl Form {
 pub fn page_sum(page: &[u8]) -> u32 {
     crc32c::crc32c(page)
 }
+
+/// The checksum of bytes whose first part has the checksum `sum`, and whose rest is `bytes`.
+pub fn extend_sum(sum: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(sum, bytes)
+}

@@ -6,11 +6,11 @@
 use crate::ffi::authorizer::{SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_VIEW, SQLITE_PRAGMA};
 use crate::stats::FallbackCause;
 
-/// PRAGMAs whose values change nothing that a statement does to the database.
-const HARMLESS: [&str; 38] = [
+/// PRAGMAs whose values change no byte of what a statement does to the database. `auto_vacuum` and `secure_delete` do: they
+/// are kept by each connection, and say what becomes of the bytes of deleted rows.
+const HARMLESS: [&str; 36] = [
     "analysis_limit",
     "application_id",
-    "auto_vacuum",
     "busy_timeout",
     "cache_size",
     "cache_spill",
@@ -34,7 +34,6 @@ const HARMLESS: [&str; 38] = [
     "optimize",
     "page_size",
     "quick_check",
-    "secure_delete",
     "synchronous",
     "table_info",
     "table_list",
@@ -110,6 +109,9 @@ mod tests {
             (SQLITE_PRAGMA, "foreign_keys", Some("on"), Nothing),
             (SQLITE_PRAGMA, "litefoot_anything", Some("1"), Nothing),
             (SQLITE_PRAGMA, "ignore_check_constraints", Some("1"), settings),
+            (SQLITE_PRAGMA, "secure_delete", None, Nothing),
+            (SQLITE_PRAGMA, "secure_delete", Some("FAST"), settings),
+            (SQLITE_PRAGMA, "auto_vacuum", Some("1"), settings),
             (SQLITE_PRAGMA, "recursive_triggers", Some("ON"), RecursiveTriggers(true)),
             (SQLITE_PRAGMA, "RECURSIVE_TRIGGERS", Some("false"), RecursiveTriggers(false)),
             (SQLITE_PRAGMA, "recursive_triggers", Some("2"), settings),

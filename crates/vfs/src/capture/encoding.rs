@@ -3,14 +3,15 @@
 //! ```text
 //! kind 1, a text:         id | settings (1 byte) | SQL …
 //! kind 2, a transaction:  number | flags (1 byte) | [changes] | [rowid] | [earlier number, its changes]
-//!                         | statements | { text id | parameters | { tag (1 byte) | value } … } …
+//!                         | changed pages | statements | { text id | parameters | { tag (1 byte) | value } … } …
 //! kind 3, a materialization:         frames (4 bytes) | checksum 1 | checksum 2
 //! ```
 //!
 //! Numbers are variable-length (7 bits a byte, the lowest first; signed ones zigzag). A value's tag is 0 NULL,
 //! 1 integer (signed number), 2 real (8 bytes, bit for bit), 3 text and 4 blob (length and bytes). Texts are
-//! stored once per generation of the log and referred to.
+//! stored once per generation of the log and referred to. [`ChangedPages`] has the bytes of the changed pages.
 
+use crate::capture::changed_pages::ChangedPages;
 use crate::ffi::statement::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub(crate) struct Captured {
     /// The encoded values: the number of parameters, then each.
     pub values: Vec<u8>,
     pub checks: Checks,
+    /// Known when the transaction is queued.
+    pub pages: ChangedPages,
     /// From its first statement to its commit.
     pub took: Duration,
 }
@@ -77,7 +80,7 @@ impl Captured {
     /// Estimate of the bytes in the log, texts included.
     pub fn bytes(&self) -> usize {
         let texts: usize = self.statements.iter().map(|(text, _)| text.sql.len() + 40).sum();
-        texts + self.values.len() + 64
+        texts + self.values.len() + self.pages.bytes() + 64
     }
 
     /// Its record; `id_of` numbers the texts.
@@ -100,6 +103,7 @@ impl Captured {
             put_number(&mut out, number);
             put_signed(&mut out, i64::from(changes));
         }
+        self.pages.encode(&mut out);
         put_number(&mut out, self.statements.len() as u64);
         for (index, (text, start)) in self.statements.iter().enumerate() {
             let end = self.statements.get(index + 1).map_or(self.values.len(), |(_, next)| *next);
@@ -135,6 +139,7 @@ impl Text {
 pub(crate) struct Logged<'a> {
     pub number: u64,
     pub checks: Checks,
+    pub pages: ChangedPages,
     /// Each statement's text and values.
     pub statements: Vec<(u64, Vec<Value<'a>>)>,
 }
@@ -155,6 +160,7 @@ impl<'a> Logged<'a> {
         if flags & HAS_EARLIER != 0 {
             checks.earlier = Some((bytes.number()?, i32::try_from(bytes.signed()?).ok()?));
         }
+        let pages = ChangedPages::decode(&mut bytes)?;
         let count = bytes.number()?;
         let mut statements = Vec::new();
         for _ in 0..count {
@@ -163,7 +169,7 @@ impl<'a> Logged<'a> {
             let values = (0..parameters).map(|_| bytes.value()).collect::<Option<Vec<_>>>()?;
             statements.push((text, values));
         }
-        bytes.0.is_empty().then_some(Logged { number, checks, statements })
+        bytes.0.is_empty().then_some(Logged { number, checks, pages, statements })
     }
 }
 
@@ -201,7 +207,7 @@ fn put_bytes(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -213,7 +219,8 @@ fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_number(out, (number << 1 ^ number >> 63) as u64);
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Bytes that are read one part after the other.
+pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn byte(&mut self) -> Option<u8> {
@@ -222,7 +229,15 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    /// A word of 4 bytes.
+    pub fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*word))
+    }
+
+    /// A number of variable length.
+    pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -269,6 +284,8 @@ mod tests {
 
     fn captured(values: &[Value<'_>], checks: Checks) -> Captured {
         let mut captured = Captured { checks, ..Captured::default() };
+        captured.pages.add(7, &[1; 512]);
+        captured.pages.end(9);
         for sql in ["INSERT INTO t VALUES(?1)", "UPDATE t SET a = 1"] {
             let text = Arc::new(Text { sql: sql.to_owned(), settings: Settings::default() });
             captured.begin_statement(text, values.len());
@@ -291,8 +308,10 @@ mod tests {
             values.extend(reals.into_iter().map(|bits| Value::Real(f64::from_bits(bits))));
             values.extend([Value::Null, Value::Text(&bytes), Value::Blob(&bytes), Value::Blob(&[])]);
             let checks = Checks { changes, rowid, earlier };
-            let payload = captured(&values, checks).encode(u64::MAX, |text| text.sql.len() as u64);
+            let captured = captured(&values, checks);
+            let payload = captured.encode(u64::MAX, |text| text.sql.len() as u64);
             let logged = Logged::decode(&payload).expect("decodes");
+            prop_assert_eq!(&logged.pages, &captured.pages);
             prop_assert_eq!((logged.number, logged.checks), (u64::MAX, checks));
             prop_assert_eq!(logged.statements.len(), 2);
             let bits = |value: &Value<'_>| match value { Value::Real(real) => real.to_bits(), _ => 0 };

@@ -20,6 +20,7 @@
 //! | `replay_cache` | what is known of texts |
 //! | `deferred_wait` | the wait for commits that a silent statement has read |
 //! | `encoding` | the bytes of a captured transaction |
+//! | `changed_pages` | what a transaction has left, so that its replay is believed only where it leaves the same |
 //! | `host` | what capture asks of the database, and what its connections share |
 //! | `reference` | the connection on which statements are examined, and replayed |
 //!
@@ -40,6 +41,7 @@
 //! 5. A panic leaves the callback marked as busy: nothing is captured any more, and pages are written.
 
 mod app_settings;
+pub(crate) mod changed_pages;
 mod deferred_wait;
 pub(crate) mod encoding;
 #[cfg(test)]

@@ -101,6 +101,9 @@ fn judge(
     if let Some(cause) = instructions.iter().find_map(objection) {
         return Err(cause);
     }
+    if writes_short_cells(instructions) {
+        return Err(FallbackCause::Page);
+    }
     let has = |names: &[&str]| instructions.iter().any(|instruction| instruction.is_one_of(names));
     let loops = has(LOOPS);
     let makes_rowids = has(&["NewRowid"]);
@@ -126,6 +129,19 @@ fn judge(
         instructions.iter().filter(|constant| constant.is_one_of(&["Int64", "Real", "String", "String8"]));
     let has_large = constants.any(|constant| mentions_large(constant.extra.as_bytes()));
     Ok(Program { loops, makes_rows_in, numbers_rows, numbers_by_rows, has_large })
+}
+
+/// True if the program may store a cell of three bytes: an index entry of one column, as a table WITHOUT ROWID has. The cell
+/// takes four bytes in its page, and up to 3.40 SQLite leaves in the fourth what it has in memory there.
+fn writes_short_cells(instructions: &[Instruction]) -> bool {
+    let all = |name: &'static str| instructions.iter().filter(move |instruction| instruction.name == name);
+    all("IdxInsert").any(|insert| {
+        let [cursor, record, _] = insert.operands;
+        let mut made = all("MakeRecord").filter(|make| make.operands[2] == record).peekable();
+        let is_written = all("OpenWrite").any(|open| open.operands[0] == cursor);
+        // Entries that are copied from another index may be of any length.
+        is_written && (made.peek().is_none() || made.any(|make| make.operands[1] == 1))
+    })
 }
 
 /// The registers whose values number the rows that are written: those of `Insert`, and registers that are copied there. A
@@ -207,6 +223,30 @@ mod tests {
                 Some(FallbackCause::RowOrder),
             ),
             ("a plan by values", &[open], true, Some(FallbackCause::Plan)),
+            (
+                "an index entry",
+                &[open, ("MakeRecord", [4, 2, 7], ""), ("IdxInsert", [0, 7, 4], "2")],
+                false,
+                None,
+            ),
+            (
+                "an index entry of one column",
+                &[open, ("MakeRecord", [4, 1, 7], ""), ("IdxInsert", [0, 7, 4], "1")],
+                false,
+                Some(FallbackCause::Page),
+            ),
+            (
+                "one column of a list in memory",
+                &[open, ("MakeRecord", [4, 1, 7], ""), ("IdxInsert", [3, 7, 4], "1")],
+                false,
+                None,
+            ),
+            (
+                "a copied index entry",
+                &[open, ("RowData", [1, 7, 0], ""), ("IdxInsert", [0, 7, 0], "1")],
+                false,
+                Some(FallbackCause::Page),
+            ),
             (
                 "a function, before anything else",
                 &[("Next", [0; 3], ""), ("NewRowid", [0; 3], ""), ("Function", [0; 3], "f(1)")],

@@ -32,6 +32,7 @@
 //! | `log_form_backoff` | when pages are logged by choice, and not statements |
 //! | `delta_start` | when commits begin to be logged as deltas |
 //! | `delta_encoding` | a transaction as deltas of its pages |
+//! | `page_vouching` | the pages that statements have changed, and whether a replay has given the same |
 //! | `delta_generation` | deltas in the commit log, from a complete data file to their materialization |
 //! | `log_writer` | both logs: records, and materializing them into pages |
 //! | `page_placement` | where the pages of a commit go |
@@ -66,6 +67,7 @@ pub(crate) mod log_writer;
 pub(crate) mod of_test;
 pub(crate) mod page_one;
 pub(crate) mod page_placement;
+pub(crate) mod page_vouching;
 pub(crate) mod redo_log_state;
 pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;

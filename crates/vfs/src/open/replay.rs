@@ -6,13 +6,17 @@
 //!
 //! # What it promises
 //! 1. A statement runs only if capturing would have vouched for it.
-//! 2. A transaction that does not do what it did is not committed, and nothing after it is run.
+//! 2. A transaction that does not do what it did is the last one that is run: the pages that it changed must be those that the
+//!    application's had changed, byte by byte ([`crate::commit::page_vouching`]). Then nothing of the replay counts.
 //! 3. It ends.
 
+use crate::capture::changed_pages::ChangedPages;
 use crate::capture::encoding;
 use crate::capture::encoding::{Checks, Logged, Settings, Text};
 use crate::capture::is_savepoint;
 use crate::capture::reference::ReferenceConnection;
+use crate::commit::page_vouching::MOST_PAGES;
+use crate::commit::wal::Wal;
 use crate::ffi::codes::*;
 use crate::ffi::connection::Connection;
 use crate::ffi::statement::{Statement, Value};
@@ -54,12 +58,18 @@ pub(crate) fn execute(db: Connection, sql: &str) -> Outcome<()> {
 pub(crate) fn replay_records(
     reference: &mut ReferenceConnection,
     records: &[Record],
-    path: &Path,
+    (path, wal): (&Path, &Wal),
 ) -> Outcome<()> {
     let all = transactions(records);
     reference.own().set_budget(MOST_INSTRUCTIONS);
-    let mut replay =
-        Replay { prepared: HashMap::new(), texts: HashMap::new(), changes: HashMap::new(), reference };
+    let mut replay = Replay {
+        prepared: HashMap::new(),
+        texts: HashMap::new(),
+        changes: HashMap::new(),
+        pages_left: MOST_PAGES,
+        reference,
+        wal,
+    };
     let mut done = 0;
     for record in records {
         match record.kind {
@@ -87,7 +97,10 @@ struct Replay<'a> {
     texts: HashMap<u64, Text>,
     /// Rows changed by the transactions replayed, by number.
     changes: HashMap<u64, i32>,
+    /// Pages that may still be compared.
+    pages_left: u64,
     reference: &'a mut ReferenceConnection,
+    wal: &'a Wal,
 }
 
 impl Replay<'_> {
@@ -103,7 +116,18 @@ impl Replay<'_> {
         let changes = db.total_changes().wrapping_sub(before);
         self.check(&logged.checks, changes)?;
         self.changes.insert(logged.number, changes);
-        self.reference.own().freely(|db| execute(db, "COMMIT"))
+        self.reference.own().freely(|db| execute(db, "COMMIT"))?;
+        self.compare_pages(&logged.pages)
+    }
+
+    fn compare_pages(&mut self, logged: &ChangedPages) -> Outcome<()> {
+        let left = self.pages_left.checked_sub(logged.len());
+        self.pages_left = left.ok_or("it changed more pages than are logged as statements")?;
+        match self.wal.difference_to(logged) {
+            Ok(None) => Ok(()),
+            Ok(Some(difference)) => Err(difference),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn set(&mut self, settings: Settings) -> Outcome<()> {

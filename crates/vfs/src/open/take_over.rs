@@ -259,6 +259,6 @@ fn replay_on(
     let wal = database.wal().ok_or("its -wal cannot be used")?;
     wal.set_replaying(db, true).map_err(|error| error.to_string())?;
     reference.own().set_autocheckpoint(0);
-    replay_records(reference, records, db.path())?;
+    replay_records(reference, records, (db.path(), &wal))?;
     wal.set_replaying(db, false).map_err(|error| error.to_string())
 }

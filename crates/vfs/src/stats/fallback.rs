@@ -60,6 +60,8 @@ causes! {
     Bindings as "bindings",
     /// Bound values shape the plan (`LIKE ?`): SQLite does not let anybody read them while the statement runs.
     Plan as "plan",
+    /// A page may get bytes that depend on what the connection has done before, and not on the statement.
+    Page as "page",
     /// The log of statements could not be used.
     Unavailable as "unavailable",
     /// The transaction did not fit into memory, and some of its pages were written early.

@@ -22,7 +22,6 @@
 //! 2. The redo log is reset only when SQLite restarts its log. SQLite does so when every frame is in the database file, and
 //!    that file is synced first.
 
-use crate::capture::{Capture, Host};
 use crate::commit::checkpoint_trigger::CheckpointTrigger;
 use crate::commit::delta_encoding::{DeltaEncoding, MOST_PAGES};
 use crate::commit::delta_start::DeltaStart;
@@ -40,7 +39,6 @@ use crate::memory::sqlite_cache::SqliteCacheReservation;
 use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::notice;
 use crate::options::CommitLogForm;
-use crate::stats::FallbackCause;
 use crate::stats::Stats;
 use crate::txn::SpillTarget;
 use crate::txn::spill_policy::{SpillPolicy, SpillStep};
@@ -58,6 +56,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 mod log_memory;
+mod statements;
 
 /// Most frames of a transaction that is logged as deltas: SQLite may have written a page more than once.
 const MOST_FRAMES: usize = 2 * MOST_PAGES;
@@ -73,6 +72,8 @@ pub struct Wal {
     schema: AtomicU32,
     /// True while commits are replayed from the medium, and must not be written there again.
     replaying: AtomicBool,
+    /// The transaction that was replayed last, until it is compared with the logged one.
+    replayed: Mutex<Option<Transaction>>,
     flusher: Flusher,
     checkpoint_trigger: CheckpointTrigger,
     spilling: WalSpilling,
@@ -117,6 +118,7 @@ impl Wal {
             commits,
             schema: AtomicU32::new(0),
             replaying: AtomicBool::new(false),
+            replayed: Mutex::default(),
             flusher: Flusher::default(),
             checkpoint_trigger: CheckpointTrigger::default(),
             spilling: WalSpilling::default(),
@@ -200,6 +202,10 @@ impl Wal {
         match written {
             WalWritten::Commit(transaction) => {
                 self.committed_since.fetch_add(transaction.end - transaction.first, Ordering::Relaxed);
+                if self.replaying.load(Ordering::Acquire) {
+                    *self.replayed.lock() = Some(transaction);
+                    return Ok(Some(transaction));
+                }
                 self.claim(db, transaction)?;
                 Ok(Some(transaction))
             }
@@ -252,49 +258,6 @@ impl Wal {
         CommitPages { frames: &self.frames, data: &*self.data }
     }
 
-    /// Queues a transaction as deltas or statements, under the write lock, and answers its LSN. `None` for a transaction that
-    /// must be logged as pages. `wants_durability` raises the committed LSN.
-    pub(crate) fn queue<H: Host>(
-        &self,
-        db: &Db,
-        capture: Option<&Arc<Capture<H>>>,
-        transaction: Transaction,
-        wants_durability: bool,
-    ) -> Option<u64> {
-        if self.replaying.load(Ordering::Acquire) {
-            return None;
-        }
-        if !db.options().logs_statements() {
-            return self.queue_deltas(db, transaction, wants_durability);
-        }
-        let queued = match capture {
-            // Some of its pages are not in memory.
-            _ if self.frames.read().has_spilled_pages(transaction) => Err(FallbackCause::Large),
-            Some(capture) => capture.take(self.commits.next_lsn()),
-            None => Err(FallbackCause::Untracked),
-        };
-        let page_bytes = self.frames.read().page_bytes();
-        let queued = queued
-            .and_then(|captured| self.commits.enqueue(captured, transaction, page_bytes, wants_durability));
-        match queued {
-            Ok(lsn) => {
-                if wants_durability {
-                    // After the committed LSN, and before SQLite publishes the commit.
-                    db.shared().note_durability_wanted();
-                }
-                Stats::add(&db.counters().commits_statements, 1);
-                Some(lsn)
-            }
-            Err(cause) => {
-                if !matches!(cause, FallbackCause::Mixed | FallbackCause::LogFull) {
-                    self.commits.note_pages();
-                }
-                db.counters().add_fallback(cause);
-                None
-            }
-        }
-    }
-
     /// Logs a commit as pages, durably. After a failure the commit has not happened.
     pub fn log_commit(&self, db: &Db, transaction: Transaction) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {
@@ -340,9 +303,6 @@ impl Wal {
 
     /// Claims space for a commit. A full disk fails here, while SQLite can still roll back.
     fn claim(&self, db: &Db, transaction: Transaction) -> Result<()> {
-        if self.replaying.load(Ordering::Acquire) {
-            return Ok(());
-        }
         let (page_bytes, needed) = {
             let frames = self.frames.read();
             (frames.page_bytes(), frames.frames_needed(transaction))
@@ -419,16 +379,6 @@ impl Wal {
     pub fn before_in_place(&self, db: &Db) -> Result<()> {
         let unlogged = self.commits.logged() < self.frames.read().committed();
         if unlogged || !self.commits.is_synced() { self.log(db, Durability::Durable) } else { Ok(()) }
-    }
-
-    /// Begins or ends a replay. Its end materializes everything that was replayed.
-    pub(crate) fn set_replaying(&self, db: &Db, replaying: bool) -> Result<()> {
-        self.replaying.store(replaying, Ordering::Release);
-        if replaying {
-            return Ok(());
-        }
-        self.commits.make_spare_room()?;
-        self.log(db, Durability::Durable)
     }
 
     /// Cuts the log, as SQLite asks.
