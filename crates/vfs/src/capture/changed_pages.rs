@@ -111,7 +111,9 @@ pub(crate) fn sum_of(number: u32, page: &[u8]) -> u32 {
     if number != 1 || page.len() < second.end {
         return page_sum(page);
     }
-    [&page[..first.start], &page[first.end..second.start], &page[second.end..]].into_iter().fold(0, extend_sum)
+    [&page[..first.start], &page[first.end..second.start], &page[second.end..]]
+        .into_iter()
+        .fold(0, extend_sum)
 }
 
 #[cfg(test)]
