@@ -7,7 +7,7 @@
 //! # What it promises
 //! 1. A statement runs only if capturing would have vouched for it.
 //! 2. A transaction that does not do what it did is the last one that is run: the pages that it changed must be those that the
-//!    application's had changed, byte by byte ([`crate::commit::page_vouching`]). Then nothing of the replay counts.
+//!    application's had changed, byte by byte (`commit/page_vouching`). Then nothing of the replay counts.
 //! 3. It ends.
 
 use crate::capture::changed_pages::ChangedPages;
