@@ -407,6 +407,10 @@ fn failed_statement(db: &Connection, rows: &mut Rows) -> rusqlite::Result<()> {
 
 /// An action that changes files but no rows.
 fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::Result<()> {
+    if random.one_in(4) {
+        // Transactions that change nothing but the counters of page 1.
+        return (0..1 + random.below(6)).try_for_each(|_| db.execute_batch("PRAGMA user_version=0"));
+    }
     let pragma = match setup.journal {
         Journal::Rollback if random.one_in(4) && !setup.is_normal() => "PRAGMA journal_mode=wal".to_owned(),
         Journal::Rollback => Journal::Rollback.pragma(random, setup.pass_through),

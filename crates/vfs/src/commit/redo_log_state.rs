@@ -15,7 +15,8 @@ pub(crate) struct RedoLogState {
     pub redo: Option<RedoLog>,
     /// The newest page 1 of a log that holds frames; the logged image has another counter.
     pub page_one: Option<Vec<u8>>,
-    /// True after a commit that was written in place, and not to the log, since page 1 was logged.
+    /// True after a commit without a frame in the log, since page 1 was logged: one that was written in place, or changed
+    /// nothing but counters.
     pub past_log: bool,
 }
 

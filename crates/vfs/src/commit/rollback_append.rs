@@ -37,7 +37,13 @@ impl RedoLogState {
                 && redo.contains(1)
                 && logged.is_some_and(|logged| is_same_but_counters(logged, &page))
             {
-                numbers.remove(0);
+                let has_frames = numbers.len() > 1 || !dirty.in_slots().is_empty();
+                if has_frames {
+                    numbers.remove(0);
+                } else if !redo.has_slots() && !dirty.has_pages_in_file() && claim_page_one(redo, dirty) {
+                    numbers.remove(0);
+                    self.past_log = true;
+                }
             }
             page_one = Some(page);
         }
@@ -158,8 +164,7 @@ fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers
     {
         return Ok(false);
     }
-    // The next checkpoint logs page 1 once more because of this commit, which must not fail for want of space.
-    if redo.claim(page_bytes as u32, 1).is_err() {
+    if !claim_page_one(redo, dirty) {
         return Ok(false);
     }
     let mut page = vec![0; page_bytes];
@@ -167,6 +172,12 @@ fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers
     let written = write_atomic(db, &page, offset)?;
     Stats::add(&db.counters().commits_in_place, u64::from(written));
     Ok(written)
+}
+
+/// Claims space for page 1: the next checkpoint logs it once more because of a commit without a frame, which must not fail
+/// for want of space.
+fn claim_page_one(redo: &mut RedoLog, dirty: &DirtyPages) -> bool {
+    redo.claim(dirty.page_bytes() as u32, 1).is_ok()
 }
 
 /// Commits without a log: a crash in the middle of this commit can damage the database.
@@ -254,6 +265,18 @@ mod tests {
         db.data().read_at(&mut byte, 2 * PAGE as u64).unwrap();
         let redo = state.redo.as_ref().unwrap();
         assert_eq!((byte, first_byte(redo, 2), first_byte(redo, 3)), ([4], Some(5), None));
+    }
+
+    #[test]
+    fn a_commit_of_counters_alone_is_made_up_for_by_the_next_checkpoint() {
+        let target = Arc::new(PlainTarget::of(Db::of_test_on(&SimMedium::new(), &[7; 4 * PAGE])));
+        let redo = append(target.db(), &[], 4);
+        let mut state = RedoLogState { redo: Some(redo), ..RedoLogState::default() };
+        for (counter, expected) in [(11, (1, false)), (12, (1, true))] {
+            let pages = dirty(&target, &[(1, page_one(counter, 0))]);
+            state.append(target.db(), &pages, Durability::Durable).unwrap();
+            assert_eq!((state.redo.as_ref().unwrap().frames(), state.past_log), expected);
+        }
     }
 
     #[test]
