@@ -37,7 +37,7 @@ fn redo(bytes: &[u8]) -> u64 {
     let outcome = outcome_of(&(log.frames(), numbers.len(), log.page_bytes(), log.database_pages() > 0));
     // An opened log goes on where it ends.
     let page_bytes = if log.is_empty() { 512 } else { log.page_bytes() };
-    let transaction = Transaction { slots: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
+    let transaction = Transaction { slots: &[], early: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
     let mut copy = |_: usize, page: &mut [u8]| {
         page.fill(0xab);
         Ok(())
@@ -86,7 +86,7 @@ fn redo_seeds() -> Vec<Vec<u8>> {
         let mut log =
             RedoLog::open(Arc::new(medium.clone()), Path::new(WAL), Arc::default()).expect("it can be made");
         for pages in [&[1, 2, 5][..], &[2], &[9, 1]] {
-            let transaction = Transaction { slots: &[], page_numbers: pages, page_bytes, database_pages: 9 };
+            let transaction = Transaction { slots: &[], early: &[], page_numbers: pages, page_bytes, database_pages: 9 };
             let mut copy = |index: usize, page: &mut [u8]| {
                 page.fill(index as u8 + 1);
                 Ok(())

@@ -406,9 +406,6 @@ impl History {
         }
         let number = self.random.usize(..self.backups.len());
         let (keeps_time, in_place) = (self.random.bool(), self.random.bool());
-        // Known, and not mended: a copy put into the same file, beside a log that began upon it, lacks pages that were written
-        // early, and the log is believed (`crates/vfs/src/commit/log_identity.rs`).
-        let in_place = in_place && (all || !files::has_stock_log(&self.path));
         let backup = &self.backups[number];
         let (from, model, alone) = (backup.path.clone(), backup.model.clone(), backup.alone.clone());
         if all {

@@ -30,7 +30,7 @@ impl Wal {
             wal.foreign = !Header::begins(&bytes) && bytes[..read].iter().any(|byte| *byte != 0);
             return Ok(wal);
         };
-        frames(file, &header, checksum, |frame| {
+        frames(file, &header, checksum, |frame, _| {
             if frame.database_pages > 0 {
                 wal.committed_frames = u64::from(frame.number) + 1;
                 wal.pages = frame.database_pages;

@@ -73,6 +73,7 @@ impl Inner {
         let numbers: Vec<u32> = pages.iter().map(|(page, _)| *page as u32 + 1).collect();
         let transaction = Transaction {
             slots: &[],
+            early: &[],
             page_numbers: &numbers,
             page_bytes: self.pool.page_bytes() as u32,
             database_pages: taken.count as u32,

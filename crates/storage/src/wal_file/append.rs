@@ -1,5 +1,6 @@
 //! Appending: transactions, and slots that are written ahead of their transaction.
 
+use super::early::{self, EARLY_PAGES, early_frames};
 use super::format::{Checksum, FRAME_HEADER_BYTES, Header};
 use super::{RedoLog, ReservedSlots, Transaction};
 use crate::file::{DeviceError, Operation, Result};
@@ -15,7 +16,8 @@ const LARGE_BYTES: u64 = 256 * 1024;
 pub(super) const PAGES_PER_WRITE: usize = 256;
 
 impl RedoLog {
-    /// Appends one transaction: each of its pages once, and the size of the database after it.
+    /// Appends one transaction: its early pages by their checksums, each other page once, and the size of the database after
+    /// it.
     ///
     /// `copy` is asked for the pages in turn, by their place in `transaction.page_numbers`.
     pub fn append(
@@ -25,13 +27,14 @@ impl RedoLog {
         durability: Durability,
     ) -> Result<()> {
         let (numbers, slots) = (transaction.page_numbers, transaction.slots);
-        if numbers.is_empty() && slots.is_empty() {
+        if numbers.is_empty() && slots.is_empty() && transaction.early.is_empty() {
             return if durability == Durability::Durable { self.sync() } else { Ok(()) };
         }
         debug_assert!(slots.len() as u32 <= self.slots, "pages in slots that were not reserved");
         let header = self.begin(transaction.page_bytes)?;
         let behind_slots = self.frames + slots.len() as u32;
-        let end = behind_slots + numbers.len() as u32;
+        let appended = appended_frames(transaction);
+        let end = behind_slots + appended as u32;
         let end_offset = header.frame_offset(end);
         if end_offset > self.file.allocated() + LARGE_BYTES {
             self.file.reserve_whole(end_offset)?;
@@ -40,16 +43,22 @@ impl RedoLog {
         }
         let mut checksum = self.close_slots(&header, transaction)?;
         let alone =
-            numbers.len() <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
-        for first in (0..numbers.len()).step_by(PAGES_PER_WRITE) {
-            let part = first..numbers.len().min(first + PAGES_PER_WRITE);
+            appended <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
+        for first in (0..appended).step_by(PAGES_PER_WRITE) {
+            let part = first..appended.min(first + PAGES_PER_WRITE);
             self.fill(&header, transaction, part, &mut checksum, copy)?;
             let offset = header.frame_offset(behind_slots + first as u32);
             self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
         }
         self.file.sync_for(durability).inspect_err(|_| self.disown(&header))?;
-        let in_order = slots.iter().map(|(number, _)| number).chain(numbers);
-        for (frame, page_number) in (self.frames..).zip(in_order) {
+        let in_slots = slots.iter().map(|(number, _)| number);
+        self.awaited.commit(
+            transaction.early.iter().copied(),
+            in_slots.clone().chain(numbers).copied(),
+            transaction.database_pages,
+        );
+        let behind_early = end - numbers.len() as u32;
+        for (frame, page_number) in (self.frames..).zip(in_slots).chain((behind_early..).zip(numbers)) {
             self.newest.insert(*page_number, frame);
         }
         self.frames = end;
@@ -85,12 +94,12 @@ impl RedoLog {
     ) -> Result<(u32, [u32; 2])> {
         let header = self.begin(transaction.page_bytes)?;
         let mut checksum = self.checksum;
-        let numbers = transaction.page_numbers.len();
-        for first in (0..numbers).step_by(PAGES_PER_WRITE) {
-            let part = first..numbers.min(first + PAGES_PER_WRITE);
+        let appended = appended_frames(transaction);
+        for first in (0..appended).step_by(PAGES_PER_WRITE) {
+            let part = first..appended.min(first + PAGES_PER_WRITE);
             self.fill(&header, transaction, part, &mut checksum, copy)?;
         }
-        Ok((self.frames + numbers as u32, checksum.words()))
+        Ok((self.frames + appended as u32, checksum.words()))
     }
 
     /// Room for `count` pages, from number `first` (from 0), of a transaction under way. They may be written more than
@@ -127,8 +136,9 @@ impl RedoLog {
         };
         self.file.check()?;
         let step = header.step();
+        let behind = appended_frames(transaction);
         for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
-            let last = transaction.page_numbers.is_empty() && index + 1 == transaction.slots.len();
+            let last = behind == 0 && index + 1 == transaction.slots.len();
             let size = if last { transaction.database_pages } else { 0 };
             let (head, next) = header.encode_frame_of_sum(checksum, *page_number, size, step, *sum);
             file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
@@ -138,7 +148,7 @@ impl RedoLog {
         Ok(checksum)
     }
 
-    /// Makes the frames of a part of a transaction in the buffer.
+    /// Makes the frames of a part of a transaction in the buffer: those with its early pages, then those of its pages.
     fn fill(
         &mut self,
         header: &Header,
@@ -148,12 +158,22 @@ impl RedoLog {
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
         self.buffer.resize(part.len() * header.frame_bytes(), 0);
+        let appended = appended_frames(transaction);
+        let with_early = appended - transaction.page_numbers.len();
         for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
-            let last = index + 1 == transaction.page_numbers.len();
             let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
-            copy(index, page)?;
-            let size = if last { transaction.database_pages } else { 0 };
-            let encoded = header.encode_frame(*checksum, transaction.page_numbers[index], size, page);
+            let number = match index.checked_sub(with_early) {
+                Some(index) => {
+                    copy(index, page)?;
+                    transaction.page_numbers[index]
+                }
+                None => {
+                    early::encode(transaction.early, index, page);
+                    EARLY_PAGES
+                }
+            };
+            let size = if index + 1 == appended { transaction.database_pages } else { 0 };
+            let encoded = header.encode_frame(*checksum, number, size, page);
             head.copy_from_slice(&encoded.0);
             *checksum = encoded.1;
         }
@@ -168,4 +188,9 @@ impl RedoLog {
             self.file.write_later(&self.buffer, offset)
         }
     }
+}
+
+/// Frames of a transaction that are appended: all that are not in slots.
+fn appended_frames(transaction: &Transaction<'_>) -> usize {
+    early_frames(transaction.early.len(), transaction.page_bytes) + transaction.page_numbers.len()
 }

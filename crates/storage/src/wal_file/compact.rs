@@ -80,6 +80,7 @@ impl RedoLog {
         let mut new = RedoLog::of_file(self.file.beside(&new_path(self.path()))?);
         let transaction = Transaction {
             slots: &[],
+            early: &self.awaited.pages(),
             page_numbers: &numbers,
             page_bytes: self.page_bytes(),
             database_pages: self.database_pages,

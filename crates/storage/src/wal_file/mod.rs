@@ -10,6 +10,7 @@
 //! | `origin` | the database of a log |
 //! | `scan` | the valid prefix of an existing file |
 //! | `append` | transactions and slots on their way into the file |
+//! | `early` | pages of a transaction that are in the data file already |
 //! | `compact` | a log with each page once, in the place of one that was not synced |
 //! | `file` | the file: its name, its lock, its space, its syncs |
 //! | `mod` | the open log: reading, generations |
@@ -32,16 +33,19 @@
 
 mod append;
 mod compact;
+mod early;
 mod file;
 pub mod format;
 pub mod origin;
 mod scan;
 
+pub use early::{EarlyPage, early_frames, early_pages};
 pub use file::Whereabouts;
 pub use scan::{Frame, frames};
 
 use crate::file::{DeviceError, File, Medium, OpenMode, Operation, Result, SyncLatch};
 use crate::log_file::{Durability, read_up_to};
+use early::AwaitedPages;
 use file::LogFile;
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
 use origin::{DataFile, which};
@@ -58,6 +62,8 @@ const FIRST_BYTES: u64 = 64 * 1024;
 pub struct Transaction<'a> {
     /// Pages that were written ahead into slots, in order; see [`RedoLog::reserve_slots`].
     pub slots: &'a [(u32, PageSum)],
+    /// Pages that are in the data file already, durably.
+    pub early: &'a [EarlyPage],
     /// The other pages it changed, each once.
     pub page_numbers: &'a [u32],
     /// Bytes of each.
@@ -112,6 +118,7 @@ pub struct RedoLog {
     /// Frames that were made durable, or may have been by another process.
     synced: u32,
     newest: BTreeMap<u32, u32>,
+    awaited: AwaitedPages,
     database_pages: u32,
     /// Frames on their way to the medium.
     buffer: Vec<u8>,
@@ -166,6 +173,7 @@ impl RedoLog {
             copied: 0,
             synced: 0,
             newest: BTreeMap::new(),
+            awaited: AwaitedPages::default(),
             database_pages: 0,
             buffer: Vec::new(),
         }
@@ -257,7 +265,7 @@ impl RedoLog {
 
     /// Bytes of memory it takes: the index, about, and the buffer.
     pub fn memory_bytes(&self) -> usize {
-        self.newest.len() * 2 * size_of::<(u32, u32)>() + self.buffer.capacity()
+        (self.newest.len() + self.awaited.len()) * 2 * size_of::<(u32, u32)>() + self.buffer.capacity()
     }
 
     /// Pages of the database after the last transaction.
@@ -268,6 +276,19 @@ impl RedoLog {
     /// True if the newest version of a page is in the log.
     pub fn contains(&self, page_number: u32) -> bool {
         self.newest.contains_key(&page_number)
+    }
+
+    /// True for a page whose newest version the log awaits in the data file.
+    pub fn awaits(&self, page_number: u32) -> bool {
+        self.awaited.contains(page_number)
+    }
+
+    /// True if the data file has the pages that the log awaits there.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn has_its_early_pages(&self) -> Result<bool> {
+        self.file.data().map_or(Ok(true), |data| self.awaited.are_in(&*data.content, self.page_bytes()))
     }
 
     /// The pages in the log, by number.
@@ -340,6 +361,7 @@ impl RedoLog {
         self.copied = 0;
         self.synced = 0;
         self.newest.clear();
+        self.awaited.clear();
         self.database_pages = 0;
     }
 

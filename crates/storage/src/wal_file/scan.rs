@@ -1,6 +1,7 @@
 //! The scan of an existing log: its valid prefix, up to the last frame that ends a transaction.
 
-use super::format::{Checksum, HEADER_BYTES, Header};
+use super::early::{self, EARLY_PAGES};
+use super::format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use super::{PageOneImage, RedoLog};
 use crate::file::{File, Result};
 use std::collections::BTreeMap;
@@ -19,13 +20,18 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
     log.header = Some(header);
     log.checksum = checksum;
     let mut transaction = BTreeMap::new();
-    let mut images = Vec::new();
-    frames(file, &header, checksum, |frame| {
-        transaction.insert(frame.page_number, frame.number);
+    let (mut images, mut early) = (Vec::new(), Vec::new());
+    frames(file, &header, checksum, |frame, page| {
+        if frame.page_number == EARLY_PAGES {
+            early.extend(early::decode(page));
+        } else {
+            transaction.insert(frame.page_number, frame.number);
+        }
         if frame.page_number == 1 {
             images.push(PageOneImage { frame: frame.number, transaction: log.found.transactions });
         }
         if frame.database_pages != 0 {
+            log.awaited.commit(early.drain(..), transaction.keys().copied(), frame.database_pages);
             log.newest.append(&mut transaction);
             log.found.images.append(&mut images);
             log.found.transactions += 1;
@@ -48,12 +54,17 @@ pub struct Frame {
     pub checksum: Checksum,
 }
 
-/// Reads the valid frames of a log in their order, up to the first that is not valid. Those behind the last one that ends
-/// a transaction do not count.
+/// Reads the valid frames of a log in their order, with their pages, up to the first that is not valid. Those behind the last
+/// one that ends a transaction do not count.
 ///
 /// # Errors
 /// Errors of reading.
-pub fn frames(file: &dyn File, header: &Header, start: Checksum, mut each: impl FnMut(Frame)) -> Result<()> {
+pub fn frames(
+    file: &dyn File,
+    header: &Header,
+    start: Checksum,
+    mut each: impl FnMut(Frame, &[u8]),
+) -> Result<()> {
     let mut checksum = start;
     let mut buffer = vec![0; header.frame_bytes() * FRAMES_PER_READ];
     let mut number = 0;
@@ -65,7 +76,7 @@ pub fn frames(file: &dyn File, header: &Header, start: Checksum, mut each: impl 
                 break;
             };
             checksum = next;
-            each(Frame { number, page_number, database_pages, checksum });
+            each(Frame { number, page_number, database_pages, checksum }, &bytes[FRAME_HEADER_BYTES..]);
             number += 1;
             valid += 1;
         }

@@ -1,4 +1,5 @@
 use super::append::PAGES_PER_WRITE;
+use super::origin::DataFile;
 use super::*;
 use crate::file::FileKind;
 use crate::file::Operation;
@@ -27,6 +28,7 @@ fn page(number: u32, version: u32) -> Vec<u8> {
 pub(super) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
     let transaction = Transaction {
         slots: &[],
+        early: &[],
         page_numbers: numbers,
         page_bytes: PAGE as u32,
         database_pages: 100 + version,
@@ -53,8 +55,13 @@ fn an_append_can_be_foretold() {
     let mut log = open(&medium);
     append(&mut log, &[3], 1, Durability::Durable).unwrap();
     let numbers: Vec<u32> = (1..=600).collect();
-    let transaction =
-        Transaction { slots: &[], page_numbers: &numbers, page_bytes: PAGE as u32, database_pages: 102 };
+    let transaction = Transaction {
+        slots: &[],
+        early: &[],
+        page_numbers: &numbers,
+        page_bytes: PAGE as u32,
+        database_pages: 102,
+    };
     let mut copy = |index: usize, out: &mut [u8]| {
         out.copy_from_slice(&page(numbers[index], 2));
         Ok(())
@@ -307,8 +314,13 @@ fn pages_written_early_are_joined_to_the_chain() {
     }
     assert!(log.has_slots());
     assert_eq!(look(&medium).frames(), 2);
-    let transaction =
-        Transaction { slots: &sums, page_numbers: &[2], page_bytes: PAGE as u32, database_pages: 50 };
+    let transaction = Transaction {
+        slots: &sums,
+        early: &[],
+        page_numbers: &[2],
+        page_bytes: PAGE as u32,
+        database_pages: 50,
+    };
     let mut copy = |_: usize, out: &mut [u8]| {
         out.copy_from_slice(&page(2, 3));
         Ok(())
@@ -326,8 +338,13 @@ fn pages_written_early_are_joined_to_the_chain() {
     let slot = log.reserve_slots(PAGE as u32, 0, 1).unwrap();
     slot.file.write_at(&page(5, 5), slot.offset).unwrap();
     let sums = [(5, slot.header.page_sum(&page(5, 5)))];
-    let transaction =
-        Transaction { slots: &sums, page_numbers: &[], page_bytes: PAGE as u32, database_pages: 51 };
+    let transaction = Transaction {
+        slots: &sums,
+        early: &[],
+        page_numbers: &[],
+        page_bytes: PAGE as u32,
+        database_pages: 51,
+    };
     log.append(&transaction, &mut |_, _| Ok(()), Durability::Durable).unwrap();
     let log = look(&medium);
     assert_eq!((log.frames(), version_of(&log, 4), version_of(&log, 5)), (7, None, Some(5)));
@@ -421,4 +438,67 @@ fn what_is_set_aside_replaces_nothing() {
         assert_eq!(aside, std::path::PathBuf::from(format!("/a-wal.set-aside-{number}")));
     }
     assert_eq!(medium.files().len(), 3);
+}
+
+#[test]
+fn early_pages_are_awaited_in_the_data_file_by_whoever_finds_the_log() {
+    let medium = SimMedium::default();
+    let data = || {
+        let file = medium.open(Path::new("/a"), FileKind::Database, OpenMode::Create).unwrap();
+        DataFile { path: "/a".into(), content: file.clone(), file }
+    };
+    let open = || {
+        let latch = Arc::new(SyncLatch::new());
+        RedoLog::open_of(Arc::new(medium.clone()), Path::new("/a-wal"), latch, data()).unwrap()
+    };
+    let file = data().file;
+    let numbers: Vec<u32> = (11..=150).collect();
+    for number in &numbers {
+        file.write_at(&page(*number, 5), u64::from(number - 1) * PAGE as u64).unwrap();
+    }
+    let early = early_pages(&*file, &numbers, PAGE as u32).unwrap();
+    let transaction = Transaction {
+        slots: &[],
+        early: &early,
+        page_numbers: &[2],
+        page_bytes: PAGE as u32,
+        database_pages: 150,
+    };
+    let mut copy = |_: usize, out: &mut [u8]| {
+        out.copy_from_slice(&page(2, 5));
+        Ok(())
+    };
+    let mut log = open();
+    append(&mut log, &[1, 2], 1, Durability::Durable).unwrap();
+    let foretold = log.predict(&transaction, &mut copy).unwrap();
+    log.append(&transaction, &mut copy, Durability::Durable).unwrap();
+    assert_eq!(Some(foretold.1), log.checksum_after(foretold.0).unwrap());
+    append(&mut log, &[60], 60, Durability::Durable).unwrap();
+    let last = early.len() as u32 + 10;
+    for compacted in [false, true] {
+        if compacted {
+            (0..200).for_each(|_| append(&mut log, &[2], 50, Durability::Buffered).unwrap());
+            assert!(log.compact(&mut |_, _| {}, Durability::Durable).unwrap());
+        }
+        drop(log);
+        log = open();
+        assert_eq!(log.page_numbers().collect::<Vec<u32>>(), [1, 2, 60]);
+        assert_eq!([10, 11, 60, last].map(|number| log.awaits(number)), [false, true, false, true]);
+        let tries = [(59, true), (10, false), (149, false)];
+        for (at, has) in tries {
+            let offset = at * PAGE as u64 + 7;
+            let mut byte = [0];
+            file.read_at(&mut byte, offset).unwrap();
+            file.write_at(&[byte[0] ^ 1], offset).unwrap();
+            assert_eq!(log.has_its_early_pages().unwrap(), has, "{at}");
+            file.write_at(&byte, offset).unwrap();
+        }
+        assert!(log.has_its_early_pages().unwrap());
+    }
+    // The database shrinks, and grows again.
+    append(&mut log, &[1], 0, Durability::Durable).unwrap();
+    append(&mut log, &[1], 70, Durability::Durable).unwrap();
+    assert_eq!([100, 101, last].map(|number| log.awaits(number)), [true, false, false]);
+    log.reset();
+    assert!(!log.awaits(100) && log.has_its_early_pages().unwrap());
 }

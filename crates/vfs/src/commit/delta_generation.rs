@@ -133,6 +133,7 @@ impl LogWriter {
         let (page_numbers, sources): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
         let transaction = Transaction {
             slots: &[],
+            early: &[],
             page_numbers: &page_numbers,
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages_at(end),

@@ -14,6 +14,7 @@
 //! | any | as an image of page 1 in the log, but for the counters, with a counter of this log's time | any | ours: a checkpoint was under way, or recovery |
 //! | any | of the state that the first image follows, by one | begun by SQLite | ours: SQLite took the log over, and was killed |
 //! | any | anything else | any | foreign: a copy of another time, or another database |
+//! | without a page that was written early | any | awaits that page | foreign: a copy of a time before that page |
 //!
 //! # Invariants
 //! 1. A log is ours after each power cut: while the log holds frames, only checkpoints write the first sector, and they sync
@@ -22,8 +23,12 @@
 //!    image, or larger by at most the number of transactions that follow the image. So a copy of an earlier or of a
 //!    later time is foreign.
 //!
-//! In WAL mode SQLite writes versions of page 1 that the log need not have. So only another file is foreign, and only if the
-//! log cannot explain its first sector. Everything else is as with stock SQLite.
+//! 3. A log awaits the pages of its transactions that are in the data file and not in the log
+//!    ([`early`](litefoot_storage::wal_file)). They are durable before the transaction is, and nothing else is written in
+//!    their places while the log holds frames. So a crash leaves them, and a copy of an earlier time has others.
+//!
+//! In WAL mode SQLite writes versions of page 1 that the log need not have. So a first sector that the log cannot explain is
+//! foreign only in another file. Everything else is as with stock SQLite, which knows no early pages.
 
 use crate::commit::page_one::{COUNTER_JUMP, counter_of, without_counters};
 use crate::db::page_bytes_in;
@@ -54,7 +59,7 @@ pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
     let moved_in = redo.names_another_file()?;
     let explained = explains(redo, sector)?;
     let ours = if wal_mode { !moved_in || explained } else { !moved_in && explained };
-    Ok(if ours { Verdict::Ours } else { Verdict::Foreign })
+    Ok(if ours && redo.has_its_early_pages()? { Verdict::Ours } else { Verdict::Foreign })
 }
 
 /// True when the log tells how the data file came to have this first sector.
@@ -99,8 +104,8 @@ mod tests {
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use litefoot_storage::log_file::Durability;
-    use litefoot_storage::wal_file::Transaction;
     use litefoot_storage::wal_file::origin::DataFile;
+    use litefoot_storage::wal_file::{Transaction, early_pages};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -133,6 +138,7 @@ mod tests {
             let number = if page.is_some() { 1 } else { 2 };
             let transaction = Transaction {
                 slots: &[],
+                early: &[],
                 page_numbers: &[number],
                 page_bytes: PAGE as u32,
                 database_pages: 2,
@@ -178,6 +184,34 @@ mod tests {
         // In WAL mode only another file is foreign, or an empty one.
         assert_eq!(judge(&redo, &page_one(9, 1), true).unwrap(), Ours);
         assert_eq!(judge(&redo, &[], true).unwrap(), Foreign);
+    }
+
+    #[test]
+    fn a_log_without_the_early_pages_that_it_awaits_is_foreign_in_each_journal_mode() {
+        let (medium, before) = (SimMedium::new(), page_one(10, 1));
+        let path = Path::new("/a");
+        drop(log(&medium, &[&before[..], &[5; PAGE]].concat(), &[Some(page_one(11 + COUNTER_JUMP, 2))]));
+        let file = medium.open(path, FileKind::Database, OpenMode::ReadWrite).unwrap();
+        let data = DataFile { path: path.to_owned(), content: file.clone(), file: file.clone() };
+        let open = || {
+            let latch = Arc::default();
+            RedoLog::open_of(Arc::new(medium.clone()), Path::new("/a-wal"), latch, data.clone()).unwrap()
+        };
+        let mut redo = open();
+        let transaction = Transaction {
+            slots: &[],
+            early: &early_pages(&*file, &[2], PAGE as u32).unwrap(),
+            page_numbers: &[3],
+            page_bytes: PAGE as u32,
+            database_pages: 3,
+        };
+        redo.append(&transaction, &mut |_, _| Ok(()), Durability::Durable).unwrap();
+        drop(redo);
+        for (byte, expected) in [(5, Verdict::Ours), (6, Verdict::Foreign)] {
+            file.write_at(&[byte], 2 * PAGE as u64 - 1).unwrap();
+            let verdicts = [false, true].map(|wal_mode| judge(&open(), sector(&before), wal_mode).unwrap());
+            assert_eq!(verdicts, [expected; 2]);
+        }
     }
 
     #[test]

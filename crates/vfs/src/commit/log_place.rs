@@ -290,8 +290,13 @@ mod tests {
     fn with_log(medium: &SimMedium) -> (Db, RedoLogState) {
         let db = Db::of_test_on(medium, &[page_one(10, 0), vec![7; PAGE]].concat());
         let mut redo = redo_log(&db);
-        let transaction =
-            Transaction { slots: &[], page_numbers: &[1, 2], page_bytes: PAGE as u32, database_pages: 2 };
+        let transaction = Transaction {
+            slots: &[],
+            early: &[],
+            page_numbers: &[1, 2],
+            page_bytes: PAGE as u32,
+            database_pages: 2,
+        };
         let mut copy = |index: usize, out: &mut [u8]| {
             out.copy_from_slice(&if index == 0 { page_one(11, 0) } else { vec![9; PAGE] });
             advance_counters(out);

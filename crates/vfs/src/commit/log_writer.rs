@@ -34,8 +34,8 @@ use litefoot_storage::commit_log::{Base, Record, StatementBase, Writer};
 use litefoot_storage::file;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file;
-use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::format::PageSum;
+use litefoot_storage::wal_file::{EarlyPage, RedoLog, early_pages};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -191,11 +191,13 @@ impl LogWriter {
             pages.extend(given_up.into_iter().map(|(number, page)| (number, AppendedPage::Before(page))));
             pages.sort_unstable_by_key(|(number, _)| *number);
         }
-        let end = self.append_pages(frames, db, &slots, pages, durability)?;
         // Pages that the database has no more count for nothing.
         let numbers = placement.in_file.into_iter().chain(early.iter().map(|leaving| leaving.page_number));
-        if let Some(last) = numbers.filter(|number| *number <= frames.database_pages()).max() {
-            db.file_end().keep_behind(u64::from(last) * frames.page_bytes() as u64);
+        let in_file: Vec<u32> = numbers.filter(|number| *number <= frames.database_pages()).collect();
+        let in_file = early_pages(&**db.data(), &in_file, frames.page_bytes() as u32)?;
+        let end = self.append_pages(frames, db, (&slots, &in_file), pages, durability)?;
+        if let Some(EarlyPage { number: last, .. }) = in_file.last() {
+            db.file_end().keep_behind(u64::from(*last) * frames.page_bytes() as u64);
         }
         Ok(Materialized { end, early, has_slots: !slots.is_empty() })
     }
@@ -214,18 +216,19 @@ impl LogWriter {
         numbers.iter().map(read).collect()
     }
 
-    /// Appends a transaction to the redo log: pages that are in slots of it, and others.
+    /// Appends a transaction to the redo log: pages that are in slots of it, or in the data file, and others.
     fn append_pages(
         &mut self,
         frames: &WalFrames,
         db: &Db,
-        slots: &[(u32, PageSum)],
+        (slots, early): (&[(u32, PageSum)], &[EarlyPage]),
         pages: Vec<(u32, AppendedPage)>,
         durability: Durability,
     ) -> file::Result<usize> {
         let (page_numbers, sources): (Vec<u32>, Vec<AppendedPage>) = pages.into_iter().unzip();
         let transaction = wal_file::Transaction {
             slots,
+            early,
             page_numbers: &page_numbers,
             page_bytes: frames.page_bytes() as u32,
             database_pages: frames.database_pages(),
@@ -282,6 +285,7 @@ mod tests {
     use crate::commit::of_test::{Logs, PAGE, captured, first_byte};
     use crate::db::Db;
     use litefoot_storage::file::SyncLatch;
+    use litefoot_storage::wal_file::early_frames;
 
     /// A writer of empty logs, and the frames of a database in WAL mode.
     fn writer(db: &Db) -> LogWriter {
@@ -349,8 +353,10 @@ mod tests {
         let done = writer.materialize(&logs.frames.read(), &logs.db, Durability::Durable, Some(transaction));
         let done = done.unwrap();
         assert_eq!((done.end, done.early.len()), (pages.len(), many));
-        // The redo log says that they count, and has none of them.
-        assert_eq!((writer.redo.frames(), writer.redo.database_pages()), (1, last));
+        // The redo log says that they count, and what they are, and has none of them.
+        let frames = 1 + early_frames(many, PAGE as u32) as u32;
+        assert_eq!((writer.redo.frames(), writer.redo.database_pages()), (frames, last));
+        assert!(writer.redo.awaits(last) && !writer.redo.contains(last));
         let mut page = [0; PAGE];
         logs.db.data().read_at(&mut page, u64::from(last - 1) * PAGE as u64).unwrap();
         assert_eq!(page, [last as u8; PAGE]);

@@ -156,6 +156,7 @@ pub(crate) fn append(db: &Db, pages: &[(u32, u8)], database_pages: u32) -> RedoL
     let page_numbers: Vec<u32> = pages.iter().map(|(number, _)| *number).collect();
     let transaction = wal_file::Transaction {
         slots: &[],
+        early: &[],
         page_numbers: &page_numbers,
         page_bytes: PAGE as u32,
         database_pages,

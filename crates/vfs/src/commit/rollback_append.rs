@@ -17,7 +17,7 @@ use crate::txn::TxnTarget;
 use crate::txn::dirty_pages::{DirtyPages, write_in_place};
 use litefoot_storage::file::{DeviceError, Operation};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::wal_file::{RedoLog, Transaction};
+use litefoot_storage::wal_file::{RedoLog, Transaction, early_pages};
 use std::io;
 
 impl RedoLogState {
@@ -53,8 +53,10 @@ impl RedoLogState {
             self.page_one = page_one.or(self.page_one.take());
             return Ok(());
         }
+        let early = early_pages(&**db.data(), &dirty.in_file(), dirty.page_bytes() as u32)?;
         let transaction = Transaction {
             slots: &dirty.in_slots(),
+            early: &early,
             page_numbers: &numbers,
             page_bytes: dirty.page_bytes() as u32,
             database_pages,
@@ -92,8 +94,13 @@ impl RedoLogState {
             }
             Ok(())
         };
-        let transaction =
-            Transaction { slots: &[], page_numbers: &numbers, page_bytes: page_bytes as u32, database_pages };
+        let transaction = Transaction {
+            slots: &[],
+            early: &[],
+            page_numbers: &numbers,
+            page_bytes: page_bytes as u32,
+            database_pages,
+        };
         Ok(redo.append(&transaction, &mut copy, Durability::Durable)?)
     }
 
@@ -129,7 +136,7 @@ struct LonePage {
     has_early_pages: bool,
     /// True for a log with an image of page 1.
     page_one_logged: bool,
-    /// True for a log with a frame of this page.
+    /// True for a log with a frame of this page, or with its checksum: it awaits the page as it is.
     is_logged: bool,
     /// True for a transaction that leaves the size of the database as it is.
     keeps_size: bool,
@@ -155,7 +162,7 @@ fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers
         number,
         has_early_pages: redo.has_slots() || dirty.has_pages_in_file(),
         page_one_logged: redo.contains(1),
-        is_logged: redo.contains(number),
+        is_logged: redo.contains(number) || redo.awaits(number),
         keeps_size: redo.database_pages() == dirty.len().div_ceil(page_bytes as u64) as u32,
     };
     if !page.needs_no_log()

@@ -74,6 +74,7 @@ fn numbers_to_copy(uncopied: impl Iterator<Item = u32>, has_page_one: bool) -> V
 fn log_page_one(redo: &mut RedoLog, page_one: &[u8]) -> Result<()> {
     let transaction = Transaction {
         slots: &[],
+        early: &[],
         page_numbers: &[1],
         page_bytes: redo.page_bytes(),
         database_pages: redo.database_pages(),

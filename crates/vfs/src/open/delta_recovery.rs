@@ -122,6 +122,7 @@ impl WaitingDeltas {
         let (page_numbers, pages): (Vec<u32>, Vec<Vec<u8>>) = pages.into_iter().unzip();
         let transaction = Transaction {
             slots: &[],
+            early: &[],
             page_numbers: &page_numbers,
             page_bytes: self.page_bytes as u32,
             database_pages: self.database_pages,

@@ -65,7 +65,12 @@ impl SpillMap {
 
     /// True where some pages have their place in the database file.
     pub fn has_pages_in_file(&self) -> bool {
-        self.places.values().any(Option::is_none)
+        self.in_file().next().is_some()
+    }
+
+    /// The numbers of the pages that have their place in the database file, in order.
+    pub fn in_file(&self) -> impl Iterator<Item = u32> {
+        self.places.iter().filter(|(_, slot)| slot.is_none()).map(|(number, _)| *number)
     }
 
     /// Number of slots given.

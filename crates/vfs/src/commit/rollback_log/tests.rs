@@ -198,3 +198,128 @@ fn a_power_cut_after_a_compaction_finds_a_log_of_this_database() {
         }
     }
 }
+
+/// Pages of a database after a transaction that is written early for its most part.
+const LARGE: u32 = 4 + (256 * 1024 / PAGE) as u32 + 8;
+
+/// Commits pages 2, and 5 to [`LARGE`], which go into the database file early.
+fn commit_early(target: &Arc<PlainTarget>, log: &RollbackRedoLog) {
+    let new = (5..=LARGE).map(|number| (number, number as u8));
+    let pages: Vec<(u32, u8)> = std::iter::once((2, 2)).chain(new).collect();
+    commit(target, log, 11, &pages);
+    assert!(!log.contains(LARGE) && log.contains(2), "no page was written early");
+}
+
+/// The database that is on a medium after recovery, without page 1; `None` where the log is not the database's.
+fn recovered(medium: &SimMedium) -> Option<Vec<u8>> {
+    let db = Db::opened_on(medium);
+    let redo = RollbackRedoLog::default().find(&db).unwrap()?;
+    if !redo.is_empty() {
+        copy_in_place(&db, &redo, None, &redo.page_numbers().collect::<Vec<u32>>()).unwrap();
+    }
+    let mut bytes = vec![0; (LARGE as usize + 1) * PAGE];
+    let read = db.data().read_at(&mut bytes, 0).unwrap();
+    Some(bytes[..read].chunks(PAGE).skip(1).map(|page| page[0]).collect())
+}
+
+fn names(medium: &SimMedium) -> Vec<String> {
+    medium.files().iter().map(|(path, ..)| path.display().to_string()).collect()
+}
+
+#[test]
+fn a_log_that_began_upon_an_old_copy_is_set_aside_where_the_copy_lacks_early_pages() {
+    let before = [page_one(10, 0), vec![7; 3 * PAGE]].concat();
+    let foreign_pages = vec![9; (LARGE as usize - 4) * PAGE];
+    let early: Vec<u8> = (5..=LARGE).flat_map(|number| [number as u8; PAGE]).collect();
+    let almost = [&early[..early.len() - 1], &[0x55]].concat();
+    // What lies behind the old end of the file, and if that is the database's.
+    for (behind, expected) in [(&[][..], false), (&foreign_pages, false), (&almost, false), (&early, true)] {
+        let medium = SimMedium::new();
+        let (target, log) = database(&medium);
+        commit_early(&target, &log);
+        drop(log);
+        let file = target.db().data();
+        file.set_len(0).unwrap();
+        file.write_at(&[&before, behind].concat(), 0).unwrap();
+        let found = recovered(&medium);
+        assert_eq!(found.is_some(), expected, "{} bytes behind", behind.len());
+        assert_eq!(names(&medium).iter().any(|name| name.contains("set-aside")), !expected);
+        if let Some(pages) = found {
+            assert_eq!((pages[0], pages.len() as u32), (2, LARGE - 1));
+        }
+    }
+}
+
+#[test]
+fn an_early_page_that_a_later_commit_changes_goes_to_the_log() {
+    let medium = SimMedium::new();
+    // Such a device gets single pages in place, without a frame.
+    medium.set_atomic_write_bytes(PAGE as u32);
+    let (target, log) = database(&medium);
+    commit_early(&target, &log);
+    commit(&target, &log, 12, &[(300, 99)]);
+    assert!(log.contains(300));
+    drop(log);
+    assert_eq!(recovered(&medium).map(|pages| (pages[298], pages[299])), Some((99, 45)));
+}
+
+/// Runs a large transaction, changes of its pages, a reset and another large one, and cuts the power everywhere.
+/// Describes the first cut after which an acknowledged commit is not there.
+fn cut_large_transactions(faults: litefoot_sim::Faults, seeds: u64) -> Option<String> {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    target.db().sync().unwrap();
+    medium.sync_directory(Path::new("/")).unwrap();
+    medium.set_faults(faults);
+    let mut acknowledged = vec![(medium.operations(), 0)];
+    let step = |done: &mut Vec<(usize, u8)>| done.push((medium.operations(), done.len() as u8));
+    commit_early(&target, &log);
+    step(&mut acknowledged);
+    // The third page tells the commit, page 300 is one of the early ones.
+    for version in 2..5 {
+        commit(&target, &log, 10 + u32::from(version), &[(3, version), (300, version)]);
+        step(&mut acknowledged);
+    }
+    log.reset(target.db());
+    log.retire(target.db()).unwrap();
+    let mut replay = medium.replay();
+    for cut in acknowledged[0].0..=medium.operations() {
+        replay.advance(cut);
+        let least = acknowledged.iter().rev().find(|(at, _)| *at <= cut).map_or(0, |(_, least)| *least);
+        for seed in 0..seeds {
+            let after = replay.cut(&mut litefoot_sim::Random::new(seed));
+            let is_there = names(&after).iter().any(|name| name == "/app.db-wal");
+            let pages = if is_there {
+                recovered(&after)
+            } else {
+                let db = Db::opened_on(&after);
+                let mut bytes = vec![0; LARGE as usize * PAGE];
+                let read = db.data().read_at(&mut bytes, 0).unwrap();
+                Some(bytes[..read].chunks(PAGE).skip(1).map(|page| page[0]).collect())
+            };
+            let Some(pages) = pages else { return Some(format!("cut {cut}, seed {seed}: set aside")) };
+            let version = match (pages[0], pages[1]) {
+                (7, _) => 0,
+                (_, 7) => 1,
+                (_, version) => version,
+            };
+            let whole = version == 0
+                || (5..=LARGE).all(|number| {
+                    let expected = if number == 300 && version > 1 { version } else { number as u8 };
+                    pages.get(number as usize - 2) == Some(&expected)
+                });
+            if version < least || !whole {
+                return Some(format!("cut {cut}, seed {seed}: version {version}, {least} acknowledged"));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn a_power_cut_leaves_each_log_its_early_pages_and_their_sync_left_out_is_noticed() {
+    use litefoot_sim::{Faults, SyncSite};
+    assert_eq!(cut_large_transactions(Faults::default(), 3), None);
+    let without = Faults::ignoring(SyncSite::File(FileKind::Database), Some(0));
+    assert!(cut_large_transactions(without, 3).is_some());
+}

@@ -137,6 +137,11 @@ impl DirtyPages {
         self.spill.map.has_pages_in_file()
     }
 
+    /// The numbers of the pages whose newest version was written early into the database file, in order.
+    pub fn in_file(&self) -> Vec<u32> {
+        self.spill.map.in_file().filter(|number| !self.pages.contains_key(number)).collect()
+    }
+
     /// Takes a write of SQLite's.
     pub fn write<T: TxnTarget>(&mut self, target: &Arc<T>, buf: &[u8], offset: u64) -> Result<()> {
         let mut rest = buf;

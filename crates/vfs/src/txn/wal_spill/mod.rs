@@ -21,7 +21,7 @@ use crate::txn::spill_policy::SpillStep;
 use crate::txn::spiller::{PageBytes, SlotSums, SpillJob, colder_half};
 use crate::txn::wal_frames::{Transaction, WalFrame, WalFrames};
 use crate::txn::wal_spill_state::FramePage;
-use litefoot_storage::wal_file;
+use litefoot_storage::wal_file::{self, early_frames};
 use std::collections::BTreeSet;
 
 impl WalFrames {
@@ -159,11 +159,13 @@ impl WalFrames {
         self.bytes.set_map_bytes(0);
     }
 
-    /// The number of frames that a finished transaction takes in the redo log. A page in the database file takes none. A page
-    /// in a slot takes one more if it was changed again or taken back.
+    /// The number of frames that a finished transaction takes in the redo log. Pages in the database file take a few for their
+    /// checksums. A page in a slot takes one more if it was changed again or taken back.
     pub fn frames_needed(&self, transaction: Transaction) -> usize {
         let numbers = transaction.first..transaction.end;
-        let kept = numbers.clone().filter(|number| self.spill_place(*number).is_none()).count();
+        let is_early = |number: &usize| matches!(self.spill_place(*number), Some(SpillPlace::Database(_)));
+        let early = early_frames(numbers.clone().filter(is_early).count(), self.page_bytes() as u32);
+        let kept = early + numbers.clone().filter(|number| self.spill_place(*number).is_none()).count();
         if !self.spill.closing {
             return kept;
         }
