@@ -1,8 +1,19 @@
 //! The private parsers, for `fuzz/` only. Each function sums up the parsed bytes in one number.
 
+use crate::Result;
 use crate::capture::encoding::{Logged, MATERIALIZATION, TEXT, TRANSACTION, Text, decode_materialization};
+use crate::db::{Access, Db, DbSetup};
+use crate::open::log_inspect::waiting;
+use crate::open::recovery::RecoveryDecision;
+use crate::open::take_over::{Recovery, delta_decision, finish_redo_log, recover_deltas, recovery_decision};
+use crate::options::Options;
 use crate::readahead::btree_node::{Node, among};
 use crate::stats::{PAGE_BYTES, Reading, image};
+use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::wal_file::RedoLog;
+use std::path::Path;
+use std::sync::Arc;
 
 /// A page of a b-tree; the first byte chooses its number and what is reserved at its end.
 pub fn node(bytes: &[u8]) -> u64 {
@@ -51,4 +62,60 @@ pub fn figures(bytes: &[u8]) -> u64 {
 /// A statistics page, as it begins.
 pub fn figures_page() -> Vec<u8> {
     image(1)
+}
+
+/// The end of a recovery without SQLite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// No commit log waits any more: there was none, or its pages were there, or it was set aside.
+    Nothing,
+    /// Deltas were applied.
+    Applied,
+    /// Statements wait: SQLite would replay them.
+    Replayed,
+    /// The commit log is kept.
+    Kept,
+}
+
+/// Recovers the database at `path`, as opening does before SQLite has a part in it.
+///
+/// # Errors
+/// Those of recovery.
+pub fn recovery(medium: &Arc<dyn Medium>, path: &Path) -> Result<Recovered> {
+    // Looking changes nothing.
+    let _ = waiting(medium, path, None);
+    let db = Db::new(DbSetup {
+        medium: medium.clone(),
+        file: medium.open(path, FileKind::Database, OpenMode::ReadWrite)?,
+        path: path.to_owned(),
+        options: Options::default(),
+        access: Access { writable: true, created: false, holds_back: true, pooled: false },
+        build: None,
+        redo_log: Arc::default(),
+    });
+    finish_redo_log(&db, &Arc::default())?;
+    if medium.info(&db.commit_log_path())?.is_none() {
+        return Ok(Recovered::Nothing);
+    }
+    let [redo, commit_log] = [db.companion_path(crate::db::Companion::Wal), db.commit_log_path()];
+    let mut redo = RedoLog::open_of(medium.clone(), &redo, db.latch().clone(), db.data_file())?;
+    let log = CommitLog::open(medium.clone(), &commit_log, db.latch().clone())?;
+    let Some(base) = log.waiting_deltas() else {
+        return Ok(match recovery_decision(&redo, &log, None)? {
+            RecoveryDecision::Replay => Recovered::Replayed,
+            RecoveryDecision::Keep(_) => Recovered::Kept,
+            _ => {
+                drop(log);
+                medium.delete(&commit_log)?;
+                Recovered::Nothing
+            }
+        });
+    };
+    let (_, decision) = delta_decision(&log, &base, &redo, &db.data_file())?;
+    recover_deltas(&Recovery::default(), &db, &mut redo, log, &base)?;
+    Ok(match decision {
+        RecoveryDecision::Apply => Recovered::Applied,
+        RecoveryDecision::Keep(_) => Recovered::Kept,
+        _ => Recovered::Nothing,
+    })
 }

@@ -39,6 +39,8 @@ struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static MOST_IN_USE: AtomicUsize = AtomicUsize::new(0);
+/// The most that any input of the target has taken.
+static MOST_TAKEN: AtomicUsize = AtomicUsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 // SAFETY: passes everything on to the system's allocator, or refuses it, as an allocator may.
@@ -186,10 +188,10 @@ fn drive(target: &'static Target, time: Duration, seed: u64) -> Result<(), Strin
         }
     }
     println!(
-        "{:<12} {inputs:>9} inputs, {from_corpus:>3} outcomes of the corpus, {:>5} found, at most {:>3} MB",
+        "{:<12} {inputs:>9} inputs, {from_corpus:>3} outcomes of the corpus, {:>5} found, at most {:>5} KB",
         target.name,
         outcomes.len() - from_corpus,
-        MOST_IN_USE.load(Ordering::Relaxed) >> 20
+        MOST_TAKEN.swap(0, Ordering::Relaxed) >> 10
     );
     Ok(())
 }
@@ -202,6 +204,7 @@ fn parse(target: &'static Target, bytes: &[u8]) -> Result<u64, String> {
     LIMIT.store(base + MOST_BYTES, Ordering::Relaxed);
     let outcome = catch_unwind(AssertUnwindSafe(|| target.run(bytes)));
     LIMIT.store(usize::MAX, Ordering::Relaxed);
+    MOST_TAKEN.fetch_max(MOST_IN_USE.load(Ordering::Relaxed) - base, Ordering::Relaxed);
     DONE.fetch_add(1, Ordering::Relaxed);
     *current() = None;
     outcome.map_err(|_| format!("panicked; the input is {}", keep(target.name, bytes)))

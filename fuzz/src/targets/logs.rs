@@ -4,12 +4,12 @@ use super::{file, medium, put, put_crc};
 use crate::{Target, outcome_of};
 use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{Base, Record, StatementBase, Writer};
-use litefoot_storage::file::{FileKind, Medium};
+use litefoot_storage::commit_log::{Base, DeltaBase, Record, StatementBase, Writer};
+use litefoot_storage::file::{FileKind, Medium, Stamp};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::Transaction;
-use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ fn redo(bytes: &[u8]) -> u64 {
     let outcome = outcome_of(&(log.frames(), numbers.len(), log.page_bytes(), log.database_pages() > 0));
     // An opened log goes on where it ends.
     let page_bytes = if log.is_empty() { 512 } else { log.page_bytes() };
-    let transaction = Transaction { slots: &[], early: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
+    let transaction =
+        Transaction { slots: &[], early: &[], page_numbers: &[7], page_bytes, database_pages: 9 };
     let mut copy = |_: usize, page: &mut [u8]| {
         page.fill(0xab);
         Ok(())
@@ -54,7 +55,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
 }
 
-fn seal_redo(bytes: &mut [u8]) {
+pub fn seal_redo(bytes: &mut [u8]) {
     if bytes.len() < HEADER_BYTES {
         return;
     }
@@ -86,7 +87,8 @@ fn redo_seeds() -> Vec<Vec<u8>> {
         let mut log =
             RedoLog::open(Arc::new(medium.clone()), Path::new(WAL), Arc::default()).expect("it can be made");
         for pages in [&[1, 2, 5][..], &[2], &[9, 1]] {
-            let transaction = Transaction { slots: &[], early: &[], page_numbers: pages, page_bytes, database_pages: 9 };
+            let transaction =
+                Transaction { slots: &[], early: &[], page_numbers: pages, page_bytes, database_pages: 9 };
             let mut copy = |index: usize, page: &mut [u8]| {
                 page.fill(index as u8 + 1);
                 Ok(())
@@ -103,42 +105,72 @@ fn redo_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-pub const STATEMENT: Target = Target {
-    name: "statement",
-    does: "a -commits beside a database: its header, and which records count",
-    parse: statement,
-    seal: |bytes| seal_statement(bytes),
-    seeds: statement_seeds,
+pub const COMMIT_LOG: Target = Target {
+    name: "commit_log",
+    does: "a -commits beside a database: its header, which records count, and whether it can be gone on with",
+    parse: commit_log,
+    seal: |bytes| seal_commit_log(bytes, |_, _| ()),
+    seeds: commit_log_seeds,
 };
 
-fn statement(bytes: &[u8]) -> u64 {
+fn commit_log(bytes: &[u8]) -> u64 {
     let medium = medium(&[(COMMITS, FileKind::CommitLog, bytes)]);
-    let Ok(log) = CommitLog::open(medium, Path::new(COMMITS), Arc::default()) else { return 0 };
-    let records = log.records().map(|records| {
-        let taken: usize = records.iter().map(|record| record.payload.len()).sum();
-        assert!(taken <= bytes.len(), "records are longer than the log");
-        records.into_iter().map(|record| record.kind).collect::<Vec<u32>>()
-    });
-    let records = records.unwrap_or_default();
+    let open = || CommitLog::open(medium.clone(), Path::new(COMMITS), Arc::default());
+    let mut log = open().expect("it can be opened");
+    let records = log.records().expect("it can be read");
+    let taken: usize = records.iter().map(|record| record.payload.len()).sum();
+    assert!(taken <= bytes.len(), "records are longer than the log");
     assert!(!log.is_empty() || records.is_empty() || log.base().is_none(), "an empty log has records");
-    outcome_of(&(log.is_understood(), log.base().is_some(), records.len(), records.first().copied()))
+    let outcome = outcome_of(&(
+        log.is_understood(),
+        log.statement_base().is_some(),
+        records.len(),
+        records.first().map(|first| first.kind),
+    ));
+    let Some(base) = log.base() else { return outcome };
+    // Once its records are retired the file is gone on with, and none of them comes back.
+    log.retire();
+    log.begin(base);
+    // The first record covers what is there: that may be of any generation.
+    let [first, second] = [bytes.len(), 100].map(|length| Record { kind: 2, payload: vec![0xab; length] });
+    log.reserve(log.bytes() + bytes.len() as u64 + 3 * 4096).expect("there is room");
+    log.append(&[first.clone()], Durability::Durable).expect("it can be appended to");
+    let staged = log.stage(&[second.clone(), second.clone()], true).expect("it can be gone on with");
+    staged.write().expect("it can be written");
+    drop(log);
+    let found = open().expect("it opens").records().expect("it is read");
+    assert!(found == [first, second.clone(), second], "other records than were written");
+    outcome
 }
 
 /// Where the commit log's header has its checksum, and where its first record is.
 const HEADER_CRC_AT: usize = 60;
 const RECORDS_AT: usize = 512;
+/// Groups of records begin at multiples of this, where they do not follow the last one.
+const BLOCK: usize = 4096;
 
-fn seal_statement(bytes: &mut [u8]) {
+/// Makes the checksums of a commit log fit, after `change` has seen each record: its kind, and its payload.
+pub fn seal_commit_log(bytes: &mut [u8], mut change: impl FnMut(u32, &mut [u8])) {
     put_crc(bytes, 0, HEADER_CRC_AT);
     let generation = bytes.get(16..24).map_or([0; 8], |eight| eight.try_into().expect("eight bytes"));
     let (mut at, mut sequence) = (RECORDS_AT, 0u64);
-    while let Some(len) = bytes.get(at..at + 4).map(|len| u32::from_le_bytes(len.try_into().expect("four"))) {
+    while let Some(head) = bytes.get(at..at + 8) {
+        if head == [0; 8] {
+            if at % BLOCK == 0 {
+                return;
+            }
+            at = at.next_multiple_of(BLOCK);
+            continue;
+        }
+        let [len, kind] = [0, 4].map(|at| u32::from_le_bytes(head[at..at + 4].try_into().expect("four")));
         // A record that leads outside ends there.
-        let room = bytes.len().saturating_sub(at + 20);
-        let len = (len as usize).min(room);
+        let len = (len as usize).min(bytes.len().saturating_sub(at + 20));
         put(bytes, at, &(len as u32).to_le_bytes());
         put(bytes, at + 8, &sequence.to_le_bytes());
         let end = at + 16 + len;
+        if let Some(payload) = bytes.get_mut(at + 16..end) {
+            change(kind, payload);
+        }
         let Some(covered) = bytes.get(at..end) else { return };
         let crc = crc32c::crc32c_append(crc32c::crc32c(&generation), covered);
         put(bytes, end, &crc.to_le_bytes());
@@ -147,20 +179,35 @@ fn seal_statement(bytes: &mut [u8]) {
     }
 }
 
-fn statement_seeds() -> Vec<Vec<u8>> {
-    let medium = SimMedium::new();
-    let shared: Arc<dyn Medium> = Arc::new(medium.clone());
-    let mut log = CommitLog::open(shared, Path::new(COMMITS), Arc::default()).expect("it can be made");
+fn commit_log_seeds() -> Vec<Vec<u8>> {
     let writer = Writer { version: 3_040_001, hash: 4 };
-    log.begin(Base::Statements(StatementBase { salts: [1, 2], frames: 3, writer }));
-    log.reserve(4096).expect("there is room");
+    let statements = Base::Statements(StatementBase { salts: [1, 2], frames: 3, writer });
+    let origin = Origin { content: 5, data: 6, log: 7 };
+    let deltas = Base::Deltas(DeltaBase { stamp: Stamp { len: 4096, modified: 8 }, origin });
     let records: Vec<Record> = record_seeds()
         .into_iter()
         .map(|bytes| Record { kind: u32::from(bytes[0]), payload: bytes[1..].to_vec() })
         .collect();
-    log.append(&records, Durability::Durable).expect("it can be written");
-    let bytes = file(&medium, COMMITS);
-    vec![Vec::new(), vec![0; RECORDS_AT], bytes[..RECORDS_AT].to_vec(), bytes[..2048].to_vec()]
+    let mut seeds = vec![Vec::new(), vec![0; RECORDS_AT]];
+    for base in [statements, deltas] {
+        let medium = SimMedium::new();
+        let shared: Arc<dyn Medium> = Arc::new(medium.clone());
+        let mut log = CommitLog::open(shared, Path::new(COMMITS), Arc::default()).expect("it can be made");
+        log.begin(base);
+        log.reserve(16_384).expect("there is room");
+        log.append(&records, Durability::Durable).expect("it can be written");
+        for own_blocks in [false, true, false] {
+            let staged = log.stage(&records, own_blocks).expect("it can be gone on with");
+            staged.write().expect("it can be written");
+        }
+        let end = log.bytes() as usize + 64;
+        let bytes = file(&medium, COMMITS);
+        seeds.extend([bytes[..RECORDS_AT].to_vec(), bytes[..2048].to_vec(), bytes[..end].to_vec()]);
+        log.retire();
+        log.sync().expect("it can be synced");
+        seeds.push(file(&medium, COMMITS)[..2048].to_vec());
+    }
+    seeds
 }
 
 pub const RECORD: Target = Target {

@@ -4,6 +4,7 @@ mod devices;
 mod logs;
 mod page_delta;
 mod pages;
+mod recovery;
 mod texts;
 
 use crate::Target;
@@ -15,9 +16,10 @@ use std::sync::{Arc, LazyLock};
 
 pub const ALL: &[Target] = &[
     logs::REDO,
-    logs::STATEMENT,
+    logs::COMMIT_LOG,
     logs::RECORD,
     page_delta::PAGE_DELTA,
+    recovery::RECOVERY,
     devices::TIER,
     devices::FIGURES,
     pages::NODE,

@@ -36,7 +36,7 @@ const FRAME_BYTES: usize = 20;
 /// The same with the most padding.
 pub const RECORD_BYTES: u64 = (FRAME_BYTES + ALIGNMENT) as u64;
 /// The alignment of records.
-const ALIGNMENT: usize = 8;
+pub const ALIGNMENT: usize = 8;
 /// The alignment of a group of records that has blocks of its own.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Bytes of the header that mean something.

@@ -31,7 +31,7 @@ use crate::file::{File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, pa
 use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::{DataFile, which};
-use format::{BLOCK_BYTES, HEADER_BYTES, Header, record_bytes};
+use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, record_bytes};
 pub use format::{Base, DeltaBase, StatementBase, Writer};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -231,7 +231,7 @@ impl CommitLog {
     /// Begins a generation upon `base`, which is durable, after the one before was retired. Nothing is written
     /// before the first append.
     pub fn begin(&mut self, base: Base) {
-        let generation = self.header.map_or(0, |header| header.generation) + 1;
+        let generation = self.header.map_or(0, |header| header.generation).wrapping_add(1);
         self.header = Some(Header { generation, base: Some(base) });
         self.header_written = false;
         // This one takes its place.
@@ -423,7 +423,8 @@ fn walk(file: &dyn File, len: u64, generation: u64, mut tell: impl FnMut(u32, &[
         if !found {
             return Ok((end, sequence));
         }
-        end = window.position();
+        // The padding of the last record may be missing.
+        end = window.position().next_multiple_of(ALIGNMENT as u64);
         sequence += 1;
     }
 }
@@ -455,7 +456,6 @@ impl Window<'_> {
         tell(kind, payload);
         let padding = taken - claimed;
         self.at += claimed;
-        // The padding of the last record may be missing.
         self.at += self.see(padding)?.len().min(padding);
         Ok(true)
     }

@@ -59,6 +59,26 @@ fn records_are_there_after_reopening_until_they_are_retired() {
     assert!(medium.info(Path::new(PATH)).unwrap().is_none());
 }
 
+/// Found by fuzzing: what was appended behind such a record lay where no record begins.
+#[test]
+fn a_log_whose_last_record_lacks_its_padding_goes_on_where_a_record_begins() {
+    let medium = SimMedium::default();
+    let mut log = open(&medium);
+    log.reserve(4096).unwrap();
+    log.begin(base(4));
+    let short = Record { kind: 1, payload: vec![5; 3] };
+    log.append(&[short.clone()], Durability::Durable).unwrap();
+    drop(log);
+    let file = medium.open(Path::new(PATH), FileKind::CommitLog, OpenMode::ReadWrite).unwrap();
+    file.set_len(HEADER_BYTES + 20 + 3).unwrap();
+    drop(file);
+    let mut log = open(&medium);
+    log.reserve(8192).unwrap();
+    log.append(&[record(4)], Durability::Durable).unwrap();
+    drop(log);
+    assert_eq!(open(&medium).records().unwrap(), [short, record(4)]);
+}
+
 #[test]
 fn a_file_belongs_to_one_log_at_a_time() {
     let medium = SimMedium::default();

@@ -37,7 +37,7 @@ mod ownership;
 pub mod recovery;
 pub mod registry;
 pub mod replay;
-mod take_over;
+pub(crate) mod take_over;
 mod unreplayed;
 
 pub use database::OpenDatabase;

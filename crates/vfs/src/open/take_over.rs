@@ -13,6 +13,7 @@ use crate::capture::reference::ReferenceConnection;
 use crate::commit::log_place::set_commit_log_aside;
 use crate::commit::page_one::is_wal_mode;
 use crate::commit::rollback_checkpoint::copy_in_place;
+use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -64,7 +65,7 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
         return open_tier::refuse_marked(database);
     }
     open_tier::open(db)?;
-    finish_redo_log(database)?;
+    finish_redo_log(db, &database.rollback_log)?;
     db.file_end().set_committed_len(db.data().len()?);
     for companion in [Companion::Wal, Companion::Journal] {
         let there = db.medium().identity(&db.companion_path(companion))?;
@@ -86,13 +87,12 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
 
 /// Finishes what a crash has left in the redo log: copies its pages to the database file. The log of a database in WAL
 /// mode is left to SQLite.
-fn finish_redo_log(database: &OpenDatabase) -> Result<()> {
-    let db = &database.db;
+pub(crate) fn finish_redo_log(db: &Db, log: &RollbackRedoLog) -> Result<()> {
     let path = db.companion_path(Companion::Wal);
     if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
         return Ok(());
     }
-    let found = database.rollback_log.find(db)?;
+    let found = log.find(db)?;
     let wal_mode = found.as_ref().map_or(Ok(false), |redo| is_wal_mode(db, redo))?;
     let hot_journal = found.is_some() && !wal_mode && has_real_journal(db)?;
     let facts = RedoLogFacts { ours: found.is_some(), wal_mode, hot_journal };
@@ -127,7 +127,7 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
     let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
     let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone())?;
     if let Some(base) = log.waiting_deltas() {
-        return recover_deltas(database, &mut redo, log, &base);
+        return recover_deltas(&database.recovery, db, &mut redo, log, &base);
     }
     match recovery_decision(&redo, &log, Some((db.writer(), db.path())))? {
         RecoveryDecision::Remove => {
@@ -148,13 +148,13 @@ fn recover_commit_log(database: &OpenDatabase) -> Result<()> {
 }
 
 /// Does with a commit log of deltas what is to be done.
-fn recover_deltas(
-    database: &OpenDatabase,
+pub(crate) fn recover_deltas(
+    recovery: &Recovery,
+    db: &Db,
     redo: &mut RedoLog,
     mut log: CommitLog,
     base: &DeltaBase,
 ) -> Result<()> {
-    let db = &database.db;
     let (waiting, decision) = delta_decision(&log, base, redo, &db.data_file())?;
     match (decision, waiting) {
         (RecoveryDecision::Remove, _) => {
@@ -174,14 +174,14 @@ fn recover_deltas(
         }
         (RecoveryDecision::Keep(reason), waiting) => {
             let count = waiting.map_or(0, |waiting| waiting.transactions());
-            database.recovery.keep_from_writing(db, unreplayed::deltas(db, &log, reason, count))
+            recovery.keep_from_writing(db, unreplayed::deltas(db, &log, reason, count))
         }
         _ => Ok(()),
     }
 }
 
 /// The transactions that wait as deltas, where they are understood, and the decision on them.
-pub(super) fn delta_decision(
+pub(crate) fn delta_decision(
     log: &CommitLog,
     base: &DeltaBase,
     redo: &RedoLog,
@@ -196,7 +196,7 @@ pub(super) fn delta_decision(
 
 /// The decision on a commit log beside a redo log. `replayer` is the build of SQLite that opens the database, and the
 /// database's path. `None` stands for the build that wrote the log.
-pub(super) fn recovery_decision(
+pub(crate) fn recovery_decision(
     redo: &RedoLog,
     log: &CommitLog,
     replayer: Option<(Writer, &Path)>,

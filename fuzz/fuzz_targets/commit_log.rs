@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    litefoot_fuzz::run("statement", bytes);
+    litefoot_fuzz::run("commit_log", bytes);
 });
