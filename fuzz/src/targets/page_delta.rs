@@ -89,7 +89,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let inserted = [&first[..40], b"a longer value", &first[40..498]].concat();
     let moved = [&second[..256], &first[256..]].concat();
     let halved = [&first[..256], &[0; 256]].concat();
-    let page = |number, before, after| ChangedPage { number, before, after };
+    let page = |number, before, after| ChangedPage { number, before, before_sum: None, after };
     let transactions: [&[ChangedPage<'_>]; 6] = [
         &[],
         &[page(1, Some(&first), &written)],

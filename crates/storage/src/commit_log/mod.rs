@@ -278,7 +278,9 @@ impl CommitLog {
         if !self.can_stage() {
             return None;
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(CommitLog::bytes_of(
+            records.iter().map(|record| record.payload.len()),
+        ) as usize);
         let sequence = encode_all(&mut bytes, header.generation, self.sequence, records);
         let offset = self.place(self.end, bytes.len(), own_blocks);
         self.end = offset + bytes.len() as u64;

@@ -54,6 +54,7 @@ mod decode;
 mod encode;
 mod ranges;
 mod search;
+mod shifts;
 #[cfg(test)]
 mod tests;
 mod varint;

@@ -6,23 +6,66 @@
 use super::varint::{self, Reader};
 
 const WORD_BYTES: usize = 8;
-const BLOCK_BYTES: usize = 64;
+/// Bytes that are compared at a time.
+pub const BLOCK_BYTES: usize = 64;
 
-/// Appends the ranges in which `after` differs from `before`. Both have the same length, a multiple of a block.
-pub fn encode(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
-    let mut written = 0;
-    let mut at = 0;
-    while let Some(start) = first_difference(before, after, at) {
-        let mut end = start;
-        at = start - start % WORD_BYTES;
-        while let Some(difference) = difference(before, after, at).filter(|difference| *difference != 0) {
-            at += WORD_BYTES;
-            end = at - difference.leading_zeros() as usize / 8;
+/// Bytes that differ, from `start` to before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+/// Appends the ranges in which `after` differs from `before`; answers the bytes that they take when they are encoded.
+/// Both have the same length, a multiple of a block.
+pub fn find(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
+    let first = spans.len();
+    // The range that may go on, with the word at `next`.
+    let (mut span, mut next) = (Span { start: 0, end: 0 }, u32::MAX);
+    let blocks = before.as_chunks().0.iter().zip(after.as_chunks().0);
+    for ((old, new), block) in blocks.zip((0..).step_by(BLOCK_BYTES)) {
+        if is_equal(old, new) {
+            continue;
         }
-        varint::put(out, (start - written) as u32);
-        varint::put(out, (end - start) as u32);
-        out.extend_from_slice(&after[start..end]);
-        written = end;
+        let words = old.as_chunks::<WORD_BYTES>().0.iter().zip(new.as_chunks::<WORD_BYTES>().0);
+        for ((old, new), at) in words.zip((block..).step_by(WORD_BYTES)) {
+            let difference = u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new);
+            if difference == 0 {
+                continue;
+            }
+            if at != next {
+                spans.extend((span.end > 0).then_some(span));
+                span.start = at + difference.trailing_zeros() / 8;
+            }
+            next = at + WORD_BYTES as u32;
+            span.end = next - difference.leading_zeros() / 8;
+        }
+    }
+    spans.extend((span.end > 0).then_some(span));
+    let mut written = 0;
+    let bytes = spans[first..].iter().map(|span| {
+        let Span { start, end } = *span;
+        let gap = start - std::mem::replace(&mut written, end);
+        varint::bytes(gap) + varint::bytes(end - start) + (end - start) as usize
+    });
+    bytes.sum()
+}
+
+/// True if two blocks are equal: without a branch for each word, and so by the processor's vectors.
+#[inline]
+pub fn is_equal(old: &[u8; BLOCK_BYTES], new: &[u8; BLOCK_BYTES]) -> bool {
+    let words = old.as_chunks().0.iter().zip(new.as_chunks().0);
+    words.fold(0, |differs, (old, new)| differs | (u64::from_ne_bytes(*old) ^ u64::from_ne_bytes(*new))) == 0
+}
+
+/// Appends ranges of `after`.
+pub fn encode(spans: &[Span], after: &[u8], out: &mut Vec<u8>) {
+    let mut written = 0;
+    for Span { start, end } in spans {
+        varint::put(out, start - written);
+        varint::put(out, end - start);
+        out.extend_from_slice(&after[*start as usize..*end as usize]);
+        written = *end;
     }
 }
 
@@ -60,27 +103,4 @@ impl<'a> Ranges<'a> {
         self.at = start + u64::from(length);
         Some((usize::try_from(start).ok()?, self.rest.bytes(length)?))
     }
-}
-
-/// The first byte at or behind `at`, which begins a word, in which the pages differ.
-fn first_difference(before: &[u8], after: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let block = at..at + BLOCK_BYTES;
-        match (before.get(block.clone()), after.get(block)) {
-            (Some(old), Some(new)) if old == new => at += BLOCK_BYTES,
-            _ => break,
-        }
-    }
-    loop {
-        match difference(before, after, at)? {
-            0 => at += WORD_BYTES,
-            difference => return Some(at + difference.trailing_zeros() as usize / 8),
-        }
-    }
-}
-
-/// The bits in which the words at `at` differ; none at the end of the pages.
-fn difference(before: &[u8], after: &[u8], at: usize) -> Option<u64> {
-    let word = |page: &[u8]| page.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word));
-    Some(word(before)? ^ word(after)?)
 }

@@ -4,14 +4,13 @@
 //! index, which knows a place for each hash of a few bytes. Every copy is compared before it is taken, so an entry of
 //! the index may be wrong, but not lead outside.
 
+use super::ranges::{BLOCK_BYTES, is_equal};
 use super::varint;
 
 /// Most pages of a dictionary.
 pub const MOST_PAGES: usize = 16;
 
 const WORD_BYTES: usize = 8;
-/// A cell's pointer in a b-tree page.
-const POINTER_BYTES: usize = 2;
 /// Bytes that are hashed: matches of fewer are not looked for.
 const HASHED_BYTES: usize = 6;
 /// Shortest copy that the index may lead to.
@@ -20,8 +19,8 @@ const LEAST_COPY: usize = 8;
 const INDEX_STEP: usize = 2;
 /// The index has between 2^12 and 2^16 entries, of four bytes each.
 const INDEX_BITS: std::ops::RangeInclusive<u32> = 12..=16;
-/// The longer there was no copy, the fewer places are tried: one less for each 2^n bytes, with an index and without.
-const PATIENCE_BITS: [u32; 2] = [6, 4];
+/// The longer there was no copy, the fewer places are tried: one less for each 2^n bytes.
+const PATIENCE_BITS: u32 = 6;
 
 /// The sources of copies: the page's own bytes first, then the dictionary.
 #[derive(Debug)]
@@ -89,15 +88,17 @@ struct Copy {
     bytes: usize,
 }
 
-fn word(bytes: &[u8]) -> Option<u64> {
+/// The first word of `bytes`.
+pub fn word(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
 /// So many bytes are equal at the beginning of both.
-fn equal_bytes(old: &[u8], new: &[u8]) -> usize {
-    let (old_words, new_words) = (old.as_chunks::<WORD_BYTES>().0, new.as_chunks::<WORD_BYTES>().0);
-    let mut at = 0;
-    for (old, new) in old_words.iter().zip(new_words) {
+pub fn equal_bytes(old: &[u8], new: &[u8]) -> usize {
+    let blocks = old.as_chunks().0.iter().zip(new.as_chunks().0);
+    let mut at = blocks.take_while(|(old, new)| is_equal(old, new)).count() * BLOCK_BYTES;
+    let words = old[at..].as_chunks::<WORD_BYTES>().0.iter().zip(new[at..].as_chunks::<WORD_BYTES>().0);
+    for (old, new) in words {
         let differs = u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new);
         if differs != 0 {
             return at + differs.trailing_zeros() as usize / 8;
@@ -151,32 +152,24 @@ impl Index {
     }
 }
 
-/// Appends `page`, whose source is expected to begin in page `slot` of the dictionary. Without an index copies are only
-/// looked for where bytes stay in their place, or all move by a cell's pointer. None once it takes more than `most`
+/// Appends `page`, whose source is expected to begin in page `slot` of the dictionary. None once it takes more than `most`
 /// bytes.
 pub fn encode<'a>(
     page: &'a [u8],
     slot: usize,
     sources: &mut Sources<'a>,
-    mut index: Option<&mut Index>,
+    index: &mut Index,
     most: usize,
     out: &mut Vec<u8>,
 ) -> Option<()> {
     sources.pages[0] = page;
     let most = out.len().saturating_add(most);
     let own = sources.address(slot);
-    let patience = PATIENCE_BITS[usize::from(index.is_none())];
     // The end of the last copy, and the address where it would go on.
     let (mut end, mut expected) = (0, own);
     let mut at = 0;
     while let Some(word) = word(&page[at.min(page.len())..]) {
-        let goes_on = expected + at - end;
-        let source = match &index {
-            Some(index) => near(sources, word, [goes_on, own + at]).or_else(|| index.get(word)),
-            None => {
-                near(sources, word, [goes_on, own + at, goes_on - POINTER_BYTES, goes_on + POINTER_BYTES])
-            }
-        };
+        let source = near(sources, word, [expected + at - end, own + at]).or_else(|| index.get(word));
         let copy = source.and_then(|source| sources.copy(source, at, end));
         match copy.filter(|copy| copy.bytes >= LEAST_COPY) {
             Some(copy) => {
@@ -189,15 +182,12 @@ pub fn encode<'a>(
                 at = end;
             }
             None => {
-                if let Some(index) = &mut index {
-                    index.put(word, at);
-                }
-                at += 1 + ((at - end) >> patience);
+                index.put(word, at);
+                at += 1 + ((at - end) >> PATIENCE_BITS);
             }
         }
-        // With an index, copies may still reach back over the bytes that there is none for.
-        let pending = if index.is_none() { at - end } else { 0 };
-        if out.len() + pending > most {
+        // Copies may still reach back over the bytes that there is none for: these count later.
+        if out.len() > most {
             return None;
         }
     }
@@ -208,7 +198,7 @@ pub fn encode<'a>(
 }
 
 /// The first of `addresses` that has `word`.
-fn near<const N: usize>(sources: &Sources<'_>, word: u64, addresses: [usize; N]) -> Option<usize> {
+fn near(sources: &Sources<'_>, word: u64, addresses: [usize; 2]) -> Option<usize> {
     addresses.into_iter().find(|address| sources.word(*address) == Some(word))
 }
 

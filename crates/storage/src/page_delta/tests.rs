@@ -18,10 +18,19 @@ impl Transaction {
         let pages: Vec<ChangedPage<'_>> = self
             .pages
             .iter()
-            .map(|(number, before, after)| ChangedPage { number: *number, before: before.as_deref(), after })
+            .map(|(number, before, after)| {
+                let before = before.as_deref();
+                // It is the same where it is known.
+                let before_sum = before.filter(|_| number % 2 == 0).map(page_sum);
+                ChangedPage { number: *number, before, before_sum, after }
+            })
             .collect();
         let mut out = b"before".to_vec();
-        let bytes = Encoder::default().encode(self.page_bytes, 7, &pages, most_bytes, &mut out);
+        let mut encoder = Encoder::default();
+        let bytes = encoder.encode(self.page_bytes, 7, &pages, most_bytes, &mut out);
+        if bytes.is_some() {
+            assert!(self.after().values().map(|page| page_sum(page)).eq(encoder.sums().iter().copied()));
+        }
         assert_eq!(out.len(), b"before".len() + bytes.unwrap_or(0));
         assert!(out.starts_with(b"before"));
         bytes.map(|_| out.split_off(b"before".len()))
@@ -70,10 +79,14 @@ fn versions(page_bytes: usize) -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     ];
     let place = 0..page_bytes;
     let moves = vec((place.clone(), place.clone(), place.clone()), 0..3);
+    let pointers = vec((place.clone(), -3..4_isize, place.clone()), 0..4);
     let writes = vec((place, vec(any::<u8>(), 0..200)), 0..6);
-    (page, moves, writes).prop_map(move |(before, moves, writes)| {
+    (page, moves, pointers, writes).prop_map(move |(before, moves, pointers, writes)| {
         let mut after = before.clone();
-        for (from, to, length) in moves {
+        let pointers = pointers.into_iter().filter_map(|(from, pointers, length)| {
+            Some((from, from.checked_add_signed(2 * pointers).filter(|to| *to < page_bytes)?, length))
+        });
+        for (from, to, length) in moves.into_iter().chain(pointers) {
             let length = length.min(page_bytes - from).min(page_bytes - to);
             after.copy_within(from..from + length, to);
         }
@@ -235,22 +248,28 @@ fn the_bytes_of_copies() {
     let old = noise(1, 512);
     let inserted = |bytes: &[u8]| [&old[..100], bytes, &old[100..512 - bytes.len()]].concat();
     let removed = [&old[..100], &old[110..], &[0; 10]].concat();
-    let cases: [(&str, Vec<u8>, Vec<u8>); 4] = [
-        ("a pointer more", inserted(&[1, 2]), vec![0, 100, 0, 2, 1, 2, 0x9a, 3, 3]),
+    // Without an index, and with one: a transaction of more than a block.
+    let cases: [(&str, Vec<u8>, u8, Vec<u8>); 4] = [
+        ("a pointer more", inserted(&[1, 2]), 0, vec![0, 100, 0, 2, 1, 2, 0x9a, 3, 3]),
         (
             "a pointer less",
             [&old[..100], &old[102..], &[0; 2]].concat(),
+            0,
             vec![0, 100, 0, 0, 0x9a, 3, 4, 2, 0, 0],
         ),
-        ("five bytes more", inserted(&[5; 5]), vec![0, 100, 0, 5, 5, 5, 5, 5, 5, 0x97, 3, 9]),
-        ("ten bytes less", removed, vec![0, 100, 0, 0, 0x92, 3, 20, 1, 0, 9, 0x95, 8]),
+        ("five bytes more", inserted(&[5; 5]), 8, vec![0, 100, 0, 5, 5, 5, 5, 5, 5, 0x97, 3, 9]),
+        ("ten bytes less", removed, 8, vec![0, 100, 0, 0, 0x92, 3, 20, 1, 0, 9, 0x95, 8]),
     ];
-    for (name, after, body) in cases {
-        let transaction = Transaction { page_bytes: 512, pages: vec![(3, Some(old.clone()), after.clone())] };
+    for (name, after, others, body) in cases {
+        let others = (1..=others).map(|number| (u32::from(number) + 3, None, noise(number.into(), 512)));
+        let mut pages = vec![(3, Some(old.clone()), after.clone())];
+        pages.extend(others);
+        let transaction = Transaction { page_bytes: 512, pages };
         let payload = transaction.encode(usize::MAX).unwrap();
         let sums = [page_sum(&old).to_le_bytes(), page_sum(&after).to_le_bytes()].concat();
-        let expected = [&[9, 7, 1, 3, (body.len() as u8) << 2 | 3][..], &sums, &body].concat();
-        assert_eq!(payload, expected, "{name}");
+        let count = transaction.pages.len() as u8;
+        let expected = [&[9, 7, count, 3, (body.len() as u8) << 2 | 3][..], &sums, &body].concat();
+        assert!(payload.starts_with(&expected), "{name}: {payload:?}");
         assert_eq!(apply(&payload, &transaction.before()).unwrap()[&3], after, "{name}");
     }
 }
@@ -305,6 +324,7 @@ fn an_encoder_forgets_the_transaction_before() {
             .map(|((before, after), number)| ChangedPage {
                 number,
                 before: (number % 3 > 0).then_some(&before[..]),
+                before_sum: None,
                 after,
             })
             .collect();

@@ -9,6 +9,11 @@ pub fn put(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
+/// Bytes that `value` takes.
+pub fn bytes(value: u32) -> usize {
+    (u32::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
 /// Bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(pub &'a [u8]);

@@ -17,8 +17,11 @@ use litefoot_storage::page_delta::{ChangedPage, Encoder};
 pub(crate) const MOST_PAGES: usize = 256;
 /// More bytes than a record has for each page besides the page.
 const PAGE_HEADER_BYTES: usize = 32;
-/// Bytes of the buffer for old versions that are kept from one commit to the next.
+/// Bytes of the buffers for old versions, and for a payload, that are kept from one commit to the next.
 const KEPT_BYTES: usize = 128 * 1024;
+
+/// Pages whose checksums are remembered, a power of two.
+const REMEMBERED_PAGES: usize = 1024;
 
 /// Encodes the transactions of one database, one at a time.
 #[derive(Default)]
@@ -29,6 +32,8 @@ pub(crate) struct DeltaEncoding {
     /// The newest frame of each page of the transaction.
     frames: Vec<(u32, usize)>,
     before: Vec<Before>,
+    payload: Vec<u8>,
+    sums: PageSums,
 }
 
 /// Where the version of a page before the transaction is.
@@ -38,6 +43,23 @@ enum Before {
     Frame(usize),
     /// At this place of the buffer.
     Old(usize),
+}
+
+/// Checksums of pages as the last transactions have left them. A version is told by the write that made it: no other one
+/// has its number.
+#[derive(Default)]
+struct PageSums(Vec<(u64, u32)>);
+
+impl PageSums {
+    fn get(&self, page_number: u32, write: u64) -> Option<u32> {
+        let (known, sum) = *self.0.get(page_number as usize % REMEMBERED_PAGES)?;
+        (known == write && write > 0).then_some(sum)
+    }
+
+    fn put(&mut self, page_number: u32, write: u64, sum: u32) {
+        self.0.resize(REMEMBERED_PAGES, (0, 0));
+        self.0[page_number as usize % REMEMBERED_PAGES] = (write, sum);
+    }
 }
 
 impl DeltaEncoding {
@@ -53,43 +75,72 @@ impl DeltaEncoding {
         if self.frames.len() > MOST_PAGES {
             return None;
         }
-        self.old.clear();
-        self.before.clear();
+        self.find_versions_before(frames, data, transaction)?;
+        let mut changed = Vec::with_capacity(self.frames.len());
+        for ((number, frame), before) in self.frames.iter().zip(&self.before) {
+            let (before, before_sum) = match *before {
+                Before::Nowhere => (None, None),
+                Before::Frame(frame) => {
+                    (frames.page_in_memory(frame), self.sums.get(*number, frames.last_write(frame)))
+                }
+                Before::Old(at) => (Some(&self.old[at..at + page_bytes]), None),
+            };
+            changed.push(ChangedPage {
+                number: *number,
+                before,
+                before_sum,
+                after: frames.page_in_memory(*frame)?,
+            });
+        }
+        self.payload.clear();
+        // A commit of pages would end the generation, and the next ones would be pages, too.
+        let most_bytes = changed.len() * (page_bytes + PAGE_HEADER_BYTES);
+        let pages_after = frames.database_pages_at(transaction.end);
+        let encoded = self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut self.payload);
+        let payload = encoded.map(|_| self.payload.as_slice().to_vec());
+        if encoded.is_some() {
+            for ((number, frame), sum) in self.frames.iter().zip(self.encoder.sums()) {
+                self.sums.put(*number, frames.last_write(*frame), *sum);
+            }
+        }
+        self.old.truncate(KEPT_BYTES);
+        self.old.shrink_to(KEPT_BYTES);
+        self.payload.shrink_to(KEPT_BYTES);
+        payload
+    }
+
+    /// Finds the version before the transaction of each of its pages.
+    fn find_versions_before(
+        &mut self,
+        frames: &WalFrames,
+        data: &dyn File,
+        transaction: Transaction,
+    ) -> Option<()> {
+        let page_bytes = frames.page_bytes();
         let pages_before = pages_before(frames, data, transaction)?;
+        self.before.clear();
+        let mut at = 0;
         for (number, _) in &self.frames {
             let before = match frames.newest_before(*number, transaction.first) {
                 Some(frame) if frames.page_in_memory(frame).is_some() => Before::Frame(frame),
                 Some(_) => Before::Nowhere,
                 None if *number > pages_before => Before::Nowhere,
                 None => {
-                    let at = self.old.len();
-                    self.old.resize(at + page_bytes, 0);
+                    // What it had last is overwritten, or not used.
+                    self.old.resize(self.old.len().max(at + page_bytes), 0);
                     let offset = u64::from(number - 1) * page_bytes as u64;
-                    match data.read_cached_at(&mut self.old[at..], offset) {
-                        Ok(Some(read)) if read == page_bytes => Before::Old(at),
+                    match data.read_cached_at(&mut self.old[at..at + page_bytes], offset) {
+                        Ok(Some(read)) if read == page_bytes => {
+                            at += page_bytes;
+                            Before::Old(at - page_bytes)
+                        }
                         _ => Before::Nowhere,
                     }
                 }
             };
             self.before.push(before);
         }
-        let old = &self.old;
-        let changed = self.frames.iter().zip(&self.before).map(|((number, frame), before)| {
-            let before = match *before {
-                Before::Nowhere => None,
-                Before::Frame(frame) => frames.page_in_memory(frame),
-                Before::Old(at) => Some(&old[at..at + page_bytes]),
-            };
-            Some(ChangedPage { number: *number, before, after: frames.page_in_memory(*frame)? })
-        });
-        let changed = changed.collect::<Option<Vec<ChangedPage<'_>>>>()?;
-        let mut payload = Vec::new();
-        // A commit of pages would end the generation, and the next ones would be pages, too.
-        let most_bytes = changed.len() * (page_bytes + PAGE_HEADER_BYTES);
-        let pages_after = frames.database_pages_at(transaction.end);
-        self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut payload)?;
-        self.old.shrink_to(KEPT_BYTES);
-        Some(payload)
+        Some(())
     }
 }
 
@@ -125,6 +176,33 @@ mod tests {
         assert_eq!(told(&encode(&logs, first).unwrap()), [(2, true), (3, true)]);
         let second = logs.write_first_bytes(&[(2, 4), (5, 1)], 5);
         assert_eq!(told(&encode(&logs, second).unwrap()), [(2, true), (5, false)]);
+    }
+
+    #[test]
+    fn a_remembered_checksum_is_of_the_version_that_was_written() {
+        let logs = Logs::of_test(&[7; 4 * PAGE], 1 << 20);
+        let mut encoding = DeltaEncoding::default();
+        let mut encode = |transaction: Transaction| {
+            let frames = logs.frames.read();
+            let payload = encoding.encode(&frames, &**logs.db.data(), transaction).unwrap();
+            let delta = decode(&payload).unwrap();
+            delta.pages().map(|page| (page.before_sum, page.after_sum)).collect::<Vec<_>>()
+        };
+        let [first] = encode(logs.write_first_bytes(&[(2, 1)], 4))[..] else { panic!("one page") };
+        let second = logs.write_first_bytes(&[(2, 2)], 4);
+        let [told] = encode(second)[..] else { panic!("one page") };
+        assert_eq!(told.0, Some(first.1));
+        // The commit is taken back, and its frame is another one.
+        logs.frames.write().revoke(second);
+        let [other] = encode(logs.write_first_bytes(&[(2, 3)], 4))[..] else { panic!("one page") };
+        assert_eq!(other.0, Some(first.1));
+        assert_ne!(other.1, told.1);
+        // Another page in its place, and a version that nobody has told of.
+        encode(logs.write_first_bytes(&[(2, 4)], 4));
+        let sums = &encoding.sums;
+        assert!(sums.get(2, logs.frames.read().writes).is_some());
+        assert_eq!(sums.get(2, logs.frames.read().writes - 1), None);
+        assert_eq!(sums.get(2 + REMEMBERED_PAGES as u32, 0), None);
     }
 
     #[test]

@@ -351,6 +351,11 @@ impl WalFrames {
         end.checked_sub(1).and_then(|last| self.frames.get(last)).map_or(0, |frame| frame.database_pages)
     }
 
+    /// The number of the write that completed a frame's page; 0 for a page that this process has not written.
+    pub fn last_write(&self, number: usize) -> u64 {
+        self.frames.get(number).map_or(0, |frame| frame.changed)
+    }
+
     /// Copies a frame's page.
     pub fn copy_page(&self, number: usize, page: &mut [u8], data: &dyn File) -> file::Result<()> {
         self.bytes.read_page(number, 0, page, data)
