@@ -70,7 +70,7 @@ pub(crate) use crate::capture::host::{Host, SharedCapture};
 use crate::capture::recorder::Recorder;
 use crate::capture::shortcut::{Shortcut, ShortcutWord, fits};
 use crate::capture::statement_text::begins_with_select;
-pub(crate) use crate::capture::statement_text::is_savepoint;
+pub(crate) use crate::capture::statement_text::{first_word_of, is_savepoint};
 pub(crate) use crate::capture::trace_filter::Subscription;
 use crate::capture::trace_filter::{TraceFilter, is_log};
 use crate::ffi::connection::Connection;

@@ -85,6 +85,12 @@ fn first_word(sql: &str) -> &str {
     words(sql).next().unwrap_or_default()
 }
 
+/// The same of the beginning of a text, which may be cut anywhere behind the word.
+pub(crate) fn first_word_of(begin: &[u8]) -> &str {
+    let text = std::str::from_utf8(begin).or_else(|cut| std::str::from_utf8(&begin[..cut.valid_up_to()]));
+    text.map_or("", first_word)
+}
+
 /// The words of a statement, without its comments.
 fn words(sql: &str) -> impl Iterator<Item = &str> {
     let mut rest = sql;

@@ -160,6 +160,29 @@ impl Connection {
         }
     }
 
+    /// The statement that has started and not ended, where that is one; `None` as well where there are more than `most`
+    /// statements to be looked at.
+    pub(crate) fn only_open_statement(self, most: usize) -> Option<RunningStatement> {
+        let mut statement = std::ptr::null_mut();
+        let mut only = None;
+        for _ in 0..=most {
+            // SAFETY: the connection is alive, and so are its statements while its thread is here.
+            unsafe {
+                statement = (self.api.next_stmt)(self.raw, statement);
+                if statement.is_null() {
+                    return only;
+                }
+                if (self.api.stmt_busy)(statement) != 0 {
+                    if only.is_some() {
+                        return None;
+                    }
+                    only = Some(RunningStatement::new(self.api, statement.cast()));
+                }
+            }
+        }
+        None
+    }
+
     /// The connection's last error message.
     pub(crate) fn message(self) -> String {
         // SAFETY: the connection is alive; the text is copied at once.

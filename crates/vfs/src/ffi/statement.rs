@@ -9,6 +9,8 @@ use crate::ffi::codes::*;
 use std::ffi::{c_int, c_void};
 
 const SQLITE_UTF8: u8 = 1;
+/// Bytes at the beginning of a text, enough for the first word behind a short comment.
+const TEXT_BEGIN: usize = 128;
 /// The null destructor: SQLite neither copies the value nor frees it.
 const SQLITE_STATIC: *const c_void = std::ptr::null();
 
@@ -182,6 +184,19 @@ impl RunningStatement {
     pub(crate) fn has_columns(self) -> bool {
         // SAFETY: by the contract of `new`.
         unsafe { (self.api.column_count)(self.raw) > 0 }
+    }
+
+    /// The beginning of its text.
+    pub(crate) fn text_begin<'a>(self) -> &'a [u8] {
+        // SAFETY: by the contract of `new`; SQLite keeps the text as long as the statement.
+        unsafe {
+            let text = (self.api.sql)(self.raw).cast::<u8>();
+            if text.is_null() {
+                return &[];
+            }
+            let len = (0..TEXT_BEGIN).take_while(|at| *text.add(*at) != 0).count();
+            std::slice::from_raw_parts(text, len)
+        }
     }
 
     /// The number of its parameters.

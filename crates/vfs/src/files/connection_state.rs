@@ -6,6 +6,7 @@
 //! # Invariants
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
+use crate::ffi::connection::Connection;
 use crate::files::journal_content::Journal;
 use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::open::OpenDatabase;
@@ -49,6 +50,10 @@ pub struct ConnectionState {
     pub cache_size: SqliteCacheSize,
     /// The state that has taken its place in a forked child.
     pub successor: OnceLock<Arc<ConnectionState>>,
+    /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
+    handle: OnceLock<Connection>,
+    /// True once another connection shares its cache, and its file.
+    is_shared: AtomicBool,
     /// The capture of the connection's statements.
     capture: OnceLock<Arc<ConnectionCapture>>,
     /// The transaction that was queued and that the commit waits for: its number, and whether until it is
@@ -71,6 +76,8 @@ impl ConnectionState {
             logged: AtomicBool::new(false),
             cache_size: SqliteCacheSize::default(),
             successor: OnceLock::new(),
+            handle: OnceLock::new(),
+            is_shared: AtomicBool::new(false),
             capture: OnceLock::new(),
             waiting: Mutex::new(None),
             completed: Mutex::new(None),
@@ -107,6 +114,21 @@ impl ConnectionState {
         self.unsynced_commits.load(Ordering::Relaxed) && !self.database.db().options().logs_statements()
     }
 
+    /// Notes SQLite's handle of the connection.
+    pub fn set_handle(&self, handle: Connection) {
+        let _ = self.handle.set(handle);
+    }
+
+    /// Another connection has the same file: nobody knows any more which one a call is for.
+    pub fn set_shared(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// SQLite's handle of the connection that a call is for, where that is known.
+    pub fn handle(&self) -> Option<Connection> {
+        self.handle.get().copied().filter(|_| !self.is_shared.load(Ordering::Relaxed))
+    }
+
     /// Watches the connection's statements from now on.
     pub fn set_capture(&self, capture: Arc<ConnectionCapture>) {
         let _ = self.capture.set(capture);
@@ -127,6 +149,11 @@ impl ConnectionState {
     /// The commit will have to wait for a transaction.
     pub fn wait_for(&self, number: u64, durable: bool) {
         *self.waiting.lock() = Some((number, durable));
+    }
+
+    /// True while a commit has to wait for a transaction.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.lock().is_some()
     }
 
     /// Takes the transaction that the commit has to wait for.

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. Work of more than a
-//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `wal_commit`, `forked_child`.
+//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `durable_reads`, `wal_commit`, `forked_child`.
 //!
 //! # Invariants
 //! 1. Pages are asked for so often that nothing may lie between: the paths of `fetch` and `unfetch` are inlined.
@@ -15,11 +15,13 @@ use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::auto_checkpoint::AutoCheckpoint;
 use crate::files::connection_state::ConnectionState;
+use crate::files::durable_reads::UnsettledRead;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::RollbackTxn;
 use crate::open::OpenDatabase;
 use crate::sync::forks::outside;
 use crate::sync::lock_table::{HandleId, Level};
+use crate::sync::refused_writer::Attempts;
 use crate::sync::wal_index::HeldSlots;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -46,6 +48,12 @@ pub struct MainFile {
     pub(super) connection_cache: ConnectionCache,
     /// How many commits had been promised to be durable when the last look found all of them so.
     pub(super) settled: u64,
+    /// The read under way, where commits were not durable when it began.
+    pub(super) unsettled: Option<UnsettledRead>,
+    /// Waits for commits in a row, each of which was followed by another commit.
+    pub(super) waits: u32,
+    /// The attempts to take the write lock that were refused, since the last that was not.
+    pub(super) refused: Option<Attempts>,
     /// True if it was looked what a crash has left, by one that takes no locks.
     pub(super) looked: bool,
     /// The log as it was asked for last, and when that was. It is not kept alive: its files are locked.
@@ -94,6 +102,9 @@ impl MainFile {
             checkpoint: Checkpoint::None,
             auto_checkpoint: AutoCheckpoint::default(),
             settled: 0,
+            unsettled: None,
+            waits: 0,
+            refused: None,
             wal: (0, Weak::new()),
             looked: !unlocked,
         }

@@ -9,6 +9,7 @@
 //! | `main_db` | a main database: reading, writing, locking |
 //! | `rollback_txn` | its transaction in a rollback-journal mode |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
+//! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
 //! | `connection_state` | what the handles of one connection share |
 //! | `journal`, `journal_content` | the rollback journal that SQLite sees |
@@ -21,6 +22,7 @@ pub(crate) mod any_handle;
 mod auto_checkpoint;
 mod companion_files;
 pub(crate) mod connection_state;
+mod durable_reads;
 mod forked_child;
 pub(crate) mod handle;
 pub(crate) mod journal;

@@ -3,15 +3,20 @@
 //! # Invariants
 //! 1. A slot is taken only while this process owns the database.
 //! 2. A reader sees no commit that a power cut could still take back, unless it shows nothing of that before its own
-//!    commit.
+//!    commit (`durable_reads`).
+//! 3. A writer that was refused in this process leaves a note: it waits in the writer queue once SQLite lets it sleep.
 
 use crate::error::{Error, Result, check_memory};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use crate::ffi::connection::Connection;
 use crate::files::main_db::{Checkpoint, MainFile};
 use crate::sync::lock_table::Level;
+use crate::sync::refused_writer::{self, Attempts};
 use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
+use crate::sync::writer_queue::CHECKPOINTER;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl MainFile {
     /// A region of the wal-index.
@@ -73,10 +78,13 @@ impl MainFile {
             if first == WRITE_SLOT || !exclusive {
                 self.connection.disturb();
             }
+            if first == WRITE_SLOT && exclusive {
+                self.write_refused();
+            }
             return Err(Error::Busy);
         }
         if first == WRITE_SLOT && exclusive && !self.connection.internal {
-            self.database.writer_queue().writes(self.id);
+            self.begin_to_write()?;
             self.connection.has_written.store(true, Ordering::Relaxed);
             if let Some(wal) = self.wal() {
                 let index = self.database.wal_index();
@@ -87,6 +95,38 @@ impl MainFile {
             self.checkpoint = Checkpoint::Begun;
         }
         Ok(())
+    }
+
+    /// The connection has the write lock. SQLite refuses it where the snapshot is old.
+    fn begin_to_write(&mut self) -> Result<()> {
+        let had_turn = self.database.writer_queue().writes(self.id);
+        if self.has_old_snapshot() {
+            self.forget_owed();
+            if !had_turn {
+                self.leave_note();
+            }
+            return Ok(());
+        }
+        self.refused = None;
+        self.settle_begun().inspect_err(|_| {
+            self.database.wal_index().unlock(&mut self.slots, WRITE_SLOT, 1);
+            self.database.writer_queue().leave(self.id);
+        })
+    }
+
+    /// The write lock was refused to a writer of the application.
+    fn write_refused(&mut self) {
+        self.forget_owed();
+        let may_come_again = !self.connection.internal && self.slots.reads();
+        if may_come_again && !self.database.writer_queue().has_turn(self.id) {
+            self.leave_note();
+        }
+    }
+
+    fn leave_note(&mut self) {
+        let attempts = Attempts::another(self.refused, Instant::now());
+        self.refused = Some(attempts);
+        refused_writer::note(self.database.writer_queue(), self.id, attempts);
     }
 
     /// Gives slots back; the end of a transaction queues what it has completed.
@@ -101,8 +141,15 @@ impl MainFile {
             }
             self.database.wal_index().unlock(&mut self.slots, first, count);
             self.database.writer_queue().leave(self.id);
+            if self.unsettled.is_some() && !self.connection.is_waiting() {
+                self.settle();
+            }
             self.database.handover().note_transaction_end();
             return Ok(());
+        }
+        if first >= READ_SLOTS && self.unsettled.is_some() && self.slots.reads() {
+            self.settle();
+            self.unsettled = None;
         }
         if first == CHECKPOINT_SLOT {
             self.checkpoint = Checkpoint::None;
@@ -143,6 +190,8 @@ impl MainFile {
     /// Stops using the wal-index.
     pub(super) fn leave_wal_index(&mut self) {
         if self.uses_wal_index {
+            self.settle();
+            self.unsettled = None;
             self.database.wal_index().leave(&mut self.slots);
             if !self.connection.internal {
                 self.database.wal_index().note_application(false);
@@ -184,13 +233,21 @@ impl MainFile {
         }
         match (first, exclusive) {
             (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
-                // SQLite asks nobody to wait for a transaction that has read already; our own checkpoint must not
-                // be what is in its way.
-                self.database.await_checkpointer();
-                if self.database.writer_queue().may_write(self.id) {
+                let queue = self.database.writer_queue();
+                // SQLite asks nobody to wait for a transaction that has read already. A turn that was only reserved, and our own
+                // checkpoint, must not be what is in its way.
+                let may_wait = self.connection.handle().is_some_and(Connection::is_autocommit);
+                if !may_wait && queue.overtake_unused(self.id) {
                     return Ok(());
                 }
+                if !may_wait || queue.has_turn(CHECKPOINTER) {
+                    self.database.await_checkpointer();
+                    if self.database.writer_queue().may_write(self.id) {
+                        return Ok(());
+                    }
+                }
                 self.connection.disturb();
+                self.write_refused();
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
@@ -199,33 +256,11 @@ impl MainFile {
             }
             (READ_SLOTS.., false) => {
                 if self.database.is_checkpoint_turn() && self.connection.has_written.load(Ordering::Relaxed) {
-                    // It is likely to write again.
+                    // It is likely to write again. Its own turn, if it has that, is the checkpointer's.
+                    self.database.writer_queue().leave_unless_writing(self.id);
                     self.database.await_checkpoint_turn();
                 }
                 self.await_durable()
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits for the commits that a reader would see and that a power cut could still take back. A reader that shows
-    /// nothing of them before its own commit does not wait.
-    #[inline]
-    fn await_durable(&mut self) -> Result<()> {
-        // First of all: what is promised later is looked at the next time.
-        let promises = self.database.db().shared().promises();
-        if self.settled == promises { Ok(()) } else { self.await_committed(promises) }
-    }
-
-    fn await_committed(&mut self, promises: u64) -> Result<()> {
-        let Some(wal) = self.wal() else { return Ok(()) };
-        match wal.not_durable() {
-            None => {
-                self.settled = promises;
-                Ok(())
-            }
-            Some(number) if !self.connection.capture().is_some_and(|capture| capture.defers_wait(number)) => {
-                wal.wait_durable(number)
             }
             _ => Ok(()),
         }

@@ -6,7 +6,7 @@ use crate::open::OpenDatabase;
 use crate::sync::lock_table::ReaderSlot;
 use crate::sync::writer_queue::WriterId;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The capture of a connection to a [`Database`].
 pub(crate) type ConnectionCapture = Capture<CaptureHost>;
@@ -63,11 +63,8 @@ impl Host for CaptureHost {
     }
 
     fn join_writer_queue_for(&self, most: Duration) {
-        self.database.writer_queue().enter_for(
-            self.writer,
-            self.database.db().options().writer_timeout,
-            most,
-        );
+        let limit = self.database.db().options().writer_timeout;
+        self.database.writer_queue().await_turn(self.writer, Instant::now(), limit, most);
     }
 
     fn leave_writer_queue_unless_writing(&self) {

@@ -7,12 +7,11 @@
 use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE, SQLITE_OK};
 use crate::open::OpenDatabase;
 use crate::sync::forks::{InSqlite, outside};
+use crate::sync::writer_queue::CHECKPOINTER;
 use litefoot_storage::log_file::Durability;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nobody's number: handles count from 1.
-const NOBODY: u64 = 0;
 /// How long writers are asked for a moment of quiet.
 const WRITER_QUEUE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long readers that still use the log are waited for meanwhile. One of them may be a writer that has begun to read just
@@ -70,14 +69,14 @@ struct Turn<'a>(&'a OpenDatabase);
 impl Turn<'_> {
     fn begin(database: &OpenDatabase) -> Turn<'_> {
         database.set_checkpoint_turn(true);
-        database.writer_queue().enter(NOBODY, WRITER_QUEUE_TIMEOUT);
+        database.writer_queue().enter(CHECKPOINTER, WRITER_QUEUE_TIMEOUT);
         Turn(database)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.writer_queue().leave(NOBODY);
+        self.0.writer_queue().leave(CHECKPOINTER);
         self.0.set_checkpoint_turn(false);
     }
 }

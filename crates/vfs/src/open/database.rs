@@ -51,7 +51,7 @@ pub struct OpenDatabase {
     wal: Mutex<Option<Arc<Wal>>>,
     pub(super) locks: LockTable,
     pub(super) wal_index: WalIndex,
-    pub(super) writer_queue: WriterQueue,
+    pub(super) writer_queue: Arc<WriterQueue>,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
     pub(super) checkpointer: Arc<Worker>,
@@ -128,7 +128,7 @@ impl OpenDatabase {
             wal: Mutex::default(),
             locks: LockTable::default(),
             wal_index: WalIndex::default(),
-            writer_queue: WriterQueue::default(),
+            writer_queue: Arc::default(),
             ownership: Ownership::default(),
             handles: Handles::default(),
             checkpointer: Arc::default(),
@@ -170,7 +170,7 @@ impl OpenDatabase {
     }
 
     /// The queue of its writers.
-    pub fn writer_queue(&self) -> &WriterQueue {
+    pub fn writer_queue(&self) -> &Arc<WriterQueue> {
         &self.writer_queue
     }
 

@@ -31,6 +31,7 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     };
     let Some(connection) = connection.filter(|connection| !connection.internal) else { return Ok(()) };
     if !is_first {
+        connection.set_shared();
         // The statements of a transaction can no longer be told apart by connection.
         if let Some(capture) = connection.capture() {
             capture.bar(FallbackCause::Interleaved);
@@ -38,8 +39,10 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
         return Ok(());
     }
     let database = &connection.database;
-    // SAFETY: the state, which owns the capture, ends with the main file, and the hook is told.
+    // SAFETY: the state, which owns the capture, ends with the main file, and the hook is told. The state's handle serves calls
+    // that SQLite makes on that file.
     let handle = unsafe { Connection::new(api, db) };
+    connection.set_handle(handle);
     if database.db().is_pooled() {
         // This comes back through `file_control`.
         use_pool(handle)?;

@@ -7,16 +7,17 @@ use crate::ffi::codes::*;
 use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
 use crate::files::vfs::{OpenRequest, Vfs};
 use crate::shim::auto_extension::on_new_connection;
-use crate::shim::boundary::{guard, guard_code};
+use crate::shim::boundary::{caught, guard, guard_code};
 use crate::shim::file_object::FileObject;
 use crate::shim::filenames;
 use crate::shim::filenames::{Names, Owner};
 use crate::shim::io_methods::methods;
-use crate::sync::forks;
+use crate::sync::{forks, refused_writer};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The limit of a path's length, as in SQLite's unix VFS.
 const MAX_PATHNAME: c_int = 512;
@@ -410,6 +411,11 @@ unsafe extern "C" fn randomness(vfs: *mut Sqlite3Vfs, bytes: c_int, out: *mut c_
 }
 
 unsafe extern "C" fn sleep(vfs: *mut Sqlite3Vfs, microseconds: c_int) -> c_int {
+    let time = Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
+    // A panic leaves the sleep to the platform.
+    if caught(|| Ok(refused_writer::sleeps_in_queue(time))).unwrap_or(false) {
+        return microseconds;
+    }
     // SAFETY: passed on as it came.
     unsafe {
         let base = app(vfs).base;

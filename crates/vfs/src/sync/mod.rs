@@ -7,6 +7,7 @@
 //! lock_table     SQLite's file locks, between the connections of the owner
 //! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, and readers' marks
 //! writer_queue   writers in WAL mode wait in order
+//! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! ```
 
@@ -14,6 +15,7 @@ pub(crate) mod forks;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;
 pub(crate) mod reader_gate;
+pub(crate) mod refused_writer;
 pub(crate) mod relatives;
 pub(crate) mod wal_index;
 mod wal_index_marks;

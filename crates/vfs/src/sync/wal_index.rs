@@ -27,7 +27,7 @@ const REGIONS: usize = 4096;
 const HEADER_WORDS: usize = 34;
 const COPY_WORDS: usize = 12;
 const VERSION_WORD: usize = 0;
-const CHANGE_WORD: usize = 2;
+pub(super) const CHANGE_WORD: usize = 2;
 const SUM_WORD: usize = 10;
 
 /// Slots of the wal-index (SQLite's `wal.c`).

@@ -22,7 +22,7 @@
 //!    already, so a snapshot that is not refused has a mark that the next look sees.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
-use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WalIndex, WalIndexState};
+use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, READ_SLOTS, WalIndex, WalIndexState};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LAST_FRAME_WORD: usize = 4;
@@ -33,6 +33,11 @@ impl WalIndex {
     /// Frames that are published. Under the write slot, or where nobody else writes.
     pub fn published(&self) -> u32 {
         self.state().published()
+    }
+
+    /// The change counter of the header: another one after each commit that was published.
+    pub fn change_counter(&self) -> u32 {
+        self.state().word(CHANGE_WORD).map_or(0, |counter| counter.load(Ordering::SeqCst))
     }
 
     /// The number of frames, from the first on, that every reader and every checkpoint sees, now and later, of those that

@@ -7,12 +7,16 @@
 //! Waking a thread takes longer than a small transaction. So a new writer overtakes a first waiter that is still being woken.
 //! A waiter that has waited for [`FAIRNESS`] is not overtaken any more: it is handed the ticket.
 //!
+//! A writer of which nothing is told before its statement has read joins the queue once it is refused, where SQLite lets it sleep
+//! ([`refused_writer`](crate::sync::refused_writer)).
+//!
 //! # Invariants
 //! 1. At most one writer holds the ticket; no other writer gets the write lock meanwhile.
 //! 2. A ticket ends when its writer says so. Where that writer may not be heard of again before it has the lock, the ticket
-//!    expires ([`WriterQueue::enter_for`]).
+//!    expires ([`WriterQueue::await_turn`]).
 //! 3. Every wait is bounded, and a thread never waits for itself. A writer that gives up goes on without a ticket, and meets
 //!    SQLite's busy handling.
+//! 4. Those that wait stand in the order in which they were first refused, however often they have given up meanwhile.
 
 use litefoot_storage::sync::{Condvar, Mutex};
 use litefoot_storage::thread;
@@ -25,6 +29,9 @@ const FAIRNESS: Duration = Duration::from_micros(500);
 
 /// A connection that writes.
 pub type WriterId = u64;
+
+/// The checkpointer, which is no connection: those count from 1.
+pub const CHECKPOINTER: WriterId = 0;
 
 /// The queue of one database.
 #[derive(Default)]
@@ -49,6 +56,13 @@ struct Ticket {
     expires: Option<Instant>,
 }
 
+impl Ticket {
+    fn unused(writer: WriterId, thread: thread::Id, most: Option<Duration>) -> Ticket {
+        let expires = most.map(|most| Instant::now() + most);
+        Ticket { writer, thread, writing: false, expires }
+    }
+}
+
 /// A writer that waits for the ticket.
 struct Waiting {
     writer: WriterId,
@@ -58,6 +72,21 @@ struct Waiting {
 }
 
 impl WriterQueueState {
+    /// Gives the free ticket to a writer. One that waits already does not know of its end.
+    fn give_ticket(&mut self, writer: WriterId, thread: thread::Id, most: Option<Duration>) {
+        self.ticket = Some(Ticket::unused(writer, thread, most));
+        if most.is_some() {
+            self.tell_first();
+        }
+    }
+
+    /// Tells the first that waits that the ticket has got an end, or is free.
+    fn tell_first(&self) {
+        if let Some(first) = self.waiting.front() {
+            first.wakes.notify_one();
+        }
+    }
+
     /// Ends a ticket that has expired.
     fn expire_ticket(&mut self) {
         let has_expired =
@@ -67,9 +96,10 @@ impl WriterQueueState {
         }
     }
 
-    /// Tells whether a new writer gets the ticket at once, ahead of those that wait.
-    fn is_free(&self) -> bool {
-        self.ticket.is_none() && may_overtake(self.waiting.front().map(|first| first.since.elapsed()))
+    /// Tells whether a writer that was refused at `since` gets the ticket at once, ahead of those that wait.
+    fn is_free(&self, since: Instant) -> bool {
+        let first = self.waiting.front().map(|first| first.since).filter(|first| *first < since);
+        self.ticket.is_none() && may_overtake(first.map(|first| first.elapsed()))
     }
 }
 
@@ -79,52 +109,66 @@ fn may_overtake(first_waited: Option<Duration>) -> bool {
 }
 
 impl WriterQueue {
-    /// Waits for the ticket, at most `limit`.
+    /// Waits for the ticket, at most `limit`. It has no end of its own.
     pub fn enter(&self, writer: WriterId, limit: Duration) {
-        let thread = thread::id();
+        self.wait(writer, Instant::now(), limit, None);
+    }
+
+    /// Waits for the ticket, at most `limit`, behind all that were refused before `refused`; `true` where the writer has it.
+    /// The ticket expires if it is not used within `most`.
+    pub fn await_turn(&self, writer: WriterId, refused: Instant, limit: Duration, most: Duration) -> bool {
+        self.wait(writer, refused, limit, Some(most))
+    }
+
+    fn wait(&self, writer: WriterId, since: Instant, limit: Duration, most: Option<Duration>) -> bool {
+        let (thread, begun) = (thread::id(), Instant::now());
         let mut state = self.state.lock();
         state.expire_ticket();
-        if state.is_free() {
-            state.ticket = Some(Ticket { writer, thread, writing: false, expires: None });
-            return;
+        if state.is_free(since) {
+            state.give_ticket(writer, thread, most);
+            return true;
         }
-        if let Some(ticket) = &state.ticket
-            && (ticket.writer == writer || ticket.thread == thread || limit.is_zero())
-        {
-            return;
+        if let Some(ticket) = state.ticket.as_mut().filter(|ticket| ticket.writer == writer) {
+            ticket.expires = most.map(|most| Instant::now() + most).or(ticket.expires);
+            state.tell_first();
+            return true;
         }
-        let (wakes, since) = (Arc::new(Condvar::new()), Instant::now());
-        state.waiting.push_back(Waiting { writer, thread, since, wakes: wakes.clone() });
+        if limit.is_zero() || state.ticket.as_ref().is_some_and(|ticket| ticket.thread == thread) {
+            return false;
+        }
+        let wakes = Arc::new(Condvar::new());
+        let place = state.waiting.partition_point(|other| other.since <= since);
+        state.waiting.insert(place, Waiting { writer, thread, since, wakes: wakes.clone() });
+        let until = begun + limit;
         loop {
-            let until = state.ticket.as_ref().and_then(|ticket| ticket.expires).unwrap_or(since + limit);
-            wakes.wait_until(&mut state, until.min(since + limit));
+            let expires = state.ticket.as_ref().and_then(|ticket| ticket.expires).unwrap_or(until);
+            wakes.wait_until(&mut state, expires.min(until));
             state.expire_ticket();
-            let timed_out = since.elapsed() >= limit;
-            if state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer) {
-                return;
+            if let Some(ticket) = state.ticket.as_mut().filter(|ticket| ticket.writer == writer) {
+                ticket.expires = most.map(|most| Instant::now() + most);
+                state.tell_first();
+                return true;
             }
             let first = state.waiting.front().is_some_and(|first| first.writer == writer);
-            if timed_out || first && state.ticket.is_none() {
+            if begun.elapsed() >= limit || first && state.ticket.is_none() {
                 state.waiting.retain(|waiting| waiting.writer != writer);
-                if state.ticket.is_none() {
-                    state.ticket = Some(Ticket { writer, thread, writing: false, expires: None });
+                let is_free = state.ticket.is_none();
+                if is_free {
+                    state.give_ticket(writer, thread, most);
+                } else {
+                    // The next one does not know of the ticket's end.
+                    state.tell_first();
                 }
-                return;
+                return is_free;
             }
         }
     }
 
-    /// Waits for the ticket, which expires if it is not used within `most`.
-    pub fn enter_for(&self, writer: WriterId, limit: Duration, most: Duration) {
-        self.enter(writer, limit);
+    /// Tells whether the writer holds the ticket.
+    pub fn has_turn(&self, writer: WriterId) -> bool {
         let mut state = self.state.lock();
-        if let Some(ticket) = state.ticket.as_mut().filter(|ticket| ticket.writer == writer) {
-            ticket.expires = Some(Instant::now() + most);
-            // A writer that waits already does not know that.
-            if let Some(first) = state.waiting.front() {
-                first.wakes.notify_one();
-            }
-        }
+        state.expire_ticket();
+        state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer)
     }
 
     /// Tells whether the writer may take the write lock now.
@@ -138,11 +182,25 @@ impl WriterQueue {
         }
     }
 
-    /// The writer has got the write lock.
-    pub fn writes(&self, writer: WriterId) {
+    /// Takes the ticket from another writer that has not used it yet, for a writer that SQLite does not let wait. The
+    /// checkpointer keeps its own.
+    pub fn overtake_unused(&self, writer: WriterId) -> bool {
+        let mut state = self.state.lock();
+        let is_unused = |ticket: &Ticket| !ticket.writing && ticket.writer != CHECKPOINTER;
+        let overtakes = state.ticket.as_ref().is_none_or(is_unused);
+        if overtakes {
+            state.ticket = Some(Ticket::unused(writer, thread::id(), Some(FAIRNESS)));
+        }
+        overtakes
+    }
+
+    /// The writer has got the write lock. Answers if the ticket was its own before.
+    pub fn writes(&self, writer: WriterId) -> bool {
         let mut state = self.state.lock();
         let thread = thread::id();
-        state.ticket = Some(Ticket { writer, thread, writing: true, expires: None });
+        let had_turn = state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer);
+        state.ticket = Some(Ticket { writing: true, ..Ticket::unused(writer, thread, None) });
+        had_turn
     }
 
     /// Ends the writer's ticket, and wakes the first that waits.
@@ -153,14 +211,11 @@ impl WriterQueue {
         }
         state.ticket = None;
         let Some(first) = state.waiting.front() else { return };
-        first.wakes.notify_one();
-        if first.since.elapsed() >= FAIRNESS {
-            state.ticket = state.waiting.pop_front().map(|next| Ticket {
-                writer: next.writer,
-                thread: next.thread,
-                writing: false,
-                expires: None,
-            });
+        let hands_over = !may_overtake(Some(first.since.elapsed()));
+        state.tell_first();
+        if hands_over {
+            let next = state.waiting.pop_front();
+            state.ticket = next.map(|next| Ticket::unused(next.writer, next.thread, None));
         }
     }
 
@@ -255,10 +310,10 @@ mod tests {
     #[test]
     fn a_ticket_that_nobody_ends_expires() {
         let writer_queue = Arc::new(WriterQueue::default());
-        writer_queue.enter_for(0, LONG, LONG);
+        writer_queue.await_turn(0, Instant::now(), LONG, LONG);
         assert!(writer_queue.may_write(0) && !may_write_elsewhere(&writer_queue, 1));
         writer_queue.leave(0);
-        writer_queue.enter_for(0, LONG, Duration::from_millis(20));
+        writer_queue.await_turn(0, Instant::now(), LONG, Duration::from_millis(20));
         let other = writer_queue.clone();
         std::thread::spawn(move || {
             other.enter(1, LONG);
@@ -269,11 +324,11 @@ mod tests {
         assert!(!writer_queue.may_write(0));
         writer_queue.leave(1);
         // A writer that has the lock by then keeps its ticket.
-        writer_queue.enter_for(0, LONG, Duration::ZERO);
+        writer_queue.await_turn(0, Instant::now(), LONG, Duration::ZERO);
         writer_queue.writes(0);
         assert!(!writer_queue.may_write(1));
         writer_queue.leave(0);
-        writer_queue.enter_for(0, LONG, Duration::ZERO);
+        writer_queue.await_turn(0, Instant::now(), LONG, Duration::ZERO);
         assert!(writer_queue.may_write(1));
     }
 
@@ -288,9 +343,66 @@ mod tests {
         });
         wait_until_queued(&writer_queue, 1);
         let begun = Instant::now();
-        writer_queue.enter_for(0, LONG, Duration::from_millis(20));
+        writer_queue.await_turn(0, Instant::now(), LONG, Duration::from_millis(20));
         waiting.join().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_next_hears_of_a_tickets_end_when_the_first_gives_up() {
+        let writer_queue = Arc::new(WriterQueue::default());
+        writer_queue.await_turn(0, Instant::now(), LONG, Duration::from_millis(80));
+        let waiting = [Duration::from_millis(20), LONG].map(|limit| {
+            let other = writer_queue.clone();
+            let writer = limit.as_millis() as u64;
+            let thread = std::thread::spawn(move || other.await_turn(writer, Instant::now(), limit, LONG));
+            wait_until_queued(&writer_queue, if limit == LONG { 2 } else { 1 });
+            thread
+        });
+        assert_eq!(waiting.map(|thread| thread.join().unwrap()), [false, true]);
+    }
+
+    #[test]
+    fn a_writer_that_comes_again_stands_where_it_stood() {
+        let writer_queue = Arc::new(WriterQueue::default());
+        let first_refused = Instant::now();
+        writer_queue.enter(0, LONG);
+        let (sender, receiver) = mpsc::channel();
+        let threads = [(1, Instant::now()), (2, first_refused)].map(|(writer, refused)| {
+            let (queue, sender) = (writer_queue.clone(), sender.clone());
+            let thread = std::thread::spawn(move || {
+                assert!(queue.await_turn(writer, refused, LONG, LONG));
+                queue.writes(writer);
+                sender.send(writer).unwrap();
+                queue.leave(writer);
+            });
+            wait_until_queued(&writer_queue, writer as usize);
+            thread
+        });
+        writer_queue.leave(0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn a_turn_that_is_only_reserved_is_overtaken_by_one_that_cannot_wait() {
+        let writer_queue = WriterQueue::default();
+        for (holder, writes, expected) in [
+            (None, false, true),
+            (Some(1), false, true),
+            (Some(1), true, false),
+            (Some(CHECKPOINTER), false, false),
+        ] {
+            if let Some(holder) = holder {
+                writer_queue.await_turn(holder, Instant::now(), LONG, LONG);
+                if writes {
+                    writer_queue.writes(holder);
+                }
+            }
+            assert_eq!(writer_queue.overtake_unused(2), expected, "{holder:?} {writes}");
+            assert_eq!(writer_queue.has_turn(2), expected);
+            [CHECKPOINTER, 1, 2].into_iter().for_each(|writer| writer_queue.leave(writer));
+        }
     }
 
     #[test]
