@@ -227,13 +227,25 @@ fn deltas() -> Vec<Record> {
         (1..=5).map(|number| [0, 1, 2].map(|version| page(number, version, true))).collect();
     let change = |number: u32, before: usize, after: usize| {
         let [old, new] = [before, after].map(|version| pages[number as usize - 1][version].as_slice());
-        ChangedPage { number, before: Some(old), after: new }
+        ChangedPage { number, before: Some(old), before_sum: None, after: new }
     };
     let moved = [&pages[1][1][..256], &pages[2][0][..256]].concat();
     let transactions = [
         (4, vec![change(1, 0, 1), change(2, 0, 1)]),
-        (4, vec![change(1, 1, 2), ChangedPage { number: 2, before: Some(&pages[1][1]), after: &moved }]),
-        (5, vec![change(3, 0, 1), ChangedPage { number: 5, before: None, after: &pages[4][1] }]),
+        (
+            4,
+            vec![
+                change(1, 1, 2),
+                ChangedPage { number: 2, before: Some(&pages[1][1]), before_sum: None, after: &moved },
+            ],
+        ),
+        (
+            5,
+            vec![
+                change(3, 0, 1),
+                ChangedPage { number: 5, before: None, before_sum: None, after: &pages[4][1] },
+            ],
+        ),
     ];
     let encode = |(size, pages): &(u32, Vec<ChangedPage<'_>>)| {
         let mut payload = Vec::new();
