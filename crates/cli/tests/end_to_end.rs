@@ -405,3 +405,48 @@ fn a_forked_child_has_a_pool_of_its_own() {
     let answer = succeed(directory.path(), &["run", "--", "python3", "-c", python]);
     assert_eq!(answer, "(5000, 2500000)\nTrue\n(5000, 2500000)\nTrue\n0 (5000,)\n");
 }
+
+/// A rollback-journal database whose commits are deltas: stock SQLite sees the newest commit after a close, and after an exit
+/// without one; litefoot does so after a kill, where stock SQLite sees the last checkpoint.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn deltas_with_a_rollback_journal_come_home_by_a_close_an_exit_and_the_next_open() {
+    for mode in ["delete", "truncate", "persist"] {
+        for (end, seen_by_stock) in [
+            ("db.close()", "20"),
+            ("keep = db", "20"),
+            ("os.kill(os.getpid(), 9)", "0"),
+            // The switch is a commit like any other, and the first read in WAL mode opens the next log.
+            ("db.execute('PRAGMA journal_mode=wal').fetchall(); os.kill(os.getpid(), 9)", "0"),
+            (
+                "db.execute('PRAGMA journal_mode=wal').fetchall(); db.execute('SELECT a FROM t'); os.kill(os.getpid(), 9)",
+                "20",
+            ),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let directory = directory.path();
+            let python = format!(
+                "import os, sqlite3\n\
+                 db = sqlite3.connect('a.db', isolation_level=None)\n\
+                 db.execute('PRAGMA journal_mode={mode}'); db.execute('CREATE TABLE t(a)')\n\
+                 for n in range(20): db.execute('INSERT INTO t VALUES(?)', (n,))\n\
+                 print(*db.execute(\"SELECT value FROM pragma_litefoot_stats WHERE name = 'commits_deltas'\").fetchone(), flush=True)\n\
+                 {end}"
+            );
+            let program = ["run", "--set", "commit_log=deltas", "--", "python3", "-c", &python];
+            let output = output_of(litefoot(directory, &program));
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "20\n",
+                "{mode}, {end}: {}",
+                stderr_of(&output)
+            );
+            let count = "SELECT count(*) FROM t; PRAGMA integrity_check";
+            let by_stock = || stdout_of(stock(directory, "sqlite3", &["a.db", count]), "sqlite3");
+            assert_eq!(by_stock(), format!("{seen_by_stock}\nok\n"), "{mode}, {end}");
+            let ask = "import sqlite3; print(*sqlite3.connect('a.db').execute('SELECT count(*) FROM t').fetchone())";
+            assert_eq!(succeed(directory, &["run", "--", "python3", "-c", ask]), "20\n", "{mode}, {end}");
+            assert_eq!(by_stock(), "20\nok\n", "{mode}, {end}");
+        }
+    }
+}

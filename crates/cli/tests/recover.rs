@@ -17,16 +17,22 @@ fn crashed(directory: &Path) {
 
 /// The same with another form of the commit log.
 fn crashed_with(directory: &Path, commit_log: &str) {
-    succeed(
-        directory,
-        &["sql", "a.db", "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, v)"],
-    );
+    crashed_in(directory, "wal", commit_log);
+}
+
+/// The same in another journal mode.
+fn crashed_in(directory: &Path, journal_mode: &str, commit_log: &str) {
+    let schema = format!("PRAGMA journal_mode={journal_mode}; CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+    succeed(directory, &["sql", "a.db", &schema]);
     let mut child = litefoot(directory, &["sql", &format!("file:a.db?commit_log={commit_log}")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
+    if journal_mode != "wal" {
+        writeln!(input, "PRAGMA journal_mode={journal_mode};").unwrap();
+    }
     writeln!(input, "INSERT INTO t(v) VALUES('first');").unwrap();
     writeln!(input, "INSERT INTO t(v) VALUES('it''s the second');").unwrap();
     writeln!(input, "BEGIN; INSERT INTO t(v) VALUES(0.1); DELETE FROM t WHERE id = 1; COMMIT;").unwrap();
@@ -101,6 +107,76 @@ fn deltas_are_shown_and_recovered_and_then_nothing_waits() {
     fs::write(directory.join("a.db-commits"), log).unwrap();
     let shown = succeed(directory, &["recover", "a.db"]);
     assert_eq!(shown, "a.db-commits: nothing waits in it; opening the database removes it\n");
+}
+
+#[test]
+fn deltas_of_a_rollback_journal_database_are_recovered_and_stock_goes_on_in_its_mode() {
+    for mode in ["delete", "truncate", "persist"] {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let database = directory.join("a.db");
+        crashed_in(directory, mode, "deltas");
+        assert_eq!(rows(&database), [""; 0], "{mode}: stock SQLite sees the last checkpoint");
+        let shown = succeed(directory, &["recover", "a.db"]);
+        assert!(shown.contains("3 committed transactions, as deltas"), "{mode}: {shown}");
+        let log = fs::read(directory.join("a.db-commits")).unwrap();
+        let checked = succeed(directory, &["check", "a.db"]);
+        assert!(checked.contains("in order"), "{mode}: {checked}");
+        let found = succeed(directory, &["sql", "a.db", "SELECT count(*) || '|' || max(v) AS found FROM t"]);
+        assert!(found.contains("2|it's the second"), "{mode}: {found}");
+        for gone in ["a.db-commits", "a.db-wal"] {
+            assert!(!directory.join(gone).exists(), "{mode}: {gone}");
+        }
+        assert_eq!(rows(&database), ["it's the second", "0.1"], "{mode}");
+        let stock = rusqlite::Connection::open(&database).unwrap();
+        let is = |what: &str| stock.query_row(what, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(
+            (is("PRAGMA journal_mode").as_str(), is("PRAGMA integrity_check").as_str()),
+            ("delete", "ok")
+        );
+        drop(stock);
+        // A crash before the log was removed.
+        fs::write(directory.join("a.db-commits"), log).unwrap();
+        let shown = succeed(directory, &["recover", "a.db"]);
+        assert_eq!(shown, "a.db-commits: nothing waits in it; opening the database removes it\n");
+    }
+}
+
+#[test]
+fn a_rollback_journal_database_whose_deltas_wait_can_be_given_to_stock_or_applied_to_its_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed_in(directory, "delete", "deltas");
+    fs::copy(directory.join("a.db-commits"), directory.join("b.db-commits")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
+    let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("litefoot recover --apply "), "{}", stderr_of(&refused));
+    assert_eq!(succeed(directory, &["recover", "b.db", "--apply"]), "b.db: 3 transactions were applied\n");
+    succeed(directory, &["release", "a.db"]);
+    for name in ["a.db", "b.db"] {
+        assert_eq!(rows(&directory.join(name)), ["it's the second", "0.1"], "{name}");
+        let found = succeed(directory, &["sql", name, "SELECT count(*) || '|' || max(v) AS found FROM t"]);
+        assert!(found.contains("2|it's the second"), "{name}: {found}");
+        assert!(!directory.join(format!("{name}-commits")).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_rollback_journal_database_that_stock_has_written_is_kept_from_writing() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    crashed_in(directory, "delete", "deltas");
+    let before = fs::read(directory.join("a.db-commits")).unwrap();
+    let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
+    stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
+    drop(stock);
+    let refused = run(directory, &["sql", "a.db", "SELECT v FROM t; INSERT INTO t(v) VALUES(7)"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("other"), "it can be read");
+    assert!(stderr_of(&refused).contains("3 committed transactions wait in"), "{}", stderr_of(&refused));
+    assert_eq!(fs::read(directory.join("a.db-commits")).unwrap(), before);
 }
 
 #[test]

@@ -230,11 +230,12 @@ const KNOWN: &[Known] = &[
     one_of!(
         commit_log,
         "auto, deltas, pages or statements",
-        "the form of a commit. `deltas`: how its pages differ from the versions before. `pages`: whole pages in the redo log. \
-         `auto`: deltas in WAL mode, once commits keep coming; pages with rollback journals, and with `tier`. `statements`: \
-         in WAL mode its statements, where that is exact; this puts SQLite's trace hook into the application's connection, \
-         and only the same build of SQLite can recover such a log",
-        "stock SQLite must see the newest commit of a WAL database after a crash (`pages`); transactions are small, the \
+        "the form of a commit. `deltas`: how its pages differ from the versions before, in WAL mode and with rollback journals. \
+         `pages`: whole pages in the redo log. `auto`: deltas in WAL mode, once commits keep coming; pages with rollback \
+         journals. With `tier` all commits are pages. `statements`: in WAL mode its statements, where that is exact; this puts \
+         SQLite's trace hook into the application's connection, and only the same build of SQLite can recover such a log",
+        "stock SQLite must see the newest commit of a WAL database after a crash (`pages`); a database with a rollback journal \
+         shall write less, and stock SQLite may see an older commit after a crash (`deltas`); transactions are small, the \
          application is known, and bytes written count most (`statements`)",
         "auto" => CommitLogForm::Auto,
         "deltas" => CommitLogForm::Deltas,
@@ -268,8 +269,8 @@ const KNOWN: &[Known] = &[
     Known {
         name: "checkpoint_timeout",
         takes: SECONDS,
-        meaning: "least seconds between two checkpoints of a database at rest. A second after its last commit a database in WAL \
-                  mode is checkpointed, so that stock SQLite sees the newest commit, and a crash finds nothing to recover",
+        meaning: "least seconds between two checkpoints of a database at rest. A second after its last commit a database whose \
+                  deltas wait is checkpointed, so that stock SQLite sees the newest commit, and a crash finds nothing to recover",
         change_when: "stock SQLite looks at the file often (smaller), or single commits that are far apart shall write \
                       less (larger)",
         set: |options, value| {
@@ -413,6 +414,11 @@ impl Options {
         matches!(self.commit_log, CommitLogForm::Auto | CommitLogForm::Deltas)
             && self.commit_log_size > 0
             && self.tier.is_none()
+    }
+
+    /// The same for databases with rollback journals, where deltas must be chosen.
+    pub fn logs_rollback_deltas(&self) -> bool {
+        self.commit_log == CommitLogForm::Deltas && self.logs_deltas()
     }
 
     /// Sets one option by name.

@@ -31,8 +31,10 @@ use crate::wal_file::format::Origin;
 
 /// Bytes of the header: the sector that nothing else shares.
 pub const HEADER_BYTES: u64 = 512;
+/// Bytes of a record in front of its payload.
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a record besides its payload, without padding.
-const FRAME_BYTES: usize = 20;
+const FRAME_BYTES: usize = RECORD_HEADER_BYTES + 4;
 /// The same with the most padding.
 pub const RECORD_BYTES: u64 = (FRAME_BYTES + ALIGNMENT) as u64;
 /// The alignment of records.

@@ -24,15 +24,19 @@
 //! The payload of a record is not understood here.
 
 pub mod format;
+mod look;
 #[cfg(test)]
 mod tests;
 
-use crate::file::{File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, parent_directory};
+use crate::file::{
+    DeviceError, File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, parent_directory,
+};
 use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::{DataFile, which};
-use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, record_bytes};
+use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, RECORD_HEADER_BYTES, record_bytes};
 pub use format::{Base, DeltaBase, StatementBase, Writer};
+pub use look::base_at;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -175,6 +179,12 @@ impl CommitLog {
         self.file.as_ref().map(|file| which(&**file)).transpose()
     }
 
+    /// True if a crash would find its file by its name, or if there is none yet. One call to the medium.
+    pub fn is_at_its_name(&self) -> Result<bool> {
+        let Some(file) = &self.file else { return Ok(true) };
+        Ok(self.medium.glance(&self.path)?.is_some_and(|(id, _)| id == file.id()))
+    }
+
     /// True if no record waits.
     pub fn is_empty(&self) -> bool {
         self.base().is_none() || self.sequence == 0
@@ -251,11 +261,14 @@ impl CommitLog {
             self.buffer.extend_from_slice(&header.encode());
             0
         };
+        let before = self.buffer.len() as u64;
         let sequence = encode_all(&mut self.buffer, header.generation, self.sequence, records);
         let offset = self.place(offset, self.buffer.len(), false);
         let bytes = [IoSlice::new(&self.buffer)];
+        // SQLite rolls a transaction back that has failed: the next opening must not find it, as far as the device lets us.
+        let disown = |_: &DeviceError| drop(file.write_at(&[0; RECORD_HEADER_BYTES], offset + before));
         if durability == Durability::Durable && !self.unsynced {
-            self.latch.watch(file.write_durable_at(&bytes, offset))?;
+            self.latch.watch(file.write_durable_at(&bytes, offset)).inspect_err(disown)?;
         } else {
             file.write_vectored_at(&bytes, offset)?;
             self.unsynced = true;
@@ -264,7 +277,7 @@ impl CommitLog {
         self.sequence = sequence;
         self.header_written = true;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
-        if durability == Durability::Durable { self.sync() } else { Ok(()) }
+        if durability == Durability::Durable { self.sync().inspect_err(disown) } else { Ok(()) }
     }
 
     /// Gives records their place, in room that was made before. The caller writes them without the lock on the log, and

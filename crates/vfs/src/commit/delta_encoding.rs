@@ -1,17 +1,22 @@
-//! Delta encoding: a transaction in WAL mode as the payload of a record of page deltas.
+//! Delta encoding: a transaction as the payload of a record of page deltas.
 //!
 //! # Why
 //! A delta needs the version of a page before the transaction. SQLite has read that version just now. So it is in the log
-//! in memory, or in the data file and the system's cache. A page of which it is not at hand, and a new page, has none.
+//! in memory, or among the pages of earlier deltas, or in the data file and the system's cache. A page of which it is not
+//! at hand, and a new page, has none.
 //!
 //! # Invariants
-//! 1. A version from the data file is the committed one: a page without a frame in SQLite's log is written there by nobody.
+//! 1. A version from the data file is the committed one: a page without a frame in SQLite's log, or without a version among
+//!    the pages of earlier deltas, is written there by nobody.
 //! 2. No version is taken from behind the end of the database, where the file may hold bytes of a transaction that was
 //!    rolled back.
 
+use crate::txn::dirty_pages::DirtyPages;
+use crate::txn::spiller::PageBytes;
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use litefoot_storage::file::File;
 use litefoot_storage::page_delta::{ChangedPage, Encoder};
+use std::collections::BTreeMap;
 
 /// Most pages of a transaction that is logged as deltas.
 pub(crate) const MOST_PAGES: usize = 256;
@@ -41,6 +46,8 @@ pub(crate) struct DeltaEncoding {
 enum Before {
     Nowhere,
     Frame(usize),
+    /// Among the pages of earlier deltas.
+    Newest,
     /// At this place of the buffer.
     Old(usize),
 }
@@ -79,7 +86,7 @@ impl DeltaEncoding {
         let mut changed = Vec::with_capacity(self.frames.len());
         for ((number, frame), before) in self.frames.iter().zip(&self.before) {
             let (before, before_sum) = match *before {
-                Before::Nowhere => (None, None),
+                Before::Nowhere | Before::Newest => (None, None),
                 Before::Frame(frame) => {
                     (frames.page_in_memory(frame), self.sums.get(*number, frames.last_write(frame)))
                 }
@@ -97,12 +104,52 @@ impl DeltaEncoding {
         let most_bytes = changed.len() * (page_bytes + PAGE_HEADER_BYTES);
         let pages_after = frames.database_pages_at(transaction.end);
         let encoded = self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut self.payload);
-        let payload = encoded.map(|_| self.payload.as_slice().to_vec());
         if encoded.is_some() {
             for ((number, frame), sum) in self.frames.iter().zip(self.encoder.sums()) {
                 self.sums.put(*number, frames.last_write(*frame), *sum);
             }
         }
+        self.payload_of(encoded)
+    }
+
+    /// The payload of a rollback-journal transaction whose pages are all in memory; `None` where pages are to be logged.
+    /// `newest` are the versions of pages that the data file does not have yet.
+    pub fn encode_dirty(
+        &mut self,
+        dirty: &DirtyPages,
+        newest: &BTreeMap<u32, PageBytes>,
+        data: &dyn File,
+    ) -> Option<Vec<u8>> {
+        let page_bytes = dirty.page_bytes();
+        let pages_before = u32::try_from(dirty.base_len() / page_bytes as u64).ok()?;
+        let pages_after = u32::try_from(dirty.len().div_ceil(page_bytes as u64)).ok()?;
+        self.before.clear();
+        let mut at = 0;
+        for (number, _) in dirty.newest() {
+            self.before.push(match newest.get(&number) {
+                _ if number > pages_before => Before::Nowhere,
+                Some(_) => Before::Newest,
+                None => old_version(&mut self.old, &mut at, data, page_bytes, number),
+            });
+        }
+        let changed = dirty.newest().zip(&self.before).map(|((number, after), before)| {
+            let before = match *before {
+                Before::Newest => newest.get(&number).map(|page| &**page),
+                Before::Old(at) => Some(&self.old[at..at + page_bytes]),
+                Before::Nowhere | Before::Frame(_) => None,
+            };
+            ChangedPage { number, before, before_sum: None, after }
+        });
+        let changed: Vec<ChangedPage<'_>> = changed.collect();
+        self.payload.clear();
+        let most_bytes = changed.len() * (page_bytes + PAGE_HEADER_BYTES);
+        let encoded = self.encoder.encode(page_bytes, pages_after, &changed, most_bytes, &mut self.payload);
+        self.payload_of(encoded)
+    }
+
+    /// The payload that was encoded, where one was; the buffers stay small.
+    fn payload_of(&mut self, encoded: Option<usize>) -> Option<Vec<u8>> {
+        let payload = encoded.map(|_| self.payload.as_slice().to_vec());
         self.old.truncate(KEPT_BYTES);
         self.old.shrink_to(KEPT_BYTES);
         self.payload.shrink_to(KEPT_BYTES);
@@ -125,22 +172,26 @@ impl DeltaEncoding {
                 Some(frame) if frames.page_in_memory(frame).is_some() => Before::Frame(frame),
                 Some(_) => Before::Nowhere,
                 None if *number > pages_before => Before::Nowhere,
-                None => {
-                    // What it had last is overwritten, or not used.
-                    self.old.resize(self.old.len().max(at + page_bytes), 0);
-                    let offset = u64::from(number - 1) * page_bytes as u64;
-                    match data.read_cached_at(&mut self.old[at..at + page_bytes], offset) {
-                        Ok(Some(read)) if read == page_bytes => {
-                            at += page_bytes;
-                            Before::Old(at - page_bytes)
-                        }
-                        _ => Before::Nowhere,
-                    }
-                }
+                None => old_version(&mut self.old, &mut at, data, page_bytes, *number),
             };
             self.before.push(before);
         }
         Some(())
+    }
+}
+
+/// Reads the version of a page in the data file into a buffer, in use up to `at`, where it costs no read of the device.
+fn old_version(old: &mut Vec<u8>, at: &mut usize, data: &dyn File, page_bytes: usize, number: u32) -> Before {
+    let place = *at;
+    // What it had last is overwritten, or not used.
+    old.resize(old.len().max(place + page_bytes), 0);
+    match data.read_cached_at(&mut old[place..place + page_bytes], u64::from(number - 1) * page_bytes as u64)
+    {
+        Ok(Some(read)) if read == page_bytes => {
+            *at += page_bytes;
+            Before::Old(place)
+        }
+        _ => Before::Nowhere,
     }
 }
 

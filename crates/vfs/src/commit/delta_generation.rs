@@ -1,5 +1,5 @@
 //! Delta generation: commits of a database in WAL mode as records of page deltas, from a complete data file to the
-//! materialization of their pages.
+//! materialization of their pages. [`prepare`] begins those of rollback-journal transactions, too.
 //!
 //! # Bytes
 //! ```text
@@ -24,10 +24,10 @@ use super::log_writer::LogWriter;
 use crate::db::Db;
 use crate::error::Result;
 use crate::txn::wal_frames::WalFrames;
-use litefoot_storage::commit_log::{Base, DeltaBase, Record, StagedRecords};
+use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, StagedRecords};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::wal_file::Transaction;
+use litefoot_storage::wal_file::{RedoLog, Transaction};
 
 /// The kind of a record of page deltas.
 pub(crate) const DELTA: u32 = 4;
@@ -35,27 +35,11 @@ pub(crate) const DELTA: u32 = 4;
 impl LogWriter {
     /// Makes the commit log ready for records of deltas up to `room` bytes; `false` where no generation can begin.
     pub fn prepare_deltas(&mut self, db: &Db, room: u64) -> Result<bool> {
-        match self.commit_log.base() {
-            Some(Base::Statements(_)) => return Ok(false),
-            Some(Base::Deltas(_)) => {}
-            None if !self.redo.is_empty() || self.redo.has_slots() || db.file_end().is_written_behind() => {
-                return Ok(false);
-            }
-            None => {
-                self.commit_log.reserve(room)?;
-                // Frames that were copied must not come back.
-                self.redo.restart()?;
-                self.redo.sync()?;
-                let data = db.data_file();
-                let Some(origin) = self.commit_log.origin(&data)? else { return Ok(false) };
-                let stamp = db.latch().watch(db.data().set_stamp())?;
-                self.commit_log.begin(Base::Deltas(DeltaBase { stamp, origin }));
-                self.delta_end = self.logged;
-                return Ok(true);
-            }
+        let prepared = prepare(&mut self.redo, &mut self.commit_log, db, room)?;
+        if prepared == Prepared::Begun {
+            self.delta_end = self.logged;
         }
-        self.commit_log.reserve(room)?;
-        Ok(true)
+        Ok(prepared != Prepared::NotNow)
     }
 
     /// Drops the transactions of a batch that were materialized meanwhile: they are in the redo log.
@@ -143,6 +127,46 @@ impl LogWriter {
         self.logged = self.logged.max(end);
         Ok(())
     }
+}
+
+/// What a commit log is ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    /// For records of a generation that has begun now.
+    Begun,
+    /// For records of the generation that is open.
+    Open,
+    /// For none: no generation of deltas can begin.
+    NotNow,
+}
+
+/// Makes a commit log ready for records of deltas up to `room` bytes, and begins their generation where none is open.
+pub(crate) fn prepare(
+    redo: &mut RedoLog,
+    commit_log: &mut CommitLog,
+    db: &Db,
+    room: u64,
+) -> Result<Prepared> {
+    match commit_log.base() {
+        Some(Base::Statements(_)) => return Ok(Prepared::NotNow),
+        Some(Base::Deltas(_)) => {
+            commit_log.reserve(room)?;
+            return Ok(Prepared::Open);
+        }
+        None if !redo.is_empty() || redo.has_slots() || db.file_end().is_written_behind() => {
+            return Ok(Prepared::NotNow);
+        }
+        None => {}
+    }
+    commit_log.reserve(room)?;
+    // Frames that were copied must not come back.
+    redo.restart()?;
+    redo.sync()?;
+    let data = db.data_file();
+    let Some(origin) = commit_log.origin(&data)? else { return Ok(Prepared::NotNow) };
+    let stamp = db.latch().watch(db.data().set_stamp())?;
+    commit_log.begin(Base::Deltas(DeltaBase { stamp, origin }));
+    Ok(Prepared::Begun)
 }
 
 /// The record of a transaction that waits as deltas.

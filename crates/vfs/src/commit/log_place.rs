@@ -110,6 +110,18 @@ impl RedoLogState {
         match decide(has_name, whereabouts) {
             PlaceAction::UseLog => Ok(true),
             PlaceAction::Refuse => Err(refuse_cut(db)),
+            PlaceAction::ReplaceLog if self.deltas.waits() => {
+                // The file that was lost has no frame, and the deltas need one that a crash would find.
+                if let Some(mut redo) = self.redo.take() {
+                    redo.delete()?;
+                }
+                self.deltas.forget_claim();
+                let placed = self.claim_name(db)?;
+                if !placed {
+                    self.write_deltas_home(db)?;
+                }
+                Ok(placed)
+            }
             PlaceAction::ReplaceLog => {
                 self.leave_slots(db, dirty)?;
                 self.checkpoint_and_delete(db)?;
@@ -172,9 +184,11 @@ impl RedoLogState {
         notice::tell_once(db.path(), "log in use", &text);
     }
 
-    /// Copies the log to the database file, by its descriptor, and removes the log.
+    /// Copies the logs to the database file, by its descriptor, and removes them.
     pub fn checkpoint_and_delete(&mut self, db: &Db) -> Result<()> {
+        self.write_deltas_home(db)?;
         self.checkpoint(db)?;
+        self.deltas.delete_log()?;
         if let Some(mut redo) = self.redo.take() {
             redo.delete()?;
         }

@@ -11,6 +11,7 @@
 //! | `rollback_log` | the redo log of a database: reads, commits, resets |
 //! | `redo_log_state` | the log under its lock, and the newest page 1 |
 //! | `rollback_append` | what a commit appends, and when it writes in place instead |
+//! | `rollback_deltas` | transactions as deltas of their pages, by choice |
 //! | `rollback_checkpoint` | copying the log to the database file |
 //! | `page_one` | the counters of page 1 in the log |
 //! | `log_identity` | if a log belongs to a database |
@@ -71,6 +72,7 @@ pub(crate) mod page_vouching;
 pub(crate) mod redo_log_state;
 pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;
+pub(crate) mod rollback_deltas;
 pub(crate) mod rollback_log;
 pub(crate) mod syncs_in_flight;
 pub(crate) mod wal;

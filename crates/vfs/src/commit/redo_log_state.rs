@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! 1. `page_one` is newer than each image of page 1 in the log, and differs from the newest only in counters.
-//! 2. A page is read from `page_one`, else from the log, else from the database file.
+//! 2. A page is read from `page_one`, else from the pages that wait as deltas, else from the log, else from the database file.
+//! 3. While deltas wait, the log has no frame, and there is no `page_one`.
 
+use super::rollback_deltas::RollbackDeltas;
 use crate::db::Db;
 use crate::stats::Stats;
 use litefoot_storage::file::{self, File};
@@ -18,6 +20,8 @@ pub(crate) struct RedoLogState {
     /// True after a commit without a frame in the log, since page 1 was logged: one that was written in place, or changed
     /// nothing but counters.
     pub past_log: bool,
+    /// Commits that wait as deltas.
+    pub deltas: RollbackDeltas,
 }
 
 impl RedoLogState {
@@ -26,17 +30,39 @@ impl RedoLogState {
         let part = inside..inside + buf.len();
         match (&self.page_one, &self.redo) {
             (Some(page), _) if number == 1 && part.end <= page.len() => buf.copy_from_slice(&page[part]),
-            (_, Some(redo)) => return redo.read_page(number, inside, buf),
-            (_, None) => return Ok(false),
+            (_, redo) => match (self.deltas.page(number), redo) {
+                (Some(page), _) if part.end <= page.len() => buf.copy_from_slice(&page[part]),
+                (_, Some(redo)) => return redo.read_page(number, inside, buf),
+                (_, None) => return Ok(false),
+            },
         }
         Ok(true)
     }
 
+    /// Bytes of a page that is not in the database file yet; 0 while all are.
+    pub fn page_bytes(&self) -> usize {
+        let logged = self.redo.as_ref().filter(|redo| !redo.is_empty()).map_or(0, RedoLog::page_bytes);
+        if self.deltas.waits() { self.deltas.page_bytes() } else { logged as usize }
+    }
+
+    /// Pages of the database, as the log or the deltas say.
+    fn database_pages(&self) -> u32 {
+        let logged = self.redo.as_ref().map_or(0, RedoLog::database_pages);
+        if self.deltas.waits() { self.deltas.database_pages() } else { logged }
+    }
+
+    /// True for a page whose newest version is not in the database file.
+    pub fn contains(&self, number: u32) -> bool {
+        self.deltas.page(number).is_some() || self.redo.as_ref().is_some_and(|redo| redo.contains(number))
+    }
+
     /// Reads across pages. The file may still be shorter than the database in the log. Bytes that neither has are zeros.
     pub fn read_pages(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
-        let Some(redo) = &self.redo else { return file.read_at(buf, offset) };
-        let page_bytes = u64::from(redo.page_bytes());
-        let end = u64::from(redo.database_pages()) * page_bytes;
+        let page_bytes = self.page_bytes() as u64;
+        if page_bytes == 0 {
+            return file.read_at(buf, offset);
+        }
+        let end = u64::from(self.database_pages()) * page_bytes;
         let mut done = 0;
         while done < buf.len() {
             let at = offset + done as u64;
@@ -69,6 +95,7 @@ impl RedoLogState {
     /// Shows in the statistics how full the log is.
     pub fn note_fill(&self, db: &Db) {
         Stats::set(&db.counters().redo_log_bytes, self.redo.as_ref().map_or(0, RedoLog::bytes));
+        Stats::set(&db.counters().commit_log_bytes, self.deltas.bytes());
     }
 }
 

@@ -26,8 +26,9 @@ impl RedoLogState {
         Ok(compacted)
     }
 
-    /// Copies all pages to the database file, durably, and resets the log.
+    /// Copies all pages to the database file, durably, and resets the log. Deltas are materialized first.
     pub fn checkpoint(&mut self, db: &Db) -> Result<()> {
+        self.fold(db)?;
         let Some(redo) = &mut self.redo else { return Ok(()) };
         if redo.is_empty() {
             return Ok(());
@@ -44,6 +45,7 @@ impl RedoLogState {
         db.sync()?;
         redo.reset();
         self.page_one = None;
+        self.deltas.note_checkpoint();
         self.note_fill(db);
         Ok(())
     }
@@ -116,7 +118,7 @@ pub(crate) fn write_newest(db: &Db, redo: &RedoLog, page_one: Option<&[u8]>, num
 }
 
 /// Writes pages, sorted by number, adjacent ones together.
-fn write_in_place(
+pub(super) fn write_in_place(
     db: &Db,
     numbers: &[u32],
     page_bytes: usize,
@@ -159,7 +161,7 @@ mod tests {
             let db = Db::of_test(&vec![7; bytes * PAGE]);
             let redo = append(&db, &[(1, 1), (2, 2), (4, 4), (5, 5)], 4);
             let page_one = Some(vec![9; PAGE]);
-            let mut state = RedoLogState { redo: Some(redo), page_one, past_log: false };
+            let mut state = RedoLogState { redo: Some(redo), page_one, ..RedoLogState::default() };
             state.checkpoint(&db).unwrap();
             let mut file = vec![0; 8 * PAGE];
             let read = db.data().read_at(&mut file, 0).unwrap();

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::connection_state::ConnectionState;
 use crate::files::journal::make_real;
 use crate::open::OpenDatabase;
+use crate::open::idle;
 use crate::txn::dirty_pages::{DirtyPages, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::log_file::Durability;
@@ -170,7 +171,11 @@ impl RollbackTxn {
                 let committed = commit(&connection.database, held);
                 self.or_fail(connection, committed)?;
                 self.finish(connection, RollbackTxnState::None);
-                connection.database.rollback_log().reset_in_background(&connection.database);
+                let database = &connection.database;
+                database.rollback_log().reset_in_background(database);
+                if database.db().options().logs_rollback_deltas() {
+                    idle::note_commit(database);
+                }
                 Ok(())
             }
             RollbackTxnState::Failed(_) => {
@@ -265,6 +270,7 @@ impl RollbackTxn {
         let page_bytes = if page_bytes == 0 { likely_page_bytes(written, base_len) } else { page_bytes };
         let mut held = Box::new(DirtyPages::new(connection.database.db(), page_bytes, base_len));
         held.set_cache_size(&connection.cache_size);
+        held.has_journal = connection.journal.lock().is_some();
         if let RollbackTxnState::Sized(len) = self.state {
             held.set_len(&connection.database, len)?;
         }

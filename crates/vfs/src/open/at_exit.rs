@@ -38,6 +38,9 @@ pub fn materialize() {
         if let Some(wal) = database.wal_at_exit() {
             wal.fold_at_exit();
         }
+        if database.db().is_of_this_process() && database.db().shared().was_owned() {
+            database.rollback_log().fold_at_exit(database.db());
+        }
     }
     // Closing is the application's.
     std::mem::forget(open);

@@ -43,7 +43,7 @@ impl Idle {
     }
 }
 
-/// Notes a commit in WAL mode, and has a thread watch what follows.
+/// Notes a commit of a database that may have deltas, and has a thread watch what follows.
 #[inline]
 pub(crate) fn note_commit(database: &Arc<OpenDatabase>) {
     let idle = database.idle();
@@ -83,13 +83,26 @@ fn watch(run: &mut Run<()>, watched: &Weak<OpenDatabase>) {
             _ => {
                 // From now on a commit begins another watch.
                 idle.is_watched.store(false, Ordering::Release);
-                if !closes && database.wal().is_some_and(|wal| wal.has_deltas()) {
-                    *idle.last.lock() = Some(Instant::now());
-                    checkpoint(&database);
+                if !closes {
+                    complete(&database);
                 }
                 return;
             }
         }
+    }
+}
+
+/// Brings the deltas of a database at rest home.
+fn complete(database: &Arc<OpenDatabase>) {
+    let waits_in_wal_mode = database.wal().is_some_and(|wal| wal.has_deltas());
+    if !waits_in_wal_mode && !database.rollback_log().has_deltas() {
+        return;
+    }
+    *database.idle().last.lock() = Some(Instant::now());
+    if waits_in_wal_mode {
+        checkpoint(database);
+    } else {
+        database.rollback_log().complete_in_background(database);
     }
 }
 

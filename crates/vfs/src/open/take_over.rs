@@ -1,8 +1,8 @@
 //! Taking a database over: opening it as the last owner, or a crash, has left it.
 //!
 //! # Order
-//! The first lock finds the tier, then finishes the redo log, then looks for a commit log. The commit log is replayed
-//! before the first read, since replaying needs a connection. Each step gathers its facts and does what
+//! The first lock finds the tier, then finishes the redo log, then looks for a commit log. Deltas of a database that is not in
+//! WAL mode are recovered then. Any other commit log waits for the first read, since replaying needs a connection. Each step gathers its facts and does what
 //! [`recovery`](super::recovery) decides.
 //!
 //! # Invariants
@@ -10,7 +10,7 @@
 
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
-use crate::commit::log_place::set_commit_log_aside;
+use crate::commit::log_place::{is_in_use, set_commit_log_aside};
 use crate::commit::page_one::is_wal_mode;
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
@@ -24,11 +24,10 @@ use crate::open::recovery::{
 };
 use crate::open::replay::{execute, replay_records};
 use crate::open::{open_tier, unreplayed};
-use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::commit_log::{DeltaBase, Record, Writer};
+use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, Writer, base_at};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::origin::DataFile;
+use litefoot_storage::wal_file::origin::{DataFile, which};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,23 +65,63 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     }
     open_tier::open(db)?;
     finish_redo_log(db, &database.rollback_log)?;
+    let commit_log = is_there(db)?;
+    let empty_database = commit_log && db.data().is_empty()?;
+    let waits = match decide(&Facts::Beginning(BeginningFacts { commit_log, empty_database })) {
+        RecoveryDecision::SetAside => {
+            set_commit_log_aside(db)?;
+            is_there(db)?
+        }
+        decision => decision == RecoveryDecision::LookInto && look_into(database)?,
+    };
+    database.recovery.replay_waits.store(waits, Ordering::Release);
+    // What recovery leaves: a database that its deltas take into WAL mode has a log now.
     db.file_end().set_committed_len(db.data().len()?);
     for companion in [Companion::Wal, Companion::Journal] {
         let there = db.medium().identity(&db.companion_path(companion))?;
         db.companions().set_alone(companion, there.is_none());
     }
-    let is_there = || Ok::<_, Error>(db.medium().identity(&db.commit_log_path())?.is_some());
-    let commit_log = is_there()?;
-    let empty_database = commit_log && db.data().is_empty()?;
-    let waits = match decide(&Facts::Beginning(BeginningFacts { commit_log, empty_database })) {
-        RecoveryDecision::SetAside => {
-            set_commit_log_aside(db)?;
-            is_there()?
-        }
-        decision => decision == RecoveryDecision::LookInto,
-    };
-    database.recovery.replay_waits.store(waits, Ordering::Release);
     Ok(())
+}
+
+/// True if there is a commit log.
+fn is_there(db: &Db) -> Result<bool> {
+    Ok(db.medium().identity(&db.commit_log_path())?.is_some())
+}
+
+/// Looks into a commit log; `false` where nothing of it waits for the first read.
+///
+/// The deltas of a database that is not in WAL mode are recovered now, before anybody has read: their pages go to the redo
+/// log, and from there to the database file.
+fn look_into(database: &OpenDatabase) -> Result<bool> {
+    let db = &database.db;
+    let log = match CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()) {
+        Ok(log) => log,
+        Err(error) if is_in_use(&error) => return is_ours_in_use(db),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(base) = log.waiting_deltas() else { return Ok(true) };
+    let path = db.companion_path(Companion::Wal);
+    let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
+    if is_wal_mode(db, &redo)? {
+        return Ok(true);
+    }
+    recover_deltas(&database.recovery, db, &mut redo, log, &base)?;
+    drop(redo);
+    finish_redo_log(db, &database.rollback_log)?;
+    is_there(db)
+}
+
+/// A commit log is in use: `false` where that is by a program that has an older file of this name open, or nothing waits.
+///
+/// # Errors
+/// `Busy` while another process looks at what waits for this database.
+fn is_ours_in_use(db: &Db) -> Result<bool> {
+    match base_at(&**db.medium(), &db.commit_log_path())? {
+        None => Ok(false),
+        Some(Base::Deltas(base)) if base.origin.data != which(db.file())? => Ok(false),
+        Some(_) => Err(Error::Busy),
+    }
 }
 
 /// Finishes what a crash has left in the redo log: copies its pages to the database file. The log of a database in WAL

@@ -8,6 +8,10 @@
 //! At `synchronous=OFF` the system has the commits, and the device does not. A log that has grown large is replaced by one
 //! with the newest version of each page ([`compact`](litefoot_storage::wal_file::RedoLog::compact)), before anything is synced.
 //!
+//! # Deltas
+//! With `commit_log=deltas` small commits go to the commit log instead ([`rollback_deltas`](crate::commit::rollback_deltas)),
+//! until they are materialized here.
+//!
 //! # How the log ends
 //! When the log has grown to the option `max_wal_size`, a background thread copies its pages to the database file, and
 //! syncs the file. Commits go on meanwhile ([`reset_in_background`](RollbackRedoLog::reset_in_background)). Then, while
@@ -87,35 +91,31 @@ impl RollbackRedoLog {
     pub fn memory_bytes(&self) -> usize {
         let state = self.state.read();
         let page_one = state.page_one.as_ref().map_or(0, Vec::len);
-        page_one + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
+        page_one + state.deltas.memory_bytes() + state.redo.as_ref().map_or(0, RedoLog::memory_bytes)
     }
 
-    /// Bytes of a page in the log; 0 while the log is empty.
+    /// Bytes of a page in a log; 0 while both logs are empty.
     pub fn page_bytes(&self) -> usize {
-        if !self.is_live() {
-            return 0;
-        }
-        let state = self.state.read();
-        state.redo.as_ref().filter(|redo| !redo.is_empty()).map_or(0, |redo| redo.page_bytes() as usize)
+        if self.is_live() { self.state.read().page_bytes() } else { 0 }
     }
 
-    /// Reads the last committed version of the database at any offset: pages of the log from the log, all others from `file`.
+    /// Reads the last committed version of the database at any offset: pages of the logs from there, all others from `file`.
     /// Answers how many bytes there are.
     pub fn read(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         if !self.is_live() {
             return file.read_at(buf, offset);
         }
         let state = self.state.read();
-        let Some(page_bytes) = state.redo.as_ref().filter(|redo| !redo.is_empty()).map(RedoLog::page_bytes)
-        else {
+        let page_bytes = state.page_bytes();
+        if page_bytes == 0 {
             drop(state);
             return file.read_at(buf, offset);
-        };
-        let inside = (offset % u64::from(page_bytes)) as usize;
-        if inside + buf.len() > page_bytes as usize {
+        }
+        let inside = (offset % page_bytes as u64) as usize;
+        if inside + buf.len() > page_bytes {
             return state.read_pages(file, buf, offset);
         }
-        if state.read_part(buf, (offset / u64::from(page_bytes)) as u32 + 1, inside)? {
+        if state.read_part(buf, (offset / page_bytes as u64) as u32 + 1, inside)? {
             return Ok(buf.len());
         }
         drop(state);
@@ -136,6 +136,13 @@ impl RollbackRedoLog {
             drop(state);
             return commit_without_log(&**target, dirty, durability);
         }
+        if state.append_deltas(db, dirty, durability)? {
+            db.file_end().set_committed_len(dirty.len());
+            state.note_fill(db);
+            return Ok(());
+        }
+        // Their generation needs the data file as it is.
+        state.fold(db)?;
         // So that a later checkpoint cannot fail for want of space.
         if dirty.len() > dirty.base_len() && dirty.base_len() > 0 {
             db.reserve(dirty.len())?;
@@ -168,7 +175,7 @@ impl RollbackRedoLog {
 
     /// True for a page with a frame in the log.
     pub fn contains(&self, number: u32) -> bool {
-        self.is_live() && self.state.read().redo.as_ref().is_some_and(|redo| redo.contains(number))
+        self.is_live() && self.state.read().contains(number)
     }
 
     /// Reserves `count` slots of the log, from slot `first`, for a transaction that does not fit into memory.
@@ -184,6 +191,9 @@ impl RollbackRedoLog {
             && let Some(redo) = &mut state.redo
         {
             return Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?);
+        }
+        if first == 0 {
+            state.fold(db)?;
         }
         match self.open(&mut state, db, None)? {
             Some(redo) => Ok(redo.reserve_slots(page_bytes as u32, first as u32, count as u32)?),
@@ -212,8 +222,11 @@ impl RollbackRedoLog {
     }
 
     /// Prepares for writes behind the end of the database. Where the file still has pages there, the commit that has cut them
-    /// off becomes durable.
+    /// off becomes durable. Deltas are materialized: their generation needs the file as it is.
     pub fn before_behind_end(&self, db: &Db, end: u64) -> Result<()> {
+        if self.is_live() {
+            self.state.write().fold(db)?;
+        }
         if db.data().len()? <= end {
             return Ok(());
         }
@@ -271,6 +284,10 @@ impl RollbackRedoLog {
     fn reset(&self, db: &Db) {
         {
             let mut state = self.state.write();
+            // The next commit meets a failure again.
+            if state.fold(db).is_err() {
+                return;
+            }
             match state.compact(db) {
                 // Commits go on behind the newest pages, and the database file is left for later.
                 Ok(true) if !state.is_large(db.options().max_wal_size / 2) => return,
@@ -289,12 +306,43 @@ impl RollbackRedoLog {
         }
     }
 
-    /// Resets a log that has grown large, on a background thread, which keeps `target` open.
+    /// Resets logs that have grown large, on a background thread, which keeps `target` open.
     pub(crate) fn reset_in_background<T: SpillTarget>(self: &Arc<RollbackRedoLog>, target: &Arc<T>) {
         let db = target.db();
-        if !self.state.read().is_large(db.options().max_wal_size) {
-            return;
+        let state = self.state.read();
+        let redo_bytes = state.redo.as_ref().map_or(0, RedoLog::bytes);
+        let wanted = state.is_large(db.options().max_wal_size)
+            || state.deltas.is_full(db)
+            || (!state.deltas.waits() && state.deltas.wants_complete_file(redo_bytes));
+        drop(state);
+        if wanted {
+            self.complete_in_background(target);
         }
+    }
+
+    /// The answer of `look` at the state.
+    #[cfg(test)]
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&mut RedoLogState) -> T) -> T {
+        look(&mut self.state.write())
+    }
+
+    /// True while commits wait as deltas.
+    pub(crate) fn has_deltas(&self) -> bool {
+        self.is_live() && self.state.read().deltas.waits()
+    }
+
+    /// Materializes the deltas without waiting for anybody, when the process exits.
+    pub(crate) fn fold_at_exit(&self, db: &Db) {
+        let state = self.is_live().then(|| self.state.try_write()).flatten();
+        if let (Some(mut state), None) = (state, db.latch().reason()) {
+            // A failure leaves the deltas to the next open.
+            let _ = state.fold(db);
+        }
+    }
+
+    /// Materializes the deltas, and checkpoints and resets the log, on a background thread, which keeps `target` open.
+    pub(crate) fn complete_in_background<T: SpillTarget>(self: &Arc<RollbackRedoLog>, target: &Arc<T>) {
+        let db = target.db();
         let Some(claim) = self.reset.claim() else { return };
         // The last handle to be closed gives the database back, before a thread that waits goes on.
         let (log, there) = (self.clone(), target.clone());
@@ -368,6 +416,7 @@ impl RollbackRedoLog {
         self.wait_until_idle();
         let mut state = self.state.write();
         state.checkpoint(db)?;
+        state.deltas.delete_log()?;
         if let Some(redo) = &mut state.redo {
             redo.delete()?;
         }

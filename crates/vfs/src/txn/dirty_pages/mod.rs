@@ -61,6 +61,8 @@ pub struct DirtyPages {
     base_len: u64,
     /// True once SQLite has asked for a sync, which waits for the commit.
     pub sync_wanted: bool,
+    /// True where SQLite has a journal for the transaction, in the mode DELETE, TRUNCATE or PERSIST.
+    pub has_journal: bool,
 }
 
 impl DirtyPages {
@@ -78,6 +80,7 @@ impl DirtyPages {
             len: base_len,
             base_len,
             sync_wanted: false,
+            has_journal: false,
         }
     }
 
@@ -109,6 +112,11 @@ impl DirtyPages {
     /// The numbers of the pages in memory, in order.
     pub fn in_memory(&self) -> impl Iterator<Item = u32> {
         self.pages.keys().copied()
+    }
+
+    /// The pages in memory, in order.
+    pub fn newest(&self) -> impl Iterator<Item = (u32, &PageBytes)> {
+        self.pages.iter().map(|(number, page)| (*number, &page.bytes))
     }
 
     /// The pages in slots of the log, in the order of the slots; a page may have a newer version in memory.

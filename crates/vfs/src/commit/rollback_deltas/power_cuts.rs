@@ -1,0 +1,133 @@
+//! Power cuts from one generation of a rollback-journal database's deltas to the next, with each sync left out once.
+
+use super::tests::{PAGES, State, commit, created, deltas, opened, seen};
+use crate::commit::of_test::redo_log;
+use crate::commit::rollback_checkpoint::copy_in_place;
+use crate::db::Db;
+use crate::options::Options;
+use crate::sync::lock_table::Level;
+use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
+use litefoot_storage::file::{FileKind, Medium};
+use std::path::Path;
+
+const GENERATIONS: u8 = 3;
+
+/// Some generations on a medium, and after each acknowledged commit the operation and the state.
+fn history(medium: &SimMedium) -> Vec<(usize, State)> {
+    let database = created(medium);
+    let (db, log) = (database.db(), database.rollback_log());
+    let mut history = vec![(medium.operations(), seen(&database).unwrap())];
+    let mut counter = 10;
+    for generation in 0..GENERATIONS {
+        let byte = |number: u8| 10 * (generation + 1) + number;
+        let commits: [&[(u32, u8)]; 4] = [
+            &[(2, byte(1)), (3, byte(1))],
+            &[(2, byte(2)), (5, byte(2))],
+            &[(3, byte(3))],
+            // Another commit comes before the checkpoint has ended.
+            &[(2, byte(4)), (4, byte(4))],
+        ];
+        for (number, pages) in commits.into_iter().enumerate() {
+            let before = deltas(&database);
+            counter += 1;
+            commit(&database, counter, pages, PAGES);
+            assert_eq!(deltas(&database) - before, u64::from(number < 3));
+            history.push((medium.operations(), seen(&database).unwrap()));
+            if number == 2 {
+                log.with_state(|state| state.fold(db)).unwrap();
+            }
+        }
+        if generation < GENERATIONS - 1 {
+            log.with_state(|state| state.checkpoint(db)).unwrap();
+        }
+    }
+    // What the process would bring home is left to the cuts.
+    std::mem::forget(database);
+    history
+}
+
+/// The state that opening finds; `None` where it refuses.
+fn recovered(image: &SimMedium) -> Option<State> {
+    let database = opened(image, Options::default());
+    database.lock(&database.locks().new_reader_slot(), Level::Shared).ok()?;
+    database.recovery().check_replayed().ok()?;
+    let state = seen(&database);
+    assert_eq!(image.info(Path::new("/app.db-commits")).unwrap(), None, "nothing waits any more");
+    state
+}
+
+/// Stock SQLite opens the files, reads, and closes: it checkpoints frames that wait, and removes the log.
+fn read_by_stock(image: &SimMedium) {
+    let db = Db::opened_on(image);
+    let redo = redo_log(&db);
+    if !redo.is_empty() {
+        copy_in_place(&db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
+        db.sync().unwrap();
+    }
+    drop(redo);
+    if image.info(Path::new("/app.db-wal")).unwrap().is_some() {
+        image.delete(Path::new("/app.db-wal")).unwrap();
+    }
+}
+
+/// Cuts at every operation, and again during recovery; answers the first failure.
+fn cut_everywhere(faults: Faults) -> Option<String> {
+    let medium = SimMedium::new();
+    medium.set_faults(faults);
+    let history = history(&medium);
+    let mut replay = medium.replay();
+    let mut random = Random::new(9);
+    for point in history[0].0..=medium.operations() {
+        replay.advance(point);
+        let acknowledged = history.iter().rposition(|(at, _)| *at <= point).unwrap();
+        let allowed = &history[acknowledged..(acknowledged + 2).min(history.len())];
+        for number in 0..6 {
+            let mut image = replay.cut(&mut random);
+            if number % 2 == 1 {
+                read_by_stock(&image);
+            }
+            if number % 3 == 2 {
+                let _ = recovered(&image);
+                let mut recovery = image.replay();
+                recovery.advance(random.below(recovery.len() as u64 + 1) as usize);
+                image = recovery.cut(&mut random);
+            }
+            let found = recovered(&image);
+            if !allowed.iter().any(|(_, state)| Some(state) == found.as_ref()) {
+                return Some(format!("cut {point}, {number}: found {found:?}, allowed {allowed:?}"));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn power_cuts_leave_what_was_acknowledged_also_behind_a_stock_reader_and_a_cut_recovery() {
+    assert_eq!(cut_everywhere(Faults::default()), None);
+}
+
+#[test]
+fn each_sync_that_is_left_out_is_missed() {
+    let mut needless = Vec::new();
+    let syncs = |site: SyncSite| {
+        let medium = SimMedium::new();
+        history(&medium);
+        medium.syncs(site)
+    };
+    let file = SyncSite::File;
+    // The first one of the database file, and of the directory, is the creation. The second one of the directory is the commit
+    // log's, and makes the name of the redo log durable, too.
+    for (site, numbers) in [
+        (file(FileKind::CommitLog), 0..syncs(file(FileKind::CommitLog))),
+        (file(FileKind::RedoLog), 0..syncs(file(FileKind::RedoLog))),
+        (file(FileKind::Database), 1..syncs(file(FileKind::Database))),
+        (SyncSite::Directory, 1..2),
+    ] {
+        for number in numbers {
+            if cut_everywhere(Faults::ignoring(site, Some(number))).is_none() {
+                needless.push((site, number));
+            }
+        }
+    }
+    assert_eq!(needless, []);
+}
