@@ -105,8 +105,11 @@ impl MainFile {
             Some(true) => {}
             None if shows != Shows::Always => read.owed = Some(number),
             _ => {
-                self.await_turn_to_read();
-                wal.wait_durable(wal.not_durable().unwrap_or(number))?;
+                if self.await_turn_to_read() {
+                    wal.wait_durable_at_once(wal.not_durable().unwrap_or(number))?;
+                } else {
+                    wal.wait_durable(number)?;
+                }
                 if self.database.wal_index().change_counter() == change {
                     // SQLite need not begin anew.
                     self.end_patience();
@@ -126,12 +129,11 @@ impl MainFile {
         }
     }
 
-    /// A reader that waits again and again keeps writers back, until it has read what is durable.
-    fn await_turn_to_read(&mut self) {
+    /// A reader that waits again and again keeps writers back, until it has read what is durable. Answers if it does.
+    fn await_turn_to_read(&mut self) -> bool {
         self.waits += 1;
-        if self.waits > PATIENCE {
-            self.database.writer_queue().await_turn(self.id, Instant::now(), TURN_WAIT, TURN);
-        }
+        let queue = self.database.writer_queue();
+        self.waits > PATIENCE && queue.await_turn(self.id, Instant::now(), TURN_WAIT, TURN)
     }
 
     fn end_patience(&mut self) {
@@ -163,7 +165,10 @@ impl MainFile {
         match &mut self.unsettled {
             Some(read) if read.shows == Shows::Begun => {
                 let owed = read.owed.take();
-                owed.map_or(Ok(()), |number| self.wal().map_or(Ok(()), |wal| wal.wait_durable(number)))
+                match (owed, self.wal()) {
+                    (Some(number), Some(wal)) => wal.wait_durable_at_once(number),
+                    _ => Ok(()),
+                }
             }
             _ => Ok(()),
         }

@@ -5,7 +5,8 @@
 //!    and the next writer begins.
 //! 2. The writer waits until the durable LSN reaches its own ([`GroupCommit::wait_durable`]). The first waiting thread is the
 //!    leader: it writes all queued transactions, with one sync. The others are followers: they park until the leader is done.
-//! 3. Before the sync the leader may wait shortly for more followers ([`commit_delay`](crate::commit::commit_delay)).
+//! 3. Before the sync the leader may wait shortly for more followers ([`commit_delay`](crate::commit::commit_delay)), unless a
+//!    thread that waits keeps them from coming.
 //!
 //! A transaction that cannot be logged as statements is materialized ([`log_writer`](crate::commit::log_writer)). Its
 //! writer keeps the lock, and logs it as pages, together with all pages that earlier statements have changed.
@@ -41,7 +42,7 @@ use litefoot_storage::wal_file::ReservedSlots;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Why a panic has latched the database.
@@ -62,6 +63,8 @@ pub(crate) struct GroupCommit {
     committed_lsn: AtomicU64,
     /// The newest transaction that survives a power cut.
     durable_lsn: AtomicU64,
+    /// Threads that wait and keep writers back meanwhile: no follower can come.
+    hurried: AtomicUsize,
     commit_log_size: u64,
     latch: Arc<SyncLatch>,
     /// The commit log, for errors.
@@ -86,6 +89,7 @@ impl GroupCommit {
             queue: Mutex::new(queue),
             committed_lsn: AtomicU64::new(0),
             durable_lsn: AtomicU64::new(0),
+            hurried: AtomicUsize::new(0),
             commit_log_size: commit_log_size as u64,
             latch,
             path,
@@ -195,6 +199,19 @@ impl GroupCommit {
         self.lead_or_follow(pages, lsn, Durability::Durable)
     }
 
+    /// The same for a thread that keeps writers back meanwhile: a leader does not wait for followers then.
+    pub fn wait_durable_at_once(&self, pages: CommitPages<'_>, lsn: u64) -> Result<()> {
+        struct Hurry<'a>(&'a AtomicUsize);
+        impl Drop for Hurry<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        let _hurry = Hurry(&self.hurried);
+        self.wait_durable(pages, lsn)
+    }
+
     /// Waits until the operating system has a transaction, which then survives the process.
     pub fn write_out(&self, pages: CommitPages<'_>, lsn: u64) -> Result<()> {
         self.lead_or_follow(pages, lsn, Durability::Buffered)
@@ -275,12 +292,13 @@ impl GroupCommit {
     /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
     fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
         let pending = queue.pending.len();
-        if queue.syncs.is_flying() {
+        let is_hurried = || self.hurried.load(Ordering::Relaxed) > 0;
+        if queue.syncs.is_flying() || is_hurried() {
             return queue;
         }
         let Some(delay) = queue.commit_delay.before_sync(pending) else { return queue };
         let begun = Instant::now();
-        while !queue.commit_delay.is_complete(queue.pending.len()) {
+        while !queue.commit_delay.is_complete(queue.pending.len()) && !is_hurried() {
             if begun.elapsed() >= delay {
                 if queue.pending.len() == pending {
                     queue.commit_delay.note_miss();

@@ -316,6 +316,11 @@ impl Wal {
         self.commits.wait_durable(self.pages(), lsn)
     }
 
+    /// The same for a thread that keeps writers back meanwhile.
+    pub fn wait_durable_at_once(&self, lsn: u64) -> Result<()> {
+        self.commits.wait_durable_at_once(self.pages(), lsn)
+    }
+
     /// Hands a queued transaction to the operating system, and flushes soon.
     pub fn write_out(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
         self.commits.write_out(self.pages(), lsn)?;
