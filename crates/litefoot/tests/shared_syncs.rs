@@ -137,11 +137,15 @@ fn what_is_shown_survives() {
             db.execute_batch("BEGIN EXCLUSIVE").unwrap();
             true
         }),
-        ("another statement while it is stepped", |db, _| {
-            let mut query = db.prepare("SELECT value FROM json_each('[1,2]')").unwrap();
+        ("a copy while another query is stepped", |db, tell| {
+            db.execute("INSERT INTO temp.seen VALUES(0)", []).unwrap();
+            let mut query = db.prepare("SELECT id FROM temp.seen").unwrap();
             let mut rows = query.query([]).unwrap();
             rows.next().unwrap();
-            db.execute("INSERT OR IGNORE INTO t(id) VALUES(7)", []).unwrap() == 0
+            let sql = "INSERT INTO temp.copied SELECT id FROM t WHERE id = 7";
+            let copied = db.execute(sql, []).unwrap() == 1;
+            tell(copied);
+            copied
         }),
     ];
     let mut random = Random::new(11);
@@ -163,7 +167,7 @@ fn what_is_shown_survives() {
         let (writer, other) = (open(&vfs), open(&vfs));
         writer.execute_batch(SCHEMA).unwrap();
         writer.execute("INSERT INTO t(id) VALUES(1)", []).unwrap();
-        other.execute_batch("CREATE TEMP TABLE seen(id)").unwrap();
+        other.execute_batch("CREATE TEMP TABLE seen(id); CREATE TEMP TABLE copied(id)").unwrap();
         assert_eq!(count(&other, "1"), 1);
         armed.store(true, Ordering::Release);
         std::thread::scope(|scope| {
@@ -173,7 +177,9 @@ fn what_is_shown_survives() {
             waits.recv().unwrap();
             let (told, tell) = mpsc::channel();
             scope.spawn(move || {
-                let all = tells(&other, &|seen| drop(told.send(seen)));
+                let all = tells(&other, &|seen| {
+                    let _ = told.send(seen);
+                });
                 let _ = told.send(all);
                 other
             });
@@ -196,7 +202,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What a thread was told: that a row is there.
+/// The rows of which a thread was told.
 type Told = Arc<Mutex<Vec<i64>>>;
 
 /// Threads insert, meet conflicts, read and return rows, while power is cut again and again: whatever one was told before

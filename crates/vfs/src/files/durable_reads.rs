@@ -1,4 +1,4 @@
-//! What a reader in WAL mode waits for, so that it shows no commit that a power cut could still take back.
+//! The wait of a reader in WAL mode, which shows no commit that a power cut could still take back.
 //!
 //! # Why
 //! A writer reads first. If it waited for the commit before its own, no two commits would ever share a sync. But a statement
