@@ -67,7 +67,7 @@ fn a_log_whose_last_record_lacks_its_padding_goes_on_where_a_record_begins() {
     log.reserve(4096).unwrap();
     log.begin(base(4));
     let short = Record { kind: 1, payload: vec![5; 3] };
-    log.append(&[short.clone()], Durability::Durable).unwrap();
+    log.append(std::slice::from_ref(&short), Durability::Durable).unwrap();
     drop(log);
     let file = medium.open(Path::new(PATH), FileKind::CommitLog, OpenMode::ReadWrite).unwrap();
     file.set_len(HEADER_BYTES + 20 + 3).unwrap();

@@ -6,7 +6,8 @@ use super::{BATCH_PAGES, FORM_BITS, Form, PAGE_BITS, page_sum, shifts, varint};
 
 /// Bytes of a page's ranges up to which they are taken at once.
 const FEW_BYTES: usize = 64;
-/// Bytes of a payload that fit into a block of the medium, with all that a log adds. Up to there no index is made.
+/// Bytes of a payload that fit into a block of the medium, with all that a log adds. Up to there no index is made, and none
+/// for a transaction of more than a batch, of which each page would take longer than it takes to write it.
 const ONE_BLOCK_BYTES: usize = 3800;
 /// Copies in place are taken where they save at least this part of the ranges' bytes.
 const LEAST_GAIN_SHARE: usize = 8;
@@ -154,7 +155,8 @@ impl Encoder {
                 let sorted = self.order.get(first + index).map_or(first + index, |sorted| *sorted as usize);
                 *page = &pages[sorted];
             }
-            last = self.append_batch(&batch[..count], last, most, out)?;
+            let may_have_index = pages.len() <= BATCH_PAGES;
+            last = self.append_batch(&batch[..count], may_have_index, last, most, out)?;
             // Where pages are better written as they are, no more time is spent.
             let encoded = first + count;
             if count == BATCH_PAGES && out.len() - start > encoded * self.zeros.len() / LEAST_RATIO {
@@ -168,6 +170,7 @@ impl Encoder {
     fn append_batch<'a>(
         &mut self,
         batch: &[&ChangedPage<'a>],
+        may_have_index: bool,
         mut last: u32,
         most: usize,
         out: &mut Vec<u8>,
@@ -184,7 +187,8 @@ impl Encoder {
         let (bytes, largest) = drafts.iter().fold((out.len(), 0), |(bytes, largest), draft| {
             (bytes + draft.bytes + MOST_HEADER_BYTES, draft.bytes.max(largest))
         });
-        let has_index = bytes > ONE_BLOCK_BYTES && largest >= least_large && self.worth.is_due();
+        let has_index =
+            may_have_index && bytes > ONE_BLOCK_BYTES && largest >= least_large && self.worth.is_due();
         let mut sources = Sources::new(self.zeros.len());
         let (mut slots, mut large) = (0, 0);
         for (draft, page) in drafts.iter_mut().zip(batch) {

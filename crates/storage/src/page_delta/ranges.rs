@@ -20,8 +20,9 @@ pub struct Span {
 /// Both have the same length, a multiple of a block.
 pub fn find(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
     let first = spans.len();
-    // The range that may go on, with the word at `next`.
-    let (mut span, mut next) = (Span { start: 0, end: 0 }, u32::MAX);
+    // The range that may go on, with the word at `next`, and the bits in which its last word differs.
+    let (mut start, mut next, mut last) = (0, u32::MAX, 0_u64);
+    let span = |start, next: u32, last: u64| Span { start, end: next - last.leading_zeros() / 8 };
     let blocks = before.as_chunks().0.iter().zip(after.as_chunks().0);
     for ((old, new), block) in blocks.zip((0..).step_by(BLOCK_BYTES)) {
         if is_equal(old, new) {
@@ -34,14 +35,17 @@ pub fn find(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
                 continue;
             }
             if at != next {
-                spans.extend((span.end > 0).then_some(span));
-                span.start = at + difference.trailing_zeros() / 8;
+                if last != 0 {
+                    spans.push(span(start, next, last));
+                }
+                start = at + difference.trailing_zeros() / 8;
             }
-            next = at + WORD_BYTES as u32;
-            span.end = next - difference.leading_zeros() / 8;
+            (next, last) = (at + WORD_BYTES as u32, difference);
         }
     }
-    spans.extend((span.end > 0).then_some(span));
+    if last != 0 {
+        spans.push(span(start, next, last));
+    }
     let mut written = 0;
     let bytes = spans[first..].iter().map(|span| {
         let Span { start, end } = *span;

@@ -11,7 +11,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u32) {
 
 /// Bytes that `value` takes.
 pub fn bytes(value: u32) -> usize {
-    (u32::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+    [7, 14, 21, 28].into_iter().fold(1, |bytes, bits| bytes + usize::from(value >> bits > 0))
 }
 
 /// Bytes that have not been read yet.

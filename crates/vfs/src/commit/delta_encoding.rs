@@ -22,9 +22,11 @@ use std::collections::BTreeMap;
 pub(crate) const MOST_PAGES: usize = 256;
 /// More bytes than a record has for each page besides the page.
 const PAGE_HEADER_BYTES: usize = 32;
-/// Bytes of the buffers for old versions, and for a payload, that are kept from one commit to the next.
+/// Bytes of the buffer for old versions that are kept from one commit to the next.
 const KEPT_BYTES: usize = 128 * 1024;
 
+/// Bytes from which a payload is handed over without a copy.
+const COPIED_BYTES: usize = 4096;
 /// Pages whose checksums are remembered, a power of two.
 const REMEMBERED_PAGES: usize = 1024;
 
@@ -149,10 +151,13 @@ impl DeltaEncoding {
 
     /// The payload that was encoded, where one was; the buffers stay small.
     fn payload_of(&mut self, encoded: Option<usize>) -> Option<Vec<u8>> {
-        let payload = encoded.map(|_| self.payload.as_slice().to_vec());
+        // A small one is copied to its exact length; to copy a large one takes longer than to make room for the next.
+        let payload = encoded.map(|bytes| match bytes {
+            ..COPIED_BYTES => self.payload.as_slice().to_vec(),
+            _ => std::mem::take(&mut self.payload),
+        });
         self.old.truncate(KEPT_BYTES);
         self.old.shrink_to(KEPT_BYTES);
-        self.payload.shrink_to(KEPT_BYTES);
         payload
     }
 

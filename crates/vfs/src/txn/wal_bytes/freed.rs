@@ -1,6 +1,9 @@
-//! Freed frames: frames of SQLite's log whose page nobody can ask for (`txn/wal_frames/superseded.rs`).
+//! Freed frames: frames of SQLite's log whose page nobody can ask for (`txn/wal_frames/superseded.rs`). The next pages
+//! take the memory of pages that have left.
 
 use super::{FramePlace, FrameSlot, WalBytes};
+use crate::txn::spiller::PageBytes;
+use std::sync::Arc;
 
 impl WalBytes {
     /// Frees a frame's page in memory or in the spill file.
@@ -9,7 +12,7 @@ impl WalBytes {
         if matches!(slot.place, FramePlace::Memory(_) | FramePlace::SpillFile) {
             let before = std::mem::replace(&mut slot.place, FramePlace::Freed);
             self.freed += 1;
-            self.leave(number, &before);
+            self.leave(number, before);
             self.account();
         }
     }
@@ -30,5 +33,16 @@ impl WalBytes {
             self.slots[number].place = FramePlace::Nothing;
             self.freed -= 1;
         }
+    }
+
+    /// A page in memory, in the place of one that has left it.
+    pub(super) fn page_of(&mut self, content: &[u8]) -> PageBytes {
+        let Some(mut page) = self.spare.pop() else { return content.into() };
+        match Arc::get_mut(&mut page).filter(|bytes| bytes.len() == content.len()) {
+            Some(bytes) => bytes.copy_from_slice(content),
+            // A batch has it yet, or pages have another size now.
+            None => return content.into(),
+        }
+        page
     }
 }

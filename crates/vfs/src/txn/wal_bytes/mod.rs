@@ -32,6 +32,8 @@ mod freed;
 
 /// Pages that the transaction under way may have in memory, however little there is.
 pub const FEWEST_PAGES: usize = 8;
+/// Bytes of pages that have left memory, and whose allocations are used again.
+const SPARE_BYTES: usize = 256 * 1024;
 
 /// Bytes of SQLite's log.
 pub struct WalBytes {
@@ -51,6 +53,8 @@ pub struct WalBytes {
     map_bytes: usize,
     /// Bytes that are kept for the next log.
     kept: usize,
+    /// Pages that have left memory, for the next ones: of [`SPARE_BYTES`] at most, as an allocator would keep them.
+    spare: Vec<PageBytes>,
     spill_file: Spill,
     /// The redo log, where pages are in it.
     log: Option<Arc<dyn File>>,
@@ -97,6 +101,7 @@ impl WalBytes {
             freed: 0,
             map_bytes: 0,
             kept,
+            spare: Vec::new(),
             spill_file: Spill::new(make_spill),
             log: None,
         }
@@ -318,14 +323,15 @@ impl WalBytes {
             return Ok(());
         }
         let has_room = if number < self.closed { self.has_memory() } else { self.has_room() };
-        let place = &mut self.slot(number).place;
+        self.slot(number);
         if !has_room {
             return self.write_spill(number, page);
         }
-        let before = std::mem::replace(place, FramePlace::Memory(page.into()));
+        let page = FramePlace::Memory(self.page_of(page));
+        let before = std::mem::replace(&mut self.slot(number).place, page);
         self.memory.add_page();
         self.closed_in_memory += usize::from(number < self.closed);
-        self.leave(number, &before);
+        self.leave(number, before);
         self.account();
         Ok(())
     }
@@ -352,7 +358,7 @@ impl WalBytes {
         // One more before one fewer: the file stays.
         self.spilled += 1;
         let place = std::mem::replace(&mut self.slots[number].place, FramePlace::SpillFile);
-        self.leave(number, &place);
+        self.leave(number, place);
         self.account();
         Ok(())
     }
@@ -361,7 +367,7 @@ impl WalBytes {
     pub fn mark_spilled(&mut self, number: usize, place: SpillPlace) {
         if let Some(slot) = self.slots.get_mut(number) {
             let before = std::mem::replace(&mut slot.place, FramePlace::Spilled(place));
-            self.leave(number, &before);
+            self.leave(number, before);
         }
     }
 
@@ -390,7 +396,7 @@ impl WalBytes {
         for number in 0..self.slots.len() {
             if !matches!(self.slots[number].place, FramePlace::Memory(_)) {
                 let place = std::mem::replace(&mut self.slots[number].place, FramePlace::Nothing);
-                self.leave(number, &place);
+                self.leave(number, place);
             }
         }
     }
@@ -408,7 +414,7 @@ impl WalBytes {
     fn cut(&mut self, frames: usize) {
         for number in frames..self.slots.len() {
             let place = std::mem::replace(&mut self.slots[number].place, FramePlace::Nothing);
-            self.leave(number, &place);
+            self.leave(number, place);
         }
         self.slots.truncate(frames);
         self.slots.shrink_to(2 * frames);
@@ -416,13 +422,17 @@ impl WalBytes {
     }
 
     /// A page is no longer there.
-    fn leave(&mut self, number: usize, place: &FramePlace) {
-        if let FramePlace::Memory(_) = place {
+    fn leave(&mut self, number: usize, place: FramePlace) {
+        self.freed -= usize::from(matches!(place, FramePlace::Freed));
+        let was_spilled = matches!(place, FramePlace::SpillFile);
+        if let FramePlace::Memory(page) = place {
             self.memory.remove_pages(1);
             self.closed_in_memory -= usize::from(number < self.closed);
+            if (self.spare.len() + 1) * page.len() <= SPARE_BYTES {
+                self.spare.push(page);
+            }
         }
-        self.freed -= usize::from(matches!(place, FramePlace::Freed));
-        self.unspill(matches!(place, FramePlace::SpillFile));
+        self.unspill(was_spilled);
     }
 
     fn unspill(&mut self, was_spilled: bool) {
