@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Where the header of a commit log says its state, and the one of a log of statements.
 const STATE: Range<usize> = 12..16;
-const STATEMENTS: u32 = 1;
+const STATEMENTS: u32 = 3;
 
 /// The reader that opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,23 +6,30 @@
 //! public. [`TRACES`] has the numbers of that table. Each statement here inserts or updates a row whose text makes up
 //! the bytes. The statements go to as many files, to tables with indexes, in seeded order.
 //!
-//! Stock SQLite in WAL mode at `synchronous=FULL` and litefoot take turns, at least five rounds; afterwards stock
-//! SQLite checks each database. Blocks and syncs are counted in a run of their own.
+//! Sides take turns, at least five rounds; afterwards stock SQLite checks each database. Blocks and syncs are counted in a run
+//! of their own.
+//!
+//! | side | what, all at `synchronous=FULL` |
+//! |---|---|
+//! | `wal_full`, `delete_full` | stock SQLite in WAL mode, and with a rollback journal |
+//! | `litefoot` | litefoot in WAL mode with `commit_log=statements`: statements, or deltas where these are smaller |
+//! | `deltas` | litefoot in WAL mode by default |
 //!
 //! # Figures
 //!
 //! | name | meaning |
 //! |---|---|
 //! | `txn_per_s.TRACE.SIDE` | durable transactions a second, closing included; median of the rounds |
-//! | `ratio.TRACE_over_wal_full` | litefoot's over stock's; median of the rounds |
+//! | `ratio.TRACE_over_wal_full`, `ratio.TRACE_deltas_over_wal_full` | litefoot's over stock's; median of the rounds |
 //! | `page_writes.TRACE.SIDE` | blocks of 4 KiB handed to the device for a transaction, checkpoints included |
+//! | `bytes.TRACE.SIDE_over_wal_full` | these blocks over stock's in WAL mode |
 //! | `checkpoints.TRACE.SIDE` | syncs of the database files in the whole trace |
 //! | `capture_ns` | processor time that watching a statement with three values costs, in a transaction of many; median |
 //! | `recovery_s.full_log`, `.P_percent` | seconds to open a database beside a commit log of 4 MiB, or a part of it |
 //!
 //! The paper reports 2 to 6 times WAL on its board.
 
-use super::commit::side::{Kind, LITEFOOT, Side, WAL_FULL, settings};
+use super::commit::side::{DELETE_FULL, Kind, LITEFOOT, Side, WAL_FULL, settings};
 use super::commit::{remove_database, work_directory};
 use crate::harness::{MIN_ROUNDS, Progress, interleave, median, median_ratio};
 use crate::options::Options;
@@ -108,10 +115,14 @@ const TRACES: [Trace; 6] = [
     },
 ];
 
-const SIDES: [Side; 2] = [
+const SIDES: [Side; 4] = [
     Side { name: WAL_FULL, kind: Kind::Stock(settings("wal", "full")) },
     Side { name: LITEFOOT, kind: Kind::Statements(settings("wal", "full")) },
+    Side { name: DELTAS, kind: Kind::Litefoot(settings("wal", "full")) },
+    Side { name: DELETE_FULL, kind: Kind::Stock(settings("delete", "full")) },
 ];
+/// Litefoot as it is by default, with page deltas.
+const DELTAS: &str = "deltas";
 
 /// The short form makes this part of the transactions.
 const QUICK_PART: u64 = 8;
@@ -149,9 +160,16 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
             figures.set(format!("txn_per_s.{}.{}", trace.name, side.name), median(speeds.iter().copied()));
         }
         figures.set(format!("ratio.{}_over_wal_full", trace.name), median_ratio(&rounds[1], &rounds[0]));
+        let name = format!("ratio.{}_{DELTAS}_over_wal_full", trace.name);
+        figures.set(name, median_ratio(&rounds[2], &rounds[0]));
         for side in &SIDES {
             count(trace, &plan, side, directory, &mut figures)?;
             progress.advance(1)?;
+        }
+        for side in &SIDES[1..] {
+            let writes = |side: &Side| figures.get(&format!("page_writes.{}.{}", trace.name, side.name));
+            let ratio = writes(side).unwrap_or_default() / writes(&SIDES[0]).unwrap_or(1.0).max(1e-9);
+            figures.set(format!("bytes.{}.{}_over_wal_full", trace.name, side.name), ratio);
         }
     }
     figures.set("capture_ns", capture(directory, progress)?);
