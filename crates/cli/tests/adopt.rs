@@ -214,6 +214,19 @@ fn a_released_database_is_one_file() {
 }
 
 #[test]
+fn a_log_that_was_not_finished_is_told_and_released() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    drop(stock(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)"));
+    fs::write(directory.join("a.db-wal.new"), [1; 9000]).unwrap();
+    let said = succeed(directory, &["check", "a.db"]);
+    assert!(said.contains("in order") && said.contains("a.db-wal.new is left of"), "{said}");
+    succeed(directory, &["release", "a.db"]);
+    assert_eq!(names(directory), ["a.db"]);
+    assert_eq!(succeed(directory, &["check", "a.db"]), "a.db: in order\n");
+}
+
+#[test]
 fn what_a_killed_owner_has_left_is_brought_home() {
     for mode in ["delete", "wal"] {
         let directory = tempfile::tempdir().unwrap();

@@ -102,7 +102,7 @@ pub(super) fn work_directory(parent: &Path) -> Result<tempfile::TempDir> {
 
 /// Removes a database and whatever a side has left beside it.
 pub(super) fn remove_database(path: &Path) -> Result<()> {
-    for suffix in ["", "-wal", "-shm", "-journal", "-commits"] {
+    for suffix in ["", "-wal", "-wal.new", "-shm", "-journal", "-commits"] {
         let path = beside(path, suffix);
         match std::fs::remove_file(&path) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// What stock SQLite reads beside a database.
 const STOCK: [&str; 2] = ["-wal", "-journal"];
 /// What a database consists of, for somebody who copies all of it.
-const ALL: [&str; 4] = ["", "-wal", "-journal", "-commits"];
+const ALL: [&str; 5] = ["", "-wal", "-wal.new", "-journal", "-commits"];
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// Bytes of the header of a `-wal` and of one of its frames, and where in each the salts are.
 const WAL_HEADER_BYTES: usize = 32;

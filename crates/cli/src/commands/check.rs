@@ -56,8 +56,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     if found.is_empty() {
         output.line(format!("{}: in order", path.display()))?;
-        if let Some(note) = inspect::unused_note(&inspect::look(&path)?) {
-            output.line(format!("  {note}"))?;
+        for note in inspect::notes(&inspect::look(&path)?) {
+            output.line(format!("  {}", printable(&note)))?;
         }
     }
     output.flush()?;

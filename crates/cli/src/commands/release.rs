@@ -70,8 +70,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let mut output = Output::lock();
     output.line(format!("{}: complete, {} bytes", path.display(), grouped(files.bytes)))?;
-    if let Some(note) = inspect::unused_note(&files) {
-        output.line(format!("  {note}"))?;
+    for note in inspect::notes(&files) {
+        output.line(format!("  {}", printable(&note)))?;
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -103,19 +103,22 @@ pub fn set_journal_mode(database: &Database, mode: &str) -> Result<(), Failure> 
     }
 }
 
-/// Removes files that stock SQLite leaves and never needs again. These are a finished journal (PERSIST, TRUNCATE), and
-/// the index of a log that a crash has left. The caller owns the database, so no other process uses them.
+/// Removes files that nobody needs again: a finished journal (PERSIST, TRUNCATE), the index of a log that a crash has left, and
+/// a redo log that was not finished. The caller owns the database, so no other process uses them.
 fn remove_leftovers(path: &Path) -> Result<(), Failure> {
-    let remove = |suffix: &str| {
-        let leftover = beside(path, suffix);
-        match OsMedium.info(&leftover) {
-            Ok(Some(info)) if info.is_file => OsMedium.delete(&leftover),
+    let remove = |leftover: &Path| {
+        match OsMedium.info(leftover) {
+            Ok(Some(info)) if info.is_file => OsMedium.delete(leftover),
             other => other.map(drop),
         }
         .map_err(|error| Failure::new(error.to_string()).advice("The database itself is complete."))
     };
-    if inspect::look(path)?.journal.is_some_and(|journal| journal.content == Content::Finished) {
-        remove("-journal")?;
+    let files = inspect::look(path)?;
+    if files.journal.is_some_and(|journal| journal.content == Content::Finished) {
+        remove(&beside(path, "-journal"))?;
     }
-    remove("-shm")
+    if let Some(log) = files.unfinished_log {
+        remove(&log)?;
+    }
+    remove(&beside(path, "-shm"))
 }

@@ -13,7 +13,7 @@ mod wal;
 pub use header::Header;
 pub use journal::{Content, Journal};
 pub use owner::{Owner, process, program};
-pub use problems::{problems, unused_note};
+pub use problems::{notes, problems};
 pub use tier::Away;
 pub use wal::Wal;
 
@@ -44,6 +44,8 @@ pub struct Files {
     pub away: Option<Away>,
     /// Length of the commit log beside it.
     pub commit_log_bytes: Option<u64>,
+    /// A redo log that was to take the place of the one beside it, and did not: its program was killed.
+    pub unfinished_log: Option<PathBuf>,
     /// Bytes of a write in place that the device never tears, as it says itself; 0 where it says nothing.
     pub atomic_write_bytes: u32,
     /// The processes that use it.
@@ -97,12 +99,20 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         header,
         journal: read_log(&file::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
         wal: read_log(&redo, FileKind::RedoLog, Wal::read)?,
+        unfinished_log: unfinished_log(&redo)?,
         commit_log_bytes: read_log(&statements, FileKind::CommitLog, |file| file.len())?,
         away,
         atomic_write_bytes: file.guarantees().atomic_write_bytes,
         owner,
         published,
     })
+}
+
+/// The file that a program has left which was killed while it made a redo log smaller.
+fn unfinished_log(redo: &Path) -> Result<Option<PathBuf>, Failure> {
+    let path = litefoot_storage::wal_file::new_path(redo);
+    let info = OsMedium.info(&path).map_err(|error| device_failure(&error))?;
+    Ok(info.filter(|info| info.is_file).map(|_| path))
 }
 
 /// Reads a file that belongs to the database; `None` where there is none.

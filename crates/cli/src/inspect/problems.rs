@@ -55,8 +55,19 @@ fn unused_bytes(files: &Files) -> u64 {
     stated_bytes(files).map_or(0, |stated| files.bytes.saturating_sub(stated))
 }
 
+/// What is in order, and good to know.
+pub fn notes(files: &Files) -> Vec<String> {
+    let unfinished = files.unfinished_log.as_ref().map(|log| {
+        format!(
+            "{} is left of a program that was killed, and of no use; litefoot release removes it",
+            log.display()
+        )
+    });
+    unused_note(files).into_iter().chain(unfinished).collect()
+}
+
 /// The message about unused bytes.
-pub fn unused_note(files: &Files) -> Option<String> {
+fn unused_note(files: &Files) -> Option<String> {
     match unused_bytes(files) {
         0 => None,
         unused => Some(format!(
@@ -138,6 +149,7 @@ mod tests {
             journal: Some(Journal { bytes: 0, content: Content::Finished }),
             wal: Some(wal),
             commit_log_bytes: None,
+            unfinished_log: None,
             away: None,
             atomic_write_bytes: 0,
             owner: Owner::Nobody,

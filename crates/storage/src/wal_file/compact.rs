@@ -31,7 +31,7 @@ fn pays(unsynced: u32, pages: u32) -> bool {
 }
 
 /// The name of a log on its way to the name of the old one.
-pub(super) fn new_path(log: &Path) -> PathBuf {
+pub fn new_path(log: &Path) -> PathBuf {
     beside(log, ".new")
 }
 

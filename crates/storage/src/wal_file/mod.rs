@@ -39,6 +39,7 @@ pub mod format;
 pub mod origin;
 mod scan;
 
+pub use compact::new_path;
 pub use early::{EarlyPage, early_frames, early_pages};
 pub use file::Whereabouts;
 pub use scan::{Frame, frames};

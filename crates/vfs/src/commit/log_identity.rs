@@ -11,7 +11,7 @@
 //! | another file than then, and the log is the same file | any | any | foreign: another file has the name now |
 //! | any | unchanged since the log began | any | ours: no checkpoint has written page 1 |
 //! | any | zeros, or less than a sector | begun upon an empty file | ours: the first commit, cut while it was completed |
-//! | any | as an image of page 1 in the log, but for the counters, with a counter of this log's time | any | ours: a checkpoint was under way, or recovery |
+//! | any | as an image of page 1 in the log, but for the counters, with a counter that the log tells | any | ours: a checkpoint was under way, or recovery |
 //! | any | of the state that the first image follows, by one | begun by SQLite | ours: SQLite took the log over, and was killed |
 //! | any | anything else | any | foreign: a copy of another time, or another database |
 //! | without a page that was written early | any | awaits that page | foreign: a copy of a time before that page |
@@ -19,10 +19,9 @@
 //! # Invariants
 //! 1. A log is ours after each power cut: while the log holds frames, only checkpoints write the first sector, and they sync
 //!    the log first.
-//! 2. A counter of this log's time is one that a transaction of this log has given page 1. It is the counter of an
-//!    image, or larger by at most the number of transactions that follow the image. So a copy of an earlier or of a
-//!    later time is foreign.
-//!
+//! 2. A counter that the log tells is that of an image, or the one that the transactions since have given page 1 by the next
+//!    image, or by the end of the log. Page 1 is in the file with no other one: a checkpoint logs it before, where its
+//!    counter is another, and after a checkpoint that failed the next transaction does. So a copy of another time is foreign.
 //! 3. A log awaits the pages of its transactions that are in the data file and not in the log
 //!    ([`early`](litefoot_storage::wal_file)). They are durable before the transaction is, and nothing else is written in
 //!    their places while the log holds frames. So a crash leaves them, and a copy of an earlier time has others.
@@ -78,13 +77,18 @@ fn explains(redo: &RedoLog, sector: &[u8]) -> Result<bool> {
     }
     let counter = counter_of(sector);
     let mut image = [0; SECTOR_BYTES];
-    for (number, found) in redo.page_one_images().iter().enumerate() {
+    let images = redo.page_one_images();
+    for (number, found) in images.iter().enumerate() {
         redo.read_frame(found.frame, &mut image)?;
         let logged = counter_of(&image);
-        let follow = redo.transactions() - found.transaction;
-        let of_its_time =
-            counter == logged || counter.wrapping_sub(logged.wrapping_sub(COUNTER_JUMP)) < follow;
-        if of_its_time && without_counters(sector) == without_counters(&image) {
+        let end = images.get(number + 1).map_or(redo.transactions(), |next| next.transaction);
+        let told = end.checked_sub(found.transaction + 1).map(|follow| {
+            let first = logged.wrapping_sub(COUNTER_JUMP);
+            first.wrapping_add(follow)
+        });
+        if (counter == logged || told == Some(counter))
+            && without_counters(sector) == without_counters(&image)
+        {
             return Ok(true);
         }
         // A log of SQLite's own has no jump.
@@ -167,13 +171,15 @@ mod tests {
             (page_one(10, 1), Ours, "as it was"),
             (page_one(9, 1), Foreign, "an earlier copy"),
             (page_one(10, 2), Foreign, "an earlier copy with the same content"),
-            (page_one(11, 2), Ours, "the first transaction"),
-            (page_one(13, 2), Ours, "the third, with the image of the first"),
+            (page_one(11, 2), Foreign, "the first transaction, behind which page 1 would be logged again"),
+            (page_one(12, 2), Ours, "before the second image"),
+            (page_one(13, 2), Foreign, "the third, with the image of the first"),
             (page_one(14, 2), Foreign, "after the last"),
             (page_one(13, 3), Ours, "the last"),
             (page_one(12, 3), Foreign, "before the last image"),
             (page_one(14, 3), Foreign, "a later copy"),
             (page_one(13 + COUNTER_JUMP, 3), Ours, "recovered"),
+            (page_one(11 + COUNTER_JUMP, 2), Ours, "an image as it is"),
             (page_one(14 + COUNTER_JUMP, 3), Foreign, "recovered, and gone on"),
             (vec![0; PAGE], Foreign, "zeros"),
             (Vec::new(), Foreign, "empty"),

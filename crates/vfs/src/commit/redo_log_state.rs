@@ -4,6 +4,7 @@
 //! 1. `page_one` is newer than each image of page 1 in the log, and differs from the newest only in counters.
 //! 2. A page is read from `page_one`, else from the pages that wait as deltas, else from the log, else from the database file.
 //! 3. While deltas wait, the log has no frame, and there is no `page_one`.
+//! 4. Page 1 gets into the database file only with a counter that the log tells: at its end, or where an image of page 1 follows.
 
 use super::rollback_deltas::RollbackDeltas;
 use crate::db::Db;
@@ -22,6 +23,11 @@ pub(crate) struct RedoLogState {
     pub past_log: bool,
     /// Commits that wait as deltas.
     pub deltas: RollbackDeltas,
+    /// The change counter that the log tells: that of the newest page 1 in it, and one more for each transaction since.
+    pub told_counter: u32,
+    /// True where the database file may have a page 1 that a checkpoint has written which failed then: the next
+    /// transaction logs page 1, so that the log goes on telling what is in the file.
+    pub page_one_written: bool,
 }
 
 impl RedoLogState {

@@ -8,7 +8,7 @@
 //! 1. A page is written in place only if the log has no frame of it, which would hide the page.
 //! 2. A page is written in place only on a synced log that has page 1, whose logged counter is ahead of this transaction's.
 
-use super::page_one::{advance_counters, is_same_but_counters};
+use super::page_one::{advance_counters, counter_of, is_same_but_counters};
 use super::redo_log_state::RedoLogState;
 use crate::db::{Db, atomic_write_bytes, write_atomic};
 use crate::error::{Error, Result};
@@ -25,6 +25,10 @@ impl RedoLogState {
     pub fn append(&mut self, db: &Db, dirty: &DirtyPages, durability: Durability) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let mut numbers: Vec<u32> = dirty.in_memory().collect();
+        if self.page_one_written && numbers.first() != Some(&1) && !redo.has_slots() {
+            self.log_page_one()?;
+        }
+        let Some(redo) = &mut self.redo else { return Ok(()) };
         let database_pages = dirty.len().div_ceil(dirty.page_bytes() as u64) as u32;
         let mut page_one = None;
         if numbers.first() == Some(&1) {
@@ -34,6 +38,7 @@ impl RedoLogState {
             let is_size_told = numbers.len() > 1 || database_pages == redo.database_pages();
             let logged = self.page_one.as_deref();
             if is_size_told
+                && !self.page_one_written
                 && redo.contains(1)
                 && logged.is_some_and(|logged| is_same_but_counters(logged, &page))
             {
@@ -69,6 +74,13 @@ impl RedoLogState {
             Ok(())
         };
         redo.append(&transaction, &mut copy, durability)?;
+        match (numbers.first(), &page_one) {
+            (Some(1), Some(page)) => {
+                self.told_counter = counter_of(page);
+                self.page_one_written = false;
+            }
+            _ => self.told_counter = self.told_counter.wrapping_add(1),
+        }
         self.page_one = page_one.or(self.page_one.take());
         Ok(())
     }

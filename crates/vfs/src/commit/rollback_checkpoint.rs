@@ -6,7 +6,7 @@
 //!    log explains each first sector that a crash can leave ([`log_identity`](crate::commit::log_identity)).
 //! 3. The log is reset after the database file was synced.
 
-use super::page_one::advance_counters;
+use super::page_one::{advance_counters, counter_of};
 use super::redo_log_state::RedoLogState;
 use crate::db::Db;
 use crate::error::Result;
@@ -21,7 +21,9 @@ impl RedoLogState {
     pub fn compact(&mut self, db: &Db) -> Result<bool> {
         let Some(redo) = &mut self.redo else { return Ok(false) };
         let compacted = compact(redo, self.page_one.as_deref(), Durability::Buffered)?;
-        self.past_log &= !compacted;
+        if compacted {
+            self.note_page_one_logged();
+        }
         self.note_fill(db);
         Ok(compacted)
     }
@@ -33,21 +35,43 @@ impl RedoLogState {
         if redo.is_empty() {
             return Ok(());
         }
-        if !compact(redo, self.page_one.as_deref(), Durability::Durable)?
-            && let Some(page_one) = self.page_one.as_deref().filter(|_| self.past_log)
-        {
-            log_page_one(redo, page_one)?;
+        let is_told = |page: &&[u8]| !self.past_log && counter_of(page) == self.told_counter;
+        if compact(redo, self.page_one.as_deref(), Durability::Durable)? {
+            self.note_page_one_logged();
+        } else if self.page_one.as_deref().is_some_and(|page| !is_told(&page)) {
+            self.log_page_one()?;
         }
-        self.past_log = false;
+        let Some(redo) = &mut self.redo else { return Ok(()) };
         redo.sync()?;
+        self.page_one_written = true;
         let numbers = numbers_to_copy(redo.page_numbers_to_copy(), redo.contains(1));
-        copy_in_place(db, redo, self.page_one.as_deref(), &numbers)?;
-        db.sync()?;
+        let copied = copy_in_place(db, redo, self.page_one.as_deref(), &numbers).and_then(|()| db.sync());
+        if copied.is_err() {
+            // Else the next transaction does.
+            let _ = self.log_page_one();
+            return copied;
+        }
         redo.reset();
-        self.page_one = None;
+        (self.page_one, self.page_one_written) = (None, false);
         self.deltas.note_checkpoint();
         self.note_fill(db);
         Ok(())
+    }
+
+    /// Logs page 1 once more, as it is now. It is about to be written in place with a counter that the transactions in the log do
+    /// not account for, or was.
+    pub fn log_page_one(&mut self) -> Result<()> {
+        if let (Some(redo), Some(page_one)) = (&mut self.redo, self.page_one.as_deref()) {
+            log_page_one(redo, page_one)?;
+            self.note_page_one_logged();
+        }
+        Ok(())
+    }
+
+    /// The log has page 1 as it is, but for its counters, in its last transaction.
+    fn note_page_one_logged(&mut self) {
+        self.told_counter = self.page_one.as_deref().map_or(0, counter_of);
+        (self.past_log, self.page_one_written) = (false, false);
     }
 }
 
@@ -71,8 +95,7 @@ fn numbers_to_copy(uncopied: impl Iterator<Item = u32>, has_page_one: bool) -> V
     numbers
 }
 
-/// Logs page 1 once more, as it is now. It is about to be written in place, with a counter that the transactions in the log
-/// do not account for.
+/// Appends an image of page 1.
 fn log_page_one(redo: &mut RedoLog, page_one: &[u8]) -> Result<()> {
     let transaction = Transaction {
         slots: &[],

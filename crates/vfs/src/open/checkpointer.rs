@@ -35,9 +35,9 @@ fn run(database: &OpenDatabase) {
     if wal.log(database.db(), Durability::Durable).is_err() || !complete {
         return;
     }
-    // A connection in exclusive locking mode, and one below a VFS with a wal-index of its own, hears nothing of a checkpoint of
-    // ours, and would go on with frames that are gone. Its own checkpoints have to do.
-    if !database.wal_index().is_applications() || database.locks().is_exclusive() {
+    // A connection below a VFS with a wal-index of its own hears nothing of a checkpoint of ours, and would go on with frames that
+    // are gone. Its own checkpoints have to do. Beside one in exclusive locking mode there is no internal connection.
+    if !database.wal_index().is_applications() {
         return wal.checkpoint_done(database.db());
     }
     let in_sqlite = InSqlite::enter();

@@ -191,11 +191,6 @@ impl LockTable {
         strongest(&self.reader_slots.lock(), None) >= Level::Reserved
     }
 
-    /// Tells whether a handle is at EXCLUSIVE.
-    pub fn is_exclusive(&self) -> bool {
-        strongest(&self.reader_slots.lock(), None) >= Level::Exclusive
-    }
-
     /// Opens or closes the gate, as the slots say. Under the lock.
     fn settle_gate(&self, reader_slots: &[Arc<ReaderSlot>]) {
         let wanted = if strongest(reader_slots, None) >= Level::Pending { CLOSED } else { OPEN };

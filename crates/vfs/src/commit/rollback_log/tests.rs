@@ -323,3 +323,60 @@ fn a_power_cut_leaves_each_log_its_early_pages_and_their_sync_left_out_is_notice
     let without = Faults::ignoring(SyncSite::File(FileKind::Database), Some(0));
     assert!(cut_large_transactions(without, 3).is_some());
 }
+
+/// Commits of a connection in exclusive locking mode, which counts the first one only: without page 1.
+fn commit_uncounted(target: &Arc<PlainTarget>, log: &RollbackRedoLog, version: u8) {
+    let mut dirty = DirtyPages::new(target.db(), PAGE, target.db().file_len().unwrap());
+    dirty.write(target, &[version; PAGE], 2 * PAGE as u64).unwrap();
+    log.commit(target, &mut dirty, Durability::Durable).unwrap();
+}
+
+#[test]
+fn a_checkpoint_of_commits_that_are_not_counted_can_be_cut_anywhere() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    target.db().sync().unwrap();
+    medium.sync_directory(Path::new("/")).unwrap();
+    commit(&target, &log, 11, &[(2, 2)]);
+    (3..6).for_each(|version| commit_uncounted(&target, &log, version));
+    let before = medium.operations();
+    log.clear(target.db()).unwrap();
+    let mut replay = medium.replay();
+    for cut in before..=medium.operations() {
+        replay.advance(cut);
+        for seed in 0..8 {
+            let pages = recovered(&replay.cut(&mut litefoot_sim::Random::new(seed)));
+            assert_eq!(pages, Some(vec![2, 5, 7]), "cut {cut}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_goes_on_behind_a_checkpoint_that_failed_is_the_databases() {
+    for counted in [false, true] {
+        let medium = SimMedium::new();
+        let (target, log) = database(&medium);
+        commit(&target, &log, 11, &[(2, 2)]);
+        // The file cannot grow, and page 1 is in it already.
+        let state = &log.state;
+        let size = target.db().file_len().unwrap();
+        commit(&target, &log, 12, &[(5, 5)]);
+        target.db().data().set_len(size).unwrap();
+        medium.set_faults(litefoot_sim::Faults::full_at(medium.used_bytes()));
+        let failed = state.write().checkpoint(target.db());
+        medium.set_faults(litefoot_sim::Faults::default());
+        assert!(failed.is_err(), "the checkpoint has found room");
+        let mut sector = [0; PAGE];
+        target.db().data().read_at(&mut sector, 0).unwrap();
+        assert_eq!(counter_of(&sector), 12, "page 1 is not in the file");
+        for version in 13..16 {
+            if counted {
+                commit(&target, &log, u32::from(version), &[(3, version)]);
+            } else {
+                commit_uncounted(&target, &log, version);
+            }
+        }
+        drop(log);
+        assert_eq!(recovered(&medium), Some(vec![2, 15, 7, 5]), "{counted}");
+    }
+}
