@@ -116,6 +116,16 @@ impl RunSetup {
         self.kind() == 2
     }
 
+    /// Transactions of an opening, about. One run in four opens the database for nearly each of them.
+    fn transactions_per_opening(&self) -> u64 {
+        let is_short = self.seed.wrapping_mul(0xd1b5_4a32_d192_ed03) >> 62 == 0;
+        match (self.tier, is_short) {
+            (true, _) => 8,
+            (false, true) => 2,
+            (false, false) => 30,
+        }
+    }
+
     /// The form of commits in WAL mode, whatever the run's kind.
     fn commit_log(&self) -> CommitLogForm {
         match self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 {
@@ -186,12 +196,18 @@ pub(super) fn vfs_over(
     pass_through: bool,
     options: litefoot::Options,
 ) -> Result<litefoot::Vfs, String> {
+    register(builder_over(medium, pass_through, options))
+}
+
+fn builder_over(medium: &SimMedium, pass_through: bool, options: litefoot::Options) -> litefoot::VfsBuilder {
     litefoot::Vfs::builder(vfs_name())
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
         .options(options)
-        .register()
-        .map_err(|error| error.to_string())
+}
+
+fn register(builder: litefoot::VfsBuilder) -> Result<litefoot::Vfs, String> {
+    builder.register().map_err(|error| error.to_string())
 }
 
 impl Recording {
@@ -205,12 +221,13 @@ impl Recording {
         let medium = prepared(setup, &mut random)?;
         medium.set_faults(setup.faults.clone());
         medium.set_atomic_write_bytes(setup.atomic_write_bytes);
-        let vfs = vfs_over(&medium, setup.pass_through, setup.options())?;
+        let builder = builder_over(&medium, setup.pass_through, setup.options());
+        let vfs = register(builder.keeps_logs(!setup.pass_through))?;
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
         for _ in 0..TRANSACTIONS {
-            if random.one_in(if setup.tier { 8 } else { 30 }) {
+            if random.one_in(setup.transactions_per_opening()) {
                 drop(db);
                 db = open(&vfs, setup, &mut random).map_err(fail)?;
             }

@@ -24,10 +24,10 @@ static ALLOCATOR: litefoot_vfs::Allocator = litefoot_vfs::Allocator;
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
-/// A program that exits without closing leaves its newest commits where stock SQLite finds them.
+/// A program that exits without closing leaves its newest commits where stock SQLite finds them, and no void log.
 extern "C" fn at_exit() {
     // A failure leaves them to the next open.
-    let _ = catch_unwind(litefoot_vfs::open::at_exit::materialize);
+    let _ = catch_unwind(litefoot_vfs::open::at_exit::leave);
 }
 
 /// Entry point: registers the VFS `litefoot`.
@@ -75,7 +75,7 @@ unsafe fn load(
             return SQLITE_ERROR;
         }
     };
-    let result = catch_unwind(|| litefoot_vfs::shim::install::install(api, make_default));
+    let result = catch_unwind(|| litefoot_vfs::shim::install::install(api, make_default, true));
     let text = match result {
         Ok(Ok(())) => {
             // Later connections get the functions from the hook; this one is open already. Without them it is

@@ -64,7 +64,7 @@ fn install(library: &Library) -> Result<(), String> {
     // SAFETY: the symbols are those of the SQLite library that called.
     let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
     match api {
-        Ok(api) => litefoot_vfs::shim::install::install(api, true).map_err(|error| error.to_string()),
+        Ok(api) => litefoot_vfs::shim::install::install(api, true, true).map_err(|error| error.to_string()),
         Err(missing) => Err(format!("{} has no function {missing}", library.name())),
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn api() -> Result<&'static Api, Error> {
 pub(crate) fn install(make_default: bool) -> Result<(), Error> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if make_default || !INSTALLED.load(Ordering::Acquire) {
-        litefoot_vfs::shim::install::install(*api()?, make_default)?;
+        litefoot_vfs::shim::install::install(*api()?, make_default, false)?;
         if !INSTALLED.swap(true, Ordering::AcqRel) {
             // SAFETY: `at_exit` is a function of this program. Without it, what waits is left to the next open.
             unsafe { libc::atexit(at_exit) };
@@ -71,7 +71,7 @@ pub(crate) fn install(make_default: bool) -> Result<(), Error> {
 /// A program that exits without closing leaves its newest commits where stock SQLite finds them.
 extern "C" fn at_exit() {
     // A failure leaves them to the next open.
-    let _ = catch_unwind(litefoot_vfs::open::at_exit::materialize);
+    let _ = catch_unwind(litefoot_vfs::open::at_exit::leave);
 }
 
 #[cfg(test)]

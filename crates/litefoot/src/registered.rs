@@ -35,6 +35,7 @@ impl Vfs {
             medium: Arc::new(OsMedium::new()),
             options: Options::default(),
             pass_through: false,
+            keeps_logs: false,
         }
     }
 
@@ -70,6 +71,7 @@ pub struct VfsBuilder {
     medium: Arc<dyn Medium>,
     options: Options,
     pass_through: bool,
+    keeps_logs: bool,
 }
 
 impl VfsBuilder {
@@ -94,6 +96,14 @@ impl VfsBuilder {
         self
     }
 
+    /// Lets closes keep void logs for the next openings, though nobody is told of the exit of the process: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn keeps_logs(mut self, keeps_logs: bool) -> VfsBuilder {
+        self.keeps_logs = keeps_logs;
+        self
+    }
+
     /// Registers the VFS.
     ///
     /// # Errors
@@ -106,6 +116,7 @@ impl VfsBuilder {
             medium: self.medium,
             defaults: self.options,
             pass_through: self.pass_through,
+            keeps_logs: self.keeps_logs,
         });
         let registration = Registration::new(library::api()?, vfs, false)?;
         Ok(Vfs { name: self.name, registration })

@@ -92,6 +92,7 @@ pub fn recovery(medium: &Arc<dyn Medium>, path: &Path) -> Result<Recovered> {
         access: Access { writable: true, created: false, holds_back: true, pooled: false },
         build: None,
         redo_log: Arc::default(),
+        kept_logs: None,
     });
     finish_redo_log(&db, &Arc::default())?;
     if medium.info(&db.commit_log_path())?.is_none() {

@@ -7,6 +7,7 @@
 
 use super::compact::{new_path, remove_remnant};
 use super::format::HEADER_BYTES;
+use super::kept::{KeptLog, void_header};
 use super::origin::DataFile;
 use crate::file::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, beside, parent_directory,
@@ -18,6 +19,9 @@ use std::sync::Arc;
 
 /// The suffix that SQLite gives the name of a database for its log.
 const WAL_SUFFIX: &str = "-wal";
+
+/// Most bytes of a file that is left for the next opening: SQLite's own log grows to as many.
+const MOST_KEPT_BYTES: u64 = 4 << 20;
 
 /// The place of the file of an open log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ pub(super) struct LogFile {
     claimed: u64,
     /// True for a file that another process has left, which may have ended in a compaction.
     found: bool,
+    /// The mark of a file that this process has left void, durably, and in which nothing was written since.
+    kept: Option<KeptLog>,
 }
 
 impl LogFile {
@@ -92,6 +98,7 @@ impl LogFile {
             allocated: 0,
             claimed: 0,
             found: false,
+            kept: None,
         }
     }
 
@@ -130,6 +137,23 @@ impl LogFile {
         self.name_unsynced = true;
         self.unsynced = true;
         self.found = true;
+    }
+
+    /// Takes over a file that the last opening has left void: its name, and that nothing counts in it, are durable.
+    pub fn take_over_kept(&mut self, file: Arc<dyn File>, kept: KeptLog) {
+        self.opened = Some(file);
+        self.kept = Some(kept);
+    }
+
+    /// True if there is a file, other than a kept one that is untouched.
+    pub fn is_used(&self) -> bool {
+        self.opened.is_some() && self.kept.is_none()
+    }
+
+    /// True where no header counts in the file, durably. The next one may then become durable together with the first
+    /// frames. Somebody is about to write it.
+    pub fn take_void(&mut self) -> bool {
+        self.opened.is_none() || self.kept.take().is_some()
     }
 
     /// A log that has no file will have it at another place.
@@ -243,6 +267,7 @@ impl LogFile {
         (self.allocated, self.claimed) = (0, 0);
         self.unsynced = false;
         self.name_unsynced = false;
+        self.kept = None;
         let Some(file) = self.opened.take() else { return Ok(()) };
         let is_named = self.medium.identity(&self.path)? == Some(file.id());
         let removal = Removal::of(is_named, self.is_beside_data());
@@ -261,6 +286,35 @@ impl LogFile {
         }
         self.in_use = None;
         Ok(())
+    }
+
+    /// Leaves the file void at its name, durably, for the next opening; `None` where it was removed instead, since it is
+    /// large or has lost its name.
+    pub fn keep(&mut self) -> Result<Option<KeptLog>> {
+        let Some(file) = self.opened.clone() else { return Ok(None) };
+        let named = !self.name_unsynced
+            && self.medium.identity(&self.path)? == Some(file.id())
+            && self.is_beside_data();
+        if !named || self.allocated.max(self.claimed) > MOST_KEPT_BYTES {
+            return self.delete().map(|()| None);
+        }
+        let kept = match self.kept.take() {
+            Some(untouched) => untouched,
+            None => {
+                let kept = KeptLog::new(file.id());
+                self.latch.check(&self.path)?;
+                self.latch.watch(file.write_durable_at(&[IoSlice::new(&void_header(kept))], 0))?;
+                kept
+            }
+        };
+        if std::mem::take(&mut self.found) {
+            // It counts for nothing, and the next compaction tries again.
+            let _ = remove_remnant(&*self.medium, &new_path(&self.path));
+        }
+        (self.allocated, self.claimed) = (0, 0);
+        self.unsynced = false;
+        self.close();
+        Ok(Some(kept))
     }
 
     /// True for a log at the name that SQLite knows.

@@ -13,6 +13,7 @@
 //! | `early` | pages of a transaction that are in the data file already |
 //! | `compact` | a log with each page once, in the place of one that was not synced |
 //! | `file` | the file: its name, its lock, its space, its syncs |
+//! | `kept` | a void file that a close leaves for the next opening |
 //! | `mod` | the open log: reading, generations |
 //!
 //! # What it promises
@@ -26,7 +27,7 @@
 //! # Invariants
 //! 1. Frames are written only behind the last committed one. In a new generation they are written only after its header
 //!    is durable. Else an old header with an overwritten frame would leave an old prefix, and its replay over newer
-//!    pages would destroy the database. A new file has no old generation.
+//!    pages would destroy the database. A new file has no old generation, and a kept one has none that counts.
 //! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
 //! 3. Space is reserved before it is written. So a full disk is an error of the append and not of a sync, after which
 //!    nothing could be trusted.
@@ -36,12 +37,14 @@ mod compact;
 mod early;
 mod file;
 pub mod format;
+mod kept;
 pub mod origin;
 mod scan;
 
 pub use compact::new_path;
 pub use early::{EarlyPage, early_frames, early_pages};
 pub use file::Whereabouts;
+pub use kept::KeptLog;
 pub use scan::{Frame, frames};
 
 use crate::file::{DeviceError, File, Medium, OpenMode, Operation, Result, SyncLatch};
@@ -182,11 +185,16 @@ impl RedoLog {
 
     fn take_over(mut self, mode: OpenMode) -> Result<RedoLog> {
         if let Some(file) = self.file.find(mode)? {
-            scan::scan(&*file, &mut self)?;
-            self.synced = self.frames;
-            self.file.take_over(file);
+            self.take_over_file(file)?;
         }
         Ok(self)
+    }
+
+    fn take_over_file(&mut self, file: Arc<dyn File>) -> Result<()> {
+        scan::scan(&*file, self)?;
+        self.synced = self.frames;
+        self.file.take_over(file);
+        Ok(())
     }
 
     /// A log that has no file will have it at another place.
@@ -388,7 +396,7 @@ impl RedoLog {
             _ => {}
         }
         self.file.check()?;
-        let is_new = self.file.opened().is_none();
+        let is_void = self.file.take_void();
         let file = self.file.open_or_create()?;
         let room = HEADER_BYTES as u64 + u64::from(page_bytes);
         if self.file.allocated() == 0 {
@@ -403,8 +411,8 @@ impl RedoLog {
             None => Header::first(page_bytes, origin),
         };
         let (bytes, checksum) = header.encode();
-        if is_new {
-            // No header has ever counted there: it may become durable together with the first frames.
+        if is_void {
+            // No header counts there: it may become durable together with the first frames.
             self.file.write_later(&bytes, 0)?;
         } else {
             self.file.write_durably(&bytes, 0)?;

@@ -19,6 +19,7 @@
 //! | `atomic_write` | a page overwritten in place, whole or not at all |
 //! | `memory_share` | its share of the memory of the process |
 //! | `shared` | what all users of the database have in common |
+//! | `kept_log` | void logs that a close has left for the next opening |
 //! | `companions` | the files beside it, and what is known of them without asking the medium |
 //! | `tier` | a fast device in the place of the file's hot chunks |
 
@@ -26,6 +27,7 @@ mod atomic_write;
 pub(crate) mod companions;
 pub(crate) mod data_file;
 mod file_end;
+pub(crate) mod kept_log;
 mod memory_share;
 #[cfg(test)]
 mod of_test;
@@ -36,6 +38,7 @@ pub(crate) use atomic_write::{atomic_write_bytes, write_atomic};
 pub use companions::Companion;
 pub use data_file::{MAGIC, page_bytes_in};
 pub use file_end::FileEnd;
+pub use kept_log::KeptLogs;
 pub use memory_share::MemoryShare;
 pub(crate) use memory_share::note_dirty_bytes;
 pub use shared::Shared;
@@ -70,6 +73,7 @@ pub struct Db {
     build: Option<Writer>,
     memory: MemoryShare,
     name: data_file::Name,
+    kept_logs: Option<Arc<KeptLogs>>,
     shared: Shared,
 }
 
@@ -102,6 +106,8 @@ pub struct DbSetup {
     pub build: Option<Writer>,
     /// True if the redo log of rollback-journal transactions lies beside it.
     pub redo_log: Arc<AtomicBool>,
+    /// Where logs are remembered that closes keep; absent where none are kept.
+    pub kept_logs: Option<Arc<KeptLogs>>,
 }
 
 impl Db {
@@ -135,6 +141,7 @@ impl Db {
             build: setup.build,
             memory,
             name: data_file::Name::new(setup.access.created),
+            kept_logs: setup.kept_logs,
             shared: Shared::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! The database that tests begin with.
 
-use super::{Access, Db, DbSetup};
+use super::{Access, Db, DbSetup, KeptLogs};
 use crate::options::Options;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
@@ -22,6 +22,11 @@ impl Db {
 
     /// The database that is on a medium.
     pub(crate) fn opened_on(medium: &SimMedium) -> Db {
+        Db::opened_with(medium, None)
+    }
+
+    /// The same, whose closes may keep logs.
+    pub(crate) fn opened_with(medium: &SimMedium, kept_logs: Option<Arc<KeptLogs>>) -> Db {
         let path = Path::new("/app.db");
         let file = medium.open(path, FileKind::Database, OpenMode::ReadWrite).unwrap();
         let len = file.len().unwrap();
@@ -33,6 +38,7 @@ impl Db {
             access: Access { writable: true, created: false, holds_back: true, pooled: false },
             build: None,
             redo_log: Arc::default(),
+            kept_logs,
         });
         db.shared().set_owned(true);
         db.file_end().set_committed_len(len);

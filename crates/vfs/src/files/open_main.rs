@@ -66,6 +66,7 @@ impl Vfs {
                 // as new: whoever created it may have synced nothing.
                 holds_back: !self.pass_through,
                 pooled: !self.pass_through,
+                kept_logs: self.kept_logs.clone(),
                 created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
             })
         });
@@ -149,6 +150,7 @@ impl Vfs {
                 writable: parents.db().writable(),
                 holds_back: !self.pass_through,
                 pooled: !self.pass_through,
+                kept_logs: self.kept_logs.clone(),
                 created: false,
             })
         }))

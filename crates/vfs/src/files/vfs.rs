@@ -14,6 +14,7 @@
 //! | `open_main` | opening a main database |
 //! | `companion_files` | opening, deleting and finding what lies beside a database |
 
+use crate::db::KeptLogs;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::files::any_handle::AnyHandle;
@@ -40,6 +41,8 @@ pub struct Vfs {
     pub(super) defaults: Options,
     pub(super) pass_through: bool,
     pub(super) databases: Registry,
+    /// Where logs are remembered that closes keep; absent where none are kept.
+    pub(super) kept_logs: Option<Arc<KeptLogs>>,
 }
 
 /// How a VFS is set up.
@@ -53,6 +56,8 @@ pub struct VfsSetup {
     /// Leave SQLite's own protocol as it is and only pass its calls on to the medium. This is how stock
     /// SQLite's operations are counted and its power cuts simulated.
     pub pass_through: bool,
+    /// True if closes may keep logs for the next openings: the process is told of its exit.
+    pub keeps_logs: bool,
 }
 
 /// A request of `xOpen`.
@@ -85,6 +90,7 @@ impl Vfs {
     pub fn new(setup: VfsSetup) -> Vfs {
         Vfs {
             name: setup.name,
+            kept_logs: setup.keeps_logs.then(|| KeptLogs::new(setup.medium.clone())),
             medium: setup.medium,
             defaults: setup.defaults,
             pass_through: setup.pass_through,

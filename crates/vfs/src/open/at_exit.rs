@@ -2,12 +2,14 @@
 //!
 //! # Why
 //! Scripts, and programs that just return, do not close their databases. Nothing is lost then. But stock SQLite, which does
-//! not know the commit log, would see the last checkpoint until litefoot opens the database again.
+//! not know the commit log, would see the last checkpoint until litefoot opens the database again. And void logs that closes
+//! have kept ([`KeptLogs`]) are of no use any more.
 //!
 //! # Promises
 //! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open.
 //! 2. A forked child does nothing: what waits is its parent's.
 
+use crate::db::KeptLogs;
 use crate::open::OpenDatabase;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::{Arc, Weak};
@@ -31,8 +33,14 @@ pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
     open.0.push(Arc::downgrade(database));
 }
 
-/// Materializes the deltas of all databases that are open. For the end of the process.
-pub fn materialize() {
+/// Leaves all databases as another program expects them. For the end of the process.
+pub fn leave() {
+    materialize();
+    KeptLogs::remove_all();
+}
+
+/// Materializes the deltas of all databases that are open.
+fn materialize() {
     let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
     for database in &open {
         if let Some(wal) = database.wal_at_exit() {

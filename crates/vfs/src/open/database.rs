@@ -9,7 +9,7 @@ use crate::capture::SharedCapture;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::commit::wal::Wal;
 use crate::db::tier::{self, Tier};
-use crate::db::{Access, Db, DbSetup};
+use crate::db::{Access, Db, DbSetup, KeptLogs};
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
@@ -99,6 +99,8 @@ pub struct DatabaseSetup {
     pub holds_back: bool,
     /// True if its pages are kept in memory for all connections.
     pub pooled: bool,
+    /// Where logs are remembered that closes keep; absent where none are kept.
+    pub kept_logs: Option<Arc<KeptLogs>>,
 }
 
 impl OpenDatabase {
@@ -120,6 +122,7 @@ impl OpenDatabase {
             },
             build: build.map(|build| Writer { version: build.version, hash: build.hash }),
             redo_log: rollback_log.live_flag(),
+            kept_logs: setup.kept_logs,
         });
         OpenDatabase {
             db,

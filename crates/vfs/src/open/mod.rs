@@ -16,7 +16,7 @@
 //! | `capture_host` | the database, for the capture of a connection |
 //! | `checkpointer` | writing the log to the database file while commits go on |
 //! | `idle` | a checkpoint of a database at rest |
-//! | `at_exit` | materializing what waits when the process exits without closing |
+//! | `at_exit` | what waits, and logs that are kept, when the process exits |
 //! | `log_inspect`, `export_sql` | looking at a log that waits, and its transactions as SQL |
 
 pub mod at_exit;

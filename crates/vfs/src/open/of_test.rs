@@ -20,6 +20,7 @@ impl DatabaseSetup {
             created: false,
             holds_back: true,
             pooled: false,
+            kept_logs: None,
         }
     }
 }

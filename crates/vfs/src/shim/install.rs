@@ -40,7 +40,9 @@ static INSTALLED: Global<Registrations> = Global::new(Registrations(Vec::new()))
 /// Registers the VFS `litefoot` over the operating system's files. May be called while SQLite initialises.
 ///
 /// Doing it again for the same library is allowed: after `sqlite3_shutdown` it is necessary.
-pub fn install(api: Api, make_default: bool) -> Result<()> {
+///
+/// `told_of_exit`: the process calls what [`crate::open::at_exit`] has when it exits.
+pub fn install(api: Api, make_default: bool, told_of_exit: bool) -> Result<()> {
     let mut installed = INSTALLED.lock();
     let library = api.vfs_register as usize;
     if let Some(known) = installed.0.iter().find(|known| known.library == library) {
@@ -53,6 +55,7 @@ pub fn install(api: Api, make_default: bool) -> Result<()> {
         medium: Arc::new(OsMedium::new()),
         defaults: default_options()?,
         pass_through: false,
+        keeps_logs: told_of_exit,
     });
     let mut served = SERVED.lock();
     let registration = Registration::new(api, vfs, make_default)?;

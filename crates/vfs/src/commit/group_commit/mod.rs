@@ -488,11 +488,11 @@ impl GroupCommit {
         })
     }
 
-    /// Removes both logs. All pages are in the synced database file.
-    pub fn delete(&self, frames: &RwLock<WalFrames>) -> Result<()> {
+    /// Removes both logs, or keeps the redo log, void. All pages are in the synced database file.
+    pub fn delete(&self, frames: &RwLock<WalFrames>, db: &Db) -> Result<()> {
         self.end_generation(frames, |writer| {
             writer.commit_log.delete()?;
-            Ok(writer.redo.delete()?)
+            db.leave_redo_log(&mut writer.redo)
         })
     }
 

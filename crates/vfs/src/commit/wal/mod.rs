@@ -50,7 +50,6 @@ use litefoot_storage::commit_log::format::{BLOCK_BYTES, RECORD_BYTES};
 use litefoot_storage::file::File;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, RwLock};
-use litefoot_storage::wal_file::RedoLog;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -87,8 +86,7 @@ impl Wal {
     pub fn open(db: &Db, make_spill: MakeSpill) -> Result<Wal> {
         let path = db.companion_path(Companion::Wal);
         let latch = db.latch();
-        let (medium, data) = (db.medium().clone(), db.data_file());
-        let redo = RedoLog::open_of(medium, &path, latch.clone(), data).map_err(|error| {
+        let redo = db.open_redo_log(&path).map_err(|error| {
             if !is_in_use(&error) {
                 return Error::from(error);
             }
@@ -405,12 +403,12 @@ impl Wal {
         self.commits.try_fold(self.pages());
     }
 
-    /// Removes the log, whose pages are all in the database file.
+    /// Removes the log, whose pages are all in the database file, or keeps it, void, for the next opening.
     pub fn delete(&self, db: &Db) -> Result<()> {
         self.end_transaction(db);
         db.sync_if_written()?;
         db.file_end().forget_kept();
-        self.commits.delete(&self.frames)?;
+        self.commits.delete(&self.frames, db)?;
         self.frames.write().set_len(0);
         Ok(())
     }

@@ -1,0 +1,132 @@
+//! Unmodified programs that open their database for each commit.
+//!
+//! These tests need `liblitefoot.so` beside the program under test; `cargo xtask test` builds it and runs them.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use support::{litefoot, output_of, run, stderr_of, stdout_of};
+
+/// Runs a scenario of `short_openings.py` on litefoot.
+fn scenario(directory: &Path, name: &str) -> Output {
+    let script = format!("{}/tests/programs/short_openings.py", env!("CARGO_MANIFEST_DIR"));
+    output_of(litefoot(directory, &["run", "--", "python3", &script, name]))
+}
+
+/// The output of a scenario that ends by itself: the user is told nothing, and nothing is left but databases.
+fn said(name: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let output = scenario(directory.path(), name);
+    assert_eq!(stderr_of(&output), "", "{name}");
+    assert!(
+        names(directory.path()).iter().all(|name| name.ends_with(".db")),
+        "{:?}",
+        names(directory.path())
+    );
+    stdout_of(output, name)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(directory).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+
+fn stock(directory: &Path, sql: &str) -> String {
+    let mut command = Command::new("sqlite3");
+    command.args(["app.db", sql]).current_dir(directory);
+    stdout_of(output_of(command), sql)
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_kept_log_is_removed_when_the_process_exits() {
+    assert_eq!(said("many"), "(52, 'ok')\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn stock_and_other_processes_read_and_write_between_short_openings() {
+    assert_eq!(said("in_turns"), "app.db\napp.db\n(14, 'ok') app.db app.db-wal\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn the_exit_of_a_forked_child_leaves_the_log_to_its_parent() {
+    assert_eq!(said("forked"), "app.db\napp.db app.db-wal\n(7, 'ok')\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_database_is_copied_moved_removed_and_replaced_between_short_openings() {
+    assert_eq!(said("moved"), "(3, 'ok') ok\n(3, 'ok')\n(1, 'ok')\n(2, 'ok') ok\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_database_leaves_wal_mode_and_comes_back_between_short_openings() {
+    let expected = "('delete',)\n('delete',)\n(3, 'ok') app.db\n('delete',)\n('wal',)\n(5, 'ok')\n";
+    assert_eq!(said("modes"), expected);
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn short_openings_go_on_in_a_directory_that_cannot_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = scenario(directory.path(), "read_only_directory");
+    assert_eq!((stderr_of(&output), stdout_of(output, "")), (String::new(), "(4, 'ok')\n".to_owned()));
+}
+
+/// After a kill a void log is left, which is nothing to anybody, and the next ordinary close removes it.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_killed_process_leaves_a_void_log_that_nobody_is_told_of() {
+    let killed = || {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!scenario(directory.path(), "killed").status.success());
+        assert_eq!(names(directory.path()), ["app.db", "app.db-wal"]);
+        directory
+    };
+    let quiet = |directory: &Path, arguments: &[&str]| {
+        let output = run(directory, arguments);
+        assert_eq!(stderr_of(&output), "", "{arguments:?}");
+        stdout_of(output, &format!("{arguments:?}"))
+    };
+    let count = "SELECT count(*) FROM t; PRAGMA integrity_check";
+    for arguments in [&["sql", "app.db", count][..], &["release", "app.db"]] {
+        let directory = killed();
+        quiet(directory.path(), arguments);
+        assert_eq!(names(directory.path()), ["app.db"], "{arguments:?}");
+        assert_eq!(stock(directory.path(), count), "3\nok\n");
+    }
+    let directory = killed();
+    let directory = directory.path();
+    let told = ["recover", "check"].map(|command| quiet(directory, &[command, "app.db"]));
+    assert!(told.iter().all(|told| !told.contains("-wal")), "{told:?}");
+    let directory = killed();
+    let directory = directory.path();
+    // Another, empty database beside it.
+    std::fs::rename(directory.join("app.db"), directory.join("former.db")).unwrap();
+    std::fs::copy(directory.join("app.db-wal"), directory.join("former.db-wal")).unwrap();
+    std::fs::write(directory.join("app.db"), "").unwrap();
+    quiet(directory, &["sql", "app.db", "CREATE TABLE other(x); INSERT INTO other VALUES(1)"]);
+    assert_eq!(stock(directory, "SELECT * FROM other"), "1\n");
+    assert!(quiet(directory, &["sql", "former.db", "SELECT count(*) FROM t"]).contains('3'));
+    assert_eq!(names(directory), ["app.db", "former.db"]);
+    // Stock SQLite alone.
+    let directory = killed();
+    assert_eq!(stock(directory.path(), count), "3\nok\n");
+    assert_eq!(names(directory.path()), ["app.db"]);
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_process_that_is_killed_in_a_short_opening_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(!scenario(directory.path(), "killed_within").status.success());
+    assert_eq!(stock(directory.path(), "SELECT count(*) FROM t; PRAGMA integrity_check"), "3\nok\n");
+}

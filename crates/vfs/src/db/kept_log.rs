@@ -1,0 +1,194 @@
+//! Kept logs: void redo logs that closes of this process have left for the next openings.
+//!
+//! # Why
+//! A program that opens its database for each commit would create and remove a log each time, which costs more than the
+//! commit. So a close leaves the log at its name, void, where this process closes the database again and again. SQLite
+//! leaves such logs itself (`SQLITE_FCNTL_PERSIST_WAL`): it finds nothing in them, and its last close removes them.
+//!
+//! # Promises
+//! 1. No descriptor, lock or thread is kept. A mark in the file tells the next opening that nobody has written to it.
+//! 2. Logs are kept only in a process whose exit is told ([`KeptLogs::remove_all`]). They are removed then, unless somebody
+//!    has the database open. A process that is killed leaves a log, and the next ordinary close removes that.
+//! 3. At most [`MOST_DATABASES`] databases are remembered. A forked child remembers none.
+
+use crate::db::{Companion, Db};
+use crate::error::Result;
+use crate::sync::owner_lock;
+use litefoot_storage::file::{FileId, FileKind, Medium, OpenMode};
+use litefoot_storage::sync::{AcrossFork, Global};
+use litefoot_storage::wal_file::{KeptLog, RedoLog};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Most time between two closes of a database after which the next opening is expected soon.
+const SOON: Duration = Duration::from_secs(10);
+/// Most databases that are remembered.
+pub const MOST_DATABASES: usize = 64;
+
+/// The kept logs of one VFS.
+pub struct KeptLogs {
+    medium: Arc<dyn Medium>,
+    closed: Global<Closed>,
+}
+
+/// Databases that this process has closed, by the identity of their files.
+#[derive(Default)]
+struct Closed(HashMap<FileId, ClosedDatabase>);
+
+impl AcrossFork for Closed {
+    fn inherit(_parents: Closed) -> Closed {
+        Closed::default()
+    }
+}
+
+/// A database that was closed after a commit.
+struct ClosedDatabase {
+    path: PathBuf,
+    at: Instant,
+    log: Option<KeptLog>,
+}
+
+/// All of the process.
+#[derive(Default)]
+struct All(Vec<Weak<KeptLogs>>);
+
+impl AcrossFork for All {
+    fn inherit(parents: All) -> All {
+        // The child has the same registrations, and they remember nothing.
+        parents
+    }
+}
+
+static ALL: Global<All> = Global::new(All(Vec::new()));
+
+/// True where a log is to be kept, so long after the last close of the database.
+fn keeps(since_last_close: Option<Duration>) -> bool {
+    since_last_close.is_some_and(|since| since <= SOON)
+}
+
+impl KeptLogs {
+    /// None yet, on a medium.
+    pub fn new(medium: Arc<dyn Medium>) -> Arc<KeptLogs> {
+        let kept = Arc::new(KeptLogs { medium, closed: Global::default() });
+        ALL.lock().0.push(Arc::downgrade(&kept));
+        kept
+    }
+
+    /// Takes the log that was kept for a database. One that was kept at another path, where the database lay, is removed.
+    fn take(&self, data: FileId, path: &Path) -> Option<KeptLog> {
+        let mut closed = self.closed.lock();
+        let database = closed.0.get_mut(&data)?;
+        let log = database.log.take()?;
+        if database.path == path {
+            return Some(log);
+        }
+        let former = std::mem::replace(&mut database.path, path.to_owned());
+        drop(closed);
+        // It stays where that fails: it is void.
+        let _ = self.remove(data, &former, &log);
+        None
+    }
+
+    /// Ends the use of the log of a database that is closed, or that leaves WAL mode: keeps it, or removes it.
+    fn leave(&self, db: &Db, redo: &mut RedoLog) -> Result<()> {
+        let (data, now) = (db.file().id(), Instant::now());
+        let was_used = redo.is_used();
+        let last = self.closed.lock().0.get(&data).map(|database| now.duration_since(database.at));
+        let log = if !was_used || keeps(last) {
+            redo.keep()?
+        } else {
+            redo.delete()?;
+            None
+        };
+        if log.is_some() {
+            // To SQLite there is none: the database may be leaving WAL mode.
+            db.companions().set_alone(Companion::Wal, true);
+        }
+        if was_used || log.is_some() {
+            self.note(data, ClosedDatabase { path: db.path().to_owned(), at: now, log });
+        }
+        Ok(())
+    }
+
+    fn note(&self, data: FileId, database: ClosedDatabase) {
+        let mut closed = self.closed.lock();
+        if closed.0.len() >= MOST_DATABASES {
+            closed
+                .0
+                .retain(|_, other| other.log.is_some() || keeps(Some(database.at.duration_since(other.at))));
+        }
+        if closed.0.len() < MOST_DATABASES || closed.0.contains_key(&data) {
+            closed.0.insert(data, database);
+        }
+    }
+
+    /// Removes all logs that are kept. For the end of the process: nothing is waited for.
+    pub fn remove_all() {
+        let all: Vec<Arc<KeptLogs>> = ALL.lock().0.iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|kept| kept.remove_these());
+        std::mem::forget(all);
+    }
+
+    fn remove_these(&self) {
+        let closed = std::mem::take(&mut self.closed.lock().0);
+        for (data, database) in closed {
+            if let Some(log) = &database.log {
+                // It stays where that fails: it is void.
+                let _ = self.remove(data, &database.path, log);
+            }
+        }
+    }
+
+    /// Removes a log, unless somebody has the database open, or has written to the log.
+    fn remove(&self, data: FileId, path: &Path, log: &KeptLog) -> Result<()> {
+        let remove = || {
+            let log_path = Companion::Wal.of(path);
+            if self.medium.identity(&log_path)? != Some(log.file) {
+                return Ok(());
+            }
+            let file = self.medium.open(&log_path, FileKind::RedoLog, OpenMode::ReadOnly)?;
+            if log.is_untouched(&*file)? {
+                self.medium.delete(&log_path)?;
+            }
+            Ok(())
+        };
+        match self.medium.identity(path)? {
+            None => remove(),
+            Some(id) if id != data => Ok(()),
+            Some(_) => {
+                let file = self.medium.open(path, FileKind::Database, OpenMode::ReadWrite)?;
+                // Connections in WAL mode, also those of stock SQLite, hold a lock as long as they are open.
+                if file.id() != data || !owner_lock::try_acquire(&*file, true)? {
+                    return Ok(());
+                }
+                let removed = remove();
+                owner_lock::release(&*file)?;
+                removed
+            }
+        }
+    }
+}
+
+impl Db {
+    /// Opens the redo log, which may be one that was kept.
+    pub(crate) fn open_redo_log(&self, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
+        let (medium, latch, data) = (self.medium().clone(), self.latch().clone(), self.data_file());
+        match self.kept_logs.as_ref().and_then(|kept| kept.take(self.file().id(), self.path())) {
+            Some(kept) => RedoLog::open_kept(medium, path, latch, data, kept),
+            None => RedoLog::open_of(medium, path, latch, data),
+        }
+    }
+
+    /// Removes the redo log, whose pages are all in the synced data file, or keeps it for the next opening.
+    pub(crate) fn leave_redo_log(&self, redo: &mut RedoLog) -> Result<()> {
+        match &self.kept_logs {
+            Some(kept) => kept.leave(self, redo),
+            None => Ok(redo.delete()?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
