@@ -42,6 +42,17 @@ pub(crate) fn advance_counters(page: &mut [u8]) {
     }
 }
 
+/// Page 1 with another change counter; a sealed one as it is.
+pub(crate) fn with_counter(page: &[u8], counter: u32) -> Vec<u8> {
+    let mut page = page.to_vec();
+    if has_counters(&page) {
+        for at in COUNTERS {
+            page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
+        }
+    }
+    page
+}
+
 /// The change counter in the first sector of a database.
 pub(crate) fn counter_of(sector: &[u8]) -> u32 {
     let at = COUNTERS[0];

@@ -5,12 +5,14 @@
 //! 2. Page 1 is copied by [`RedoLogState::checkpoint`] alone, after all commits that it shows were synced in the log. So the
 //!    log explains each first sector that a crash can leave ([`log_identity`](crate::commit::log_identity)).
 //! 3. The log is reset after the database file was synced.
+//! 4. A transaction under way keeps its slots of the log. Where page 1 has a counter that the log does not explain, and slots are
+//!    where its frame would be, that counter is written last, into a file that is complete.
 
-use super::page_one::{advance_counters, counter_of};
+use super::page_one::{advance_counters, counter_of, with_counter};
 use super::redo_log_state::RedoLogState;
 use crate::db::Db;
 use crate::error::Result;
-use litefoot_storage::file::{self, DeviceError, Operation, runs};
+use litefoot_storage::file::{self, DeviceError, Operation, SECTOR_BYTES, runs};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::{RedoLog, Transaction};
 use std::io;
@@ -36,19 +38,33 @@ impl RedoLogState {
             return Ok(());
         }
         let is_told = |page: &&[u8]| !self.past_log && counter_of(page) == self.told_counter;
+        let untold = self.page_one.as_deref().is_some_and(|page| !is_told(&page));
+        let mut last = None;
         if compact(redo, self.page_one.as_deref(), Durability::Durable)? {
             self.note_page_one_logged();
-        } else if self.page_one.as_deref().is_some_and(|page| !is_told(&page)) {
+        } else if untold && redo.has_slots() {
+            // A frame would take the place of a slot.
+            last = self.page_one.as_deref().map(|page| with_counter(page, self.told_counter));
+        } else if untold {
             self.log_page_one()?;
         }
         let Some(redo) = &mut self.redo else { return Ok(()) };
         redo.sync()?;
         self.page_one_written = true;
         let numbers = numbers_to_copy(redo.page_numbers_to_copy(), redo.contains(1));
-        let copied = copy_in_place(db, redo, self.page_one.as_deref(), &numbers).and_then(|()| db.sync());
+        let page_one = self.page_one.as_deref();
+        let copied = copy_in_place(db, redo, last.as_deref().or(page_one), &numbers)
+            .and_then(|()| db.sync())
+            .and_then(|()| match page_one.filter(|_| last.is_some()) {
+                // The file is complete, and needs the log no more.
+                Some(page) => db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0).and_then(|()| db.sync()),
+                None => Ok(()),
+            });
         if copied.is_err() {
             // Else the next transaction does.
-            let _ = self.log_page_one();
+            if !redo.has_slots() {
+                let _ = self.log_page_one();
+            }
             return copied;
         }
         redo.reset();
