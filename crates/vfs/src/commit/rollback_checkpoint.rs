@@ -57,7 +57,9 @@ impl RedoLogState {
             .and_then(|()| db.sync())
             .and_then(|()| match page_one.filter(|_| last.is_some()) {
                 // The file is complete, and needs the log no more.
-                Some(page) => db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0).and_then(|()| db.sync()),
+                Some(page) => {
+                    db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0).and_then(|()| db.sync())
+                }
                 None => Ok(()),
             });
         if copied.is_err() {
