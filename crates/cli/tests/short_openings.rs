@@ -68,6 +68,12 @@ fn a_database_is_copied_moved_removed_and_replaced_between_short_openings() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_log_has_the_rights_that_its_database_has_been_given() {
+    assert_eq!(said("rights"), "0o600\n(4, 'ok')\n");
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn a_database_leaves_wal_mode_and_comes_back_between_short_openings() {
     let expected = "('delete',)\n('delete',)\n(3, 'ok') app.db\n('delete',)\n('wal',)\n(5, 'ok')\n";
     assert_eq!(said("modes"), expected);

@@ -62,6 +62,19 @@ def in_turns():
     print(rows(), files())
 
 
+def rights():
+    """The database is taken from everybody else; so is the log, once it has something of it."""
+    os.umask(0)
+    begin()
+    os.chmod("app.db", 0o600)
+    assert os.stat("app.db-wal").st_mode & 0o777 == 0o644, "the log of before"
+    db = commit(close=False)
+    print(oct(os.stat("app.db-wal").st_mode & 0o777))
+    db.close()
+    commit()
+    print(rows())
+
+
 def some():
     for _ in range(3):
         commit()

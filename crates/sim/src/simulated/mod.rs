@@ -461,7 +461,8 @@ impl Medium for SimMedium {
             readable: true,
             writable: true,
             owner: 0,
-            written_by_others: 0,
+            group: 0,
+            mode: 0o644,
         }))
     }
 

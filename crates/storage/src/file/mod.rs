@@ -278,16 +278,26 @@ pub struct PathInfo {
     pub writable: bool,
     /// Its owner, a user's number.
     pub owner: u32,
-    /// The bits of its mode that let group and others write.
-    pub written_by_others: u32,
+    /// Its group's number.
+    pub group: u32,
+    /// The bits of its mode that say who may read, write and run it.
+    pub mode: u32,
 }
+
+/// The bits of a mode that let group and others write.
+const WRITTEN_BY_OTHERS: u32 = libc::S_IWGRP | libc::S_IWOTH;
 
 impl PathInfo {
     /// True if the file is a stranger's beside the file `other`. Its owner is neither that of `other`, nor this
     /// process's user, nor root; or users may write it who may not write `other`.
     pub fn is_strangers(&self, other: &PathInfo) -> bool {
         let known = [0, user(), other.owner];
-        !known.contains(&self.owner) || self.written_by_others & !other.written_by_others != 0
+        !known.contains(&self.owner) || self.mode & !other.mode & WRITTEN_BY_OTHERS != 0
+    }
+
+    /// True if the same users may do the same with the file as with `other`, by the same rule.
+    pub fn has_rights_of(&self, other: &PathInfo) -> bool {
+        (self.mode, self.owner, self.group) == (other.mode, other.owner, other.group)
     }
 }
 
@@ -400,14 +410,15 @@ mod tests {
     fn a_stranger_is_another_user_who_may_have_written_the_file() {
         let mine = user();
         let (group, others) = (libc::S_IWGRP, libc::S_IWOTH);
-        let file = |owner, written_by_others| PathInfo {
+        let file = |owner, mode| PathInfo {
             id: FileId { device: 1, inode: 1 },
             len: 0,
             is_file: true,
             readable: true,
             writable: true,
             owner,
-            written_by_others,
+            group: 0,
+            mode,
         };
         // The owner and the rights of the file, those of the database, and the answer.
         let cases = [

@@ -88,7 +88,8 @@ pub(super) fn info(path: &Path) -> io::Result<PathInfo> {
         readable: has_access(path, libc::R_OK),
         writable: has_access(path, libc::W_OK),
         owner: metadata.uid(),
-        written_by_others: metadata.mode() & (libc::S_IWGRP | libc::S_IWOTH),
+        group: metadata.gid(),
+        mode: metadata.mode() & super::opening::RIGHTS,
     })
 }
 

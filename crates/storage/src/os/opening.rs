@@ -28,7 +28,7 @@ const PRIVATE: u32 = 0o600;
 /// Rights of a new database, less the umask.
 const PUBLIC: u32 = 0o644;
 /// Bits of a mode that are passed on to files beside a database.
-const RIGHTS: u32 = 0o777;
+pub(super) const RIGHTS: u32 = 0o777;
 /// Attempts to either open or create a file that others create and remove.
 const ATTEMPTS: u32 = 8;
 /// First descriptor that is no standard stream.

@@ -9,7 +9,8 @@
 //! 1. No descriptor, lock or thread is kept. A mark in the file tells the next opening that nobody has written to it.
 //! 2. Logs are kept only in a process whose exit is told ([`KeptLogs::remove_all`]). They are removed then, unless somebody
 //!    has the database open. A process that is killed leaves a log, and the next ordinary close removes that.
-//! 3. At most [`MOST_DATABASES`] databases are remembered. A forked child remembers none.
+//! 3. A log has the rights of its database. Where the database was given others meanwhile, the log is made anew.
+//! 4. At most [`MOST_DATABASES`] databases are remembered. A forked child remembers none.
 
 use crate::db::{Companion, Db};
 use crate::error::Result;
@@ -143,19 +144,9 @@ impl KeptLogs {
 
     /// Removes a log, unless somebody has the database open, or has written to the log.
     fn remove(&self, data: FileId, path: &Path, log: &KeptLog) -> Result<()> {
-        let remove = || {
-            let log_path = Companion::Wal.of(path);
-            if self.medium.identity(&log_path)? != Some(log.file) {
-                return Ok(());
-            }
-            let file = self.medium.open(&log_path, FileKind::RedoLog, OpenMode::ReadOnly)?;
-            if log.is_untouched(&*file)? {
-                self.medium.delete(&log_path)?;
-            }
-            Ok(())
-        };
+        let remove = || remove_untouched(&*self.medium, &Companion::Wal.of(path), log);
         match self.medium.identity(path)? {
-            None => remove(),
+            None => Ok(remove()?),
             Some(id) if id != data => Ok(()),
             Some(_) => {
                 let file = self.medium.open(path, FileKind::Database, OpenMode::ReadWrite)?;
@@ -165,10 +156,19 @@ impl KeptLogs {
                 }
                 let removed = remove();
                 owner_lock::release(&*file)?;
-                removed
+                Ok(removed?)
             }
         }
     }
+}
+
+/// Removes a kept log, unless somebody has written to it.
+fn remove_untouched(medium: &dyn Medium, path: &Path, log: &KeptLog) -> litefoot_storage::file::Result<()> {
+    if medium.identity(path)? != Some(log.file) {
+        return Ok(());
+    }
+    let file = medium.open(path, FileKind::RedoLog, OpenMode::ReadOnly)?;
+    if log.is_untouched(&*file)? { medium.delete(path) } else { Ok(()) }
 }
 
 impl Db {
@@ -176,9 +176,19 @@ impl Db {
     pub(crate) fn open_redo_log(&self, path: &Path) -> litefoot_storage::file::Result<RedoLog> {
         let (medium, latch, data) = (self.medium().clone(), self.latch().clone(), self.data_file());
         match self.kept_logs.as_ref().and_then(|kept| kept.take(self.file().id(), self.path())) {
-            Some(kept) => RedoLog::open_kept(medium, path, latch, data, kept),
+            Some(kept) if self.has_own_rights(path)? => RedoLog::open_kept(medium, path, latch, data, kept),
+            Some(kept) => {
+                remove_untouched(&*medium, path, &kept)?;
+                RedoLog::open_of(medium, path, latch, data)
+            }
             None => RedoLog::open_of(medium, path, latch, data),
         }
+    }
+
+    /// True if a file has the rights of the database, which may have been given others since.
+    fn has_own_rights(&self, path: &Path) -> litefoot_storage::file::Result<bool> {
+        let [file, database] = [path, self.path()].map(|path| self.medium().info(path));
+        Ok(matches!((file?, database?), (Some(file), Some(database)) if file.has_rights_of(&database)))
     }
 
     /// Removes the redo log, whose pages are all in the synced data file, or keeps it for the next opening.
