@@ -6,7 +6,7 @@
 //!    log explains each first sector that a crash can leave ([`log_identity`](crate::commit::log_identity)).
 //! 3. The log is reset after the database file was synced.
 //! 4. A transaction under way keeps its slots of the log. Where page 1 has a counter that the log does not explain, and slots are
-//!    where its frame would be, that counter is written last, into a file that is complete.
+//!    where its frame would be, that counter is written last: into a file that is complete, beside a log that is void.
 
 use super::page_one::{advance_counters, counter_of, with_counter};
 use super::redo_log_state::RedoLogState;
@@ -53,15 +53,8 @@ impl RedoLogState {
         self.page_one_written = true;
         let numbers = numbers_to_copy(redo.page_numbers_to_copy(), redo.contains(1));
         let page_one = self.page_one.as_deref();
-        let copied = copy_in_place(db, redo, last.as_deref().or(page_one), &numbers)
-            .and_then(|()| db.sync())
-            .and_then(|()| match page_one.filter(|_| last.is_some()) {
-                // The file is complete, and needs the log no more.
-                Some(page) => {
-                    db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0).and_then(|()| db.sync())
-                }
-                None => Ok(()),
-            });
+        let copied =
+            copy_in_place(db, redo, last.as_deref().or(page_one), &numbers).and_then(|()| db.sync());
         if copied.is_err() {
             // Else the next transaction does.
             if !redo.has_slots() {
@@ -70,6 +63,11 @@ impl RedoLogState {
             return copied;
         }
         redo.reset();
+        if let Some(page) = page_one.filter(|_| last.is_some()) {
+            // The file is complete, and a crash must not find a log that cannot explain this counter.
+            redo.restart()?;
+            db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0)?;
+        }
         (self.page_one, self.page_one_written) = (None, false);
         self.deltas.note_checkpoint();
         self.note_fill(db);
