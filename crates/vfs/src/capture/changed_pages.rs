@@ -10,6 +10,9 @@
 //! 2. Two fields of page 1 do not count: its change counter, and when and by which SQLite it was written (file format, section
 //!    1.3). They tell how often a connection has written that page, not what the database holds.
 //!
+//! 3. A transaction that has changed page 1 names no pages. It may have taken pages into use, or given some up, and SQLite
+//!    leaves in their unused parts what its cache has there. A replay has something else there, which means nothing.
+//!
 //! # Bytes
 //! ```text
 //! | runs   | { pages since the last run | pages of the run } … | CRC-32C |
@@ -51,6 +54,16 @@ impl ChangedPages {
     /// All pages are added; the database has so many afterwards.
     pub fn end(&mut self, database_pages: u32) {
         self.sum = extend_sum(self.sum, &database_pages.to_le_bytes());
+    }
+
+    /// The same, where a replay gives the same bytes; else none.
+    pub fn if_definite(self) -> ChangedPages {
+        if self.contains(1) { ChangedPages::default() } else { self }
+    }
+
+    /// True where no pages are named.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
     }
 
     /// The numbers of the pages, ascending.
@@ -149,6 +162,16 @@ mod tests {
                 other.entry(*number).and_modify(|byte| *byte ^= 1);
                 prop_assert!(of(&other, size) != changed, "page {}", number);
             }
+        }
+    }
+
+    #[test]
+    fn pages_that_are_taken_or_given_up_leave_it_open_what_is_in_them() {
+        for (numbers, expected) in
+            [(vec![2, 3], true), (vec![1], false), (vec![1, 7], false), (vec![7], true)]
+        {
+            let pages = of(&numbers.iter().map(|number| (*number, 1)).collect(), 9);
+            assert_eq!(!pages.clone().if_definite().is_empty(), expected, "{numbers:?}");
         }
     }
 

@@ -53,8 +53,7 @@ impl RedoLogState {
         self.page_one_written = true;
         let numbers = numbers_to_copy(redo.page_numbers_to_copy(), redo.contains(1));
         let page_one = self.page_one.as_deref();
-        let copied =
-            copy_in_place(db, redo, last.as_deref().or(page_one), &numbers).and_then(|()| db.sync());
+        let copied = copy_in_place(db, redo, last.as_deref().or(page_one), &numbers).and_then(|()| db.sync());
         if copied.is_err() {
             // Else the next transaction does.
             if !redo.has_slots() {

@@ -64,7 +64,7 @@ impl Wal {
         let (pages, page_bytes) = {
             let frames = self.frames.read();
             let pages = changed_pages(&frames, &*self.data, transaction);
-            (pages.map_err(|_| FallbackCause::Unavailable)?, frames.page_bytes())
+            (pages.map_err(|_| FallbackCause::Unavailable)?.if_definite(), frames.page_bytes())
         };
         self.commits.enqueue(Captured { pages, ..captured }, transaction, page_bytes, wants_durability)
     }
@@ -85,6 +85,9 @@ impl Wal {
         let frames = self.frames.read();
         let end = frames.committed();
         let replayed = self.replayed.lock().take().unwrap_or(Transaction { first: end, end });
+        if logged.is_empty() {
+            return Ok(None);
+        }
         Ok(difference(&frames, &*self.data, replayed, logged)?)
     }
 }
