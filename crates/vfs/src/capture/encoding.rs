@@ -285,7 +285,6 @@ mod tests {
     fn captured(values: &[Value<'_>], checks: Checks) -> Captured {
         let mut captured = Captured { checks, ..Captured::default() };
         captured.pages.add(7, &[1; 512]);
-        captured.pages.end(9);
         for sql in ["INSERT INTO t VALUES(?1)", "UPDATE t SET a = 1"] {
             let text = Arc::new(Text { sql: sql.to_owned(), settings: Settings::default() });
             captured.begin_statement(text, values.len());

@@ -193,7 +193,8 @@ impl LogWriter {
         }
         // Pages that the database has no more count for nothing.
         let numbers = placement.in_file.into_iter().chain(early.iter().map(|leaving| leaving.page_number));
-        let in_file: Vec<u32> = numbers.filter(|number| *number <= frames.database_pages()).collect();
+        let mut in_file: Vec<u32> = numbers.filter(|number| *number <= frames.database_pages()).collect();
+        in_file.sort_unstable();
         let in_file = early_pages(&**db.data(), &in_file, frames.page_bytes() as u32)?;
         let end = self.append_pages(frames, db, (&slots, &in_file), pages, durability)?;
         if let Some(EarlyPage { number: last, .. }) = in_file.last() {
