@@ -208,7 +208,7 @@ type Told = Arc<Mutex<Vec<i64>>>;
 /// Threads insert, meet conflicts, read and return rows, while power is cut again and again: whatever one was told before
 /// a cut is there afterwards.
 #[test]
-fn threads_are_told_only_what_a_power_cut_leaves() {
+fn what_threads_are_told_outlives_a_power_cut() {
     let (sim, told, done) = (SimMedium::new(), Told::default(), AtomicBool::new(false));
     let slow = |_: FileKind, durable: bool| {
         if durable {
