@@ -208,7 +208,7 @@ type Told = Arc<Mutex<Vec<i64>>>;
 /// Threads insert, meet conflicts, read and return rows, while power is cut again and again: whatever one was told before
 /// a cut is there afterwards.
 #[test]
-fn what_threads_are_told_outlives_a_power_cut() {
+fn what_a_thread_is_told_outlives_a_power_cut() {
     let (sim, told, done) = (SimMedium::new(), Told::default(), AtomicBool::new(false));
     let slow = |_: FileKind, durable: bool| {
         if durable {
