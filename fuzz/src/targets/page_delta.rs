@@ -65,7 +65,8 @@ fn seal(bytes: &mut [u8]) {
     }
 }
 
-fn varint(bytes: &[u8], at: &mut usize) -> u32 {
+/// A number of a delta, as far as there are bytes.
+pub(super) fn varint(bytes: &[u8], at: &mut usize) -> u32 {
     let mut value = 0;
     for shift in [0, 7, 14, 21, 28] {
         let byte = bytes.get(*at).copied().unwrap_or_default();

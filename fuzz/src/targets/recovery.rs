@@ -1,6 +1,7 @@
 //! Recovery: what opening does with both logs beside a data file, without SQLite.
 
 use super::logs::{seal_commit_log, seal_redo};
+use super::page_delta::varint;
 use super::{file, join, put, split};
 use crate::{Target, outcome_of};
 use litefoot_sim::{Faults, SimMedium};
@@ -167,19 +168,6 @@ fn ranges(body: &[u8], page: &mut [u8]) -> Option<()> {
         at += length;
     }
     Some(())
-}
-
-fn varint(bytes: &[u8], at: &mut usize) -> u32 {
-    let mut value = 0;
-    for shift in [0, 7, 14, 21, 28] {
-        let byte = bytes.get(*at).copied().unwrap_or_default();
-        *at += 1;
-        value |= u32::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            break;
-        }
-    }
-    value
 }
 
 /// A page of the database: page 1 with the head of a database in WAL mode, or with a rollback journal.

@@ -9,8 +9,7 @@
 //! 2. Two fields of page 1 do not count: its change counter, and when and by which SQLite it was written (file format, section
 //!    1.3). They tell how often a connection has written that page, not what the database holds.
 //!
-//! 3. A transaction that has changed page 1 names no pages. It may have taken pages into use, or given some up, and SQLite
-//!    leaves in their unused parts what its cache has there. A replay has something else there, which means nothing.
+//! 3. A transaction names no pages where it is open what a replay gives (`commit/page_vouching`).
 //!
 //! # Bytes
 //! ```text
@@ -48,11 +47,6 @@ impl ChangedPages {
             _ => self.runs.push((number, number.saturating_add(1))),
         }
         self.sum = extend_sum(self.sum, &sum.to_le_bytes());
-    }
-
-    /// The same, where a replay gives the same bytes; else none.
-    pub fn if_definite(self) -> ChangedPages {
-        if self.contains(1) { ChangedPages::default() } else { self }
     }
 
     /// True where no pages are named.
@@ -154,16 +148,6 @@ mod tests {
                 other.entry(*number).and_modify(|byte| *byte ^= 1);
                 prop_assert!(of(&other) != changed, "page {}", number);
             }
-        }
-    }
-
-    #[test]
-    fn pages_that_are_taken_or_given_up_leave_it_open_what_is_in_them() {
-        for (numbers, expected) in
-            [(vec![2, 3], true), (vec![1], false), (vec![1, 7], false), (vec![7], true)]
-        {
-            let pages = of(&numbers.iter().map(|number| (*number, 1)).collect());
-            assert_eq!(!pages.clone().if_definite().is_empty(), expected, "{numbers:?}");
         }
     }
 

@@ -4,6 +4,7 @@ use super::delta_encoding::DeltaEncoding;
 use super::delta_start::DeltaStart;
 use super::group_commit::{CommitPages, GroupCommit};
 use super::page_one::COUNTERS;
+use super::rollback_checkpoint::copy_in_place;
 use crate::capture::encoding::{Captured, Settings, Text};
 use crate::db::{Companion, Db, MAGIC};
 use crate::memory::sqlite_cache::SqliteCacheReservation;
@@ -11,13 +12,16 @@ use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
-use litefoot_sim::SimMedium;
+use litefoot_sim::{Random, SimMedium};
 use litefoot_storage::commit_log::{CommitLog, Record, Writer};
+use litefoot_storage::file::Medium;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 512;
@@ -179,4 +183,42 @@ pub(crate) fn page_one(counter: u32, filler: u8) -> Vec<u8> {
         page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
     }
     page
+}
+
+/// Stock SQLite opens the files, reads, and closes: it checkpoints frames that wait, and removes the log.
+pub(crate) fn read_by_stock(image: &SimMedium) {
+    let db = Db::opened_on(image);
+    let redo = redo_log(&db);
+    if !redo.is_empty() {
+        copy_in_place(&db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
+        db.sync().unwrap();
+    }
+    drop(redo);
+    if image.info(Path::new("/app.db-wal")).unwrap().is_some() {
+        image.delete(Path::new("/app.db-wal")).unwrap();
+    }
+}
+
+/// Cuts a run at every operation from its first state on, `cuts` times each; answers the first failure. `history` has its
+/// states and the operations at which they were acknowledged; `found` opens an image, the cut of that number.
+pub(crate) fn cut_everywhere<S: Debug + PartialEq>(
+    medium: &SimMedium,
+    history: &[(usize, S)],
+    (mut random, cuts): (Random, usize),
+    mut found: impl FnMut(SimMedium, usize, &mut Random) -> Option<S>,
+) -> Option<String> {
+    let mut replay = medium.replay();
+    for point in history[0].0..=medium.operations() {
+        replay.advance(point);
+        let acknowledged = history.iter().rposition(|(at, _)| *at <= point).unwrap();
+        let allowed = &history[acknowledged..(acknowledged + 2).min(history.len())];
+        for number in 0..cuts {
+            let image = replay.cut(&mut random);
+            let found = found(image, number, &mut random);
+            if !allowed.iter().any(|(_, state)| Some(state) == found.as_ref()) {
+                return Some(format!("cut {point}, {number}: found {found:?}, allowed {allowed:?}"));
+            }
+        }
+    }
+    None
 }

@@ -33,24 +33,24 @@ pub(crate) fn is_same_but_counters(logged: &[u8], page: &[u8]) -> bool {
 
 /// Advances the counters of an image that goes to the log, where only SQLite looks at page 1.
 pub(crate) fn advance_counters(page: &mut [u8]) {
-    if !has_counters(page) {
-        return;
-    }
-    for at in COUNTERS {
-        let counter = u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-        page[at..at + 4].copy_from_slice(&counter.wrapping_add(COUNTER_JUMP).to_be_bytes());
-    }
+    change_counters(page, |counter| counter.wrapping_add(COUNTER_JUMP));
 }
 
 /// Page 1 with another change counter; a sealed one as it is.
 pub(crate) fn with_counter(page: &[u8], counter: u32) -> Vec<u8> {
     let mut page = page.to_vec();
-    if has_counters(&page) {
-        for at in COUNTERS {
-            page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
-        }
-    }
+    change_counters(&mut page, |_| counter);
     page
+}
+
+fn change_counters(page: &mut [u8], change: impl Fn(u32) -> u32) {
+    if !has_counters(page) {
+        return;
+    }
+    for at in COUNTERS {
+        let counter = u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+        page[at..at + 4].copy_from_slice(&change(counter).to_be_bytes());
+    }
 }
 
 /// The change counter in the first sector of a database.

@@ -18,7 +18,7 @@ use litefoot_storage::file::{self, File};
 /// [`crate::capture::encoding::MOST_TIME`].
 pub(crate) const MOST_PAGES: u64 = 1 << 20;
 
-/// The pages that a finished transaction has written, as they are after it.
+/// The pages that a finished transaction has written, as they are after it; none where it is open what a replay gives.
 pub(crate) fn changed_pages(
     frames: &WalFrames,
     data: &dyn File,
@@ -28,6 +28,9 @@ pub(crate) fn changed_pages(
     let mut newest = Vec::new();
     frames.newest_into(transaction, &mut newest);
     let mut pages = ChangedPages::default();
+    if !is_definite(newest.iter().map(|(number, _)| *number)) {
+        return Ok(pages);
+    }
     let mut copy = Vec::new();
     // SQLite may have spilled pages that the database has no more.
     for (number, frame) in newest.into_iter().filter(|(number, _)| *number <= database_pages) {
@@ -41,6 +44,12 @@ pub(crate) fn changed_pages(
         }
     }
     Ok(pages)
+}
+
+/// True for a transaction on these pages, in order, of which a replay gives the same bytes. One that has changed page 1 may have
+/// taken pages into use, or given some up: SQLite leaves in their unused parts what its cache has there.
+fn is_definite(mut numbers: impl Iterator<Item = u32>) -> bool {
+    numbers.next() != Some(1)
 }
 
 /// The first difference between a replayed transaction and the one that was logged, in words; `None` where there is none.
@@ -74,4 +83,18 @@ pub(crate) fn difference(
         found.add_sum(number, read(number, transaction.end)?);
     }
     Ok((found != *logged).then(|| "the pages that it changed are not as they were".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_are_taken_or_given_up_leave_it_open_what_is_in_them() {
+        for (numbers, expected) in
+            [(vec![2, 3], true), (vec![1], false), (vec![1, 7], false), (vec![7], true)]
+        {
+            assert_eq!(is_definite(numbers.iter().copied()), expected, "{numbers:?}");
+        }
+    }
 }

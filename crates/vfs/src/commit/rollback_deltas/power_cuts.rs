@@ -1,9 +1,7 @@
 //! Power cuts from one generation of a rollback-journal database's deltas to the next, with each sync left out once.
 
 use super::tests::{PAGES, State, commit, created, deltas, opened, seen};
-use crate::commit::of_test::redo_log;
-use crate::commit::rollback_checkpoint::copy_in_place;
-use crate::db::Db;
+use crate::commit::of_test::{cut_everywhere, read_by_stock};
 use crate::options::Options;
 use crate::sync::lock_table::Level;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
@@ -56,54 +54,28 @@ fn recovered(image: &SimMedium) -> Option<State> {
     state
 }
 
-/// Stock SQLite opens the files, reads, and closes: it checkpoints frames that wait, and removes the log.
-fn read_by_stock(image: &SimMedium) {
-    let db = Db::opened_on(image);
-    let redo = redo_log(&db);
-    if !redo.is_empty() {
-        copy_in_place(&db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
-        db.sync().unwrap();
-    }
-    drop(redo);
-    if image.info(Path::new("/app.db-wal")).unwrap().is_some() {
-        image.delete(Path::new("/app.db-wal")).unwrap();
-    }
-}
-
 /// Cuts at every operation, and again during recovery; answers the first failure.
-fn cut_everywhere(faults: Faults) -> Option<String> {
+fn cut_with(faults: Faults) -> Option<String> {
     let medium = SimMedium::new();
     medium.set_faults(faults);
     let history = history(&medium);
-    let mut replay = medium.replay();
-    let mut random = Random::new(9);
-    for point in history[0].0..=medium.operations() {
-        replay.advance(point);
-        let acknowledged = history.iter().rposition(|(at, _)| *at <= point).unwrap();
-        let allowed = &history[acknowledged..(acknowledged + 2).min(history.len())];
-        for number in 0..6 {
-            let mut image = replay.cut(&mut random);
-            if number % 2 == 1 {
-                read_by_stock(&image);
-            }
-            if number % 3 == 2 {
-                let _ = recovered(&image);
-                let mut recovery = image.replay();
-                recovery.advance(random.below(recovery.len() as u64 + 1) as usize);
-                image = recovery.cut(&mut random);
-            }
-            let found = recovered(&image);
-            if !allowed.iter().any(|(_, state)| Some(state) == found.as_ref()) {
-                return Some(format!("cut {point}, {number}: found {found:?}, allowed {allowed:?}"));
-            }
+    cut_everywhere(&medium, &history, (Random::new(9), 6), |mut image, number, random| {
+        if number % 2 == 1 {
+            read_by_stock(&image);
         }
-    }
-    None
+        if number % 3 == 2 {
+            let _ = recovered(&image);
+            let mut recovery = image.replay();
+            recovery.advance(random.below(recovery.len() as u64 + 1) as usize);
+            image = recovery.cut(random);
+        }
+        recovered(&image)
+    })
 }
 
 #[test]
 fn power_cuts_leave_what_was_acknowledged_also_behind_a_stock_reader_and_a_cut_recovery() {
-    assert_eq!(cut_everywhere(Faults::default()), None);
+    assert_eq!(cut_with(Faults::default()), None);
 }
 
 #[test]
@@ -124,7 +96,7 @@ fn each_sync_that_is_left_out_is_missed() {
         (SyncSite::Directory, 1..2),
     ] {
         for number in numbers {
-            if cut_everywhere(Faults::ignoring(site, Some(number))).is_none() {
+            if cut_with(Faults::ignoring(site, Some(number))).is_none() {
                 needless.push((site, number));
             }
         }

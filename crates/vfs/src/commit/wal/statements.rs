@@ -64,7 +64,7 @@ impl Wal {
         let (pages, page_bytes) = {
             let frames = self.frames.read();
             let pages = changed_pages(&frames, &*self.data, transaction);
-            (pages.map_err(|_| FallbackCause::Unavailable)?.if_definite(), frames.page_bytes())
+            (pages.map_err(|_| FallbackCause::Unavailable)?, frames.page_bytes())
         };
         self.commits.enqueue(Captured { pages, ..captured }, transaction, page_bytes, wants_durability)
     }

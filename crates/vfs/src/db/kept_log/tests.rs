@@ -1,7 +1,7 @@
 //! Short openings in a row, with power cuts and other users between them.
 
 use super::*;
-use crate::commit::of_test::{PAGE, redo_log};
+use crate::commit::of_test::{PAGE, cut_everywhere, redo_log};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::RangeLock;
@@ -13,7 +13,7 @@ type State = Vec<u8>;
 
 const PAGES: usize = 5;
 /// Cuts at each operation.
-const CUTS: u32 = 60;
+const CUTS: usize = 60;
 const LOG: &str = "/app.db-wal";
 
 fn kept_logs(medium: &SimMedium) -> Arc<KeptLogs> {
@@ -151,29 +151,16 @@ fn found(image: &SimMedium) -> Option<State> {
 }
 
 /// Cuts at every operation; answers the first failure.
-fn cut_everywhere(faults: Faults) -> Option<String> {
+fn cut_with(faults: Faults) -> Option<String> {
     let medium = SimMedium::new();
     medium.set_faults(faults);
     let history = history(&medium);
-    let mut replay = medium.replay();
-    let mut random = Random::new(3);
-    for point in history[0].0..=medium.operations() {
-        replay.advance(point);
-        let acknowledged = history.iter().rposition(|(at, _)| *at <= point).unwrap();
-        let allowed = &history[acknowledged..(acknowledged + 2).min(history.len())];
-        for number in 0..CUTS {
-            let found = found(&replay.cut(&mut random));
-            if !allowed.iter().any(|(_, state)| Some(state) == found.as_ref()) {
-                return Some(format!("cut {point}, {number}: found {found:?}, allowed {allowed:?}"));
-            }
-        }
-    }
-    None
+    cut_everywhere(&medium, &history, (Random::new(3), CUTS), |image, _, _| found(&image))
 }
 
 #[test]
 fn power_cuts_in_short_openings_leave_what_was_acknowledged() {
-    assert_eq!(cut_everywhere(Faults::default()), None);
+    assert_eq!(cut_with(Faults::default()), None);
 }
 
 #[test]
@@ -189,7 +176,7 @@ fn each_sync_of_short_openings_that_is_left_out_is_missed() {
         // The database, and three logs that are created. Behind a program that has died their names are synced once more.
         let relied_on = if site == SyncSite::Directory { 4 } else { syncs };
         for number in 0..relied_on {
-            if cut_everywhere(Faults::ignoring(site, Some(number))).is_none() {
+            if cut_with(Faults::ignoring(site, Some(number))).is_none() {
                 needless.push((site, number));
             }
         }
