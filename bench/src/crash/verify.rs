@@ -58,12 +58,13 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
                 read_whole(&db).map_err(|error| error.to_string())
             });
             match (&found, expected.several_files && reader == Reader::Litefoot) {
-                (Ok((rows, _)), true) => match second_progress(&vfs, &expected.second)? {
-                    number if number == progress(rows) => found,
-                    number => {
+                (Ok((rows, _)), true) => match second_progress(&vfs, &expected.second) {
+                    Ok(number) if number == progress(rows) => found,
+                    Ok(number) => {
                         let first = progress(rows);
                         return Ok(Verdict::Lost(format!("the databases are at {first} and {number}")));
                     }
+                    Err(error) => return Ok(Verdict::Corrupt(format!("{}: {error}", expected.second))),
                 },
                 _ => found,
             }
