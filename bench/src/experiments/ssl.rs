@@ -140,7 +140,9 @@ const CAPTURE_STATEMENTS: usize = 1000;
 
 /// A full commit log, and the options under which it gets full before a checkpoint.
 const FULL_LOG: u64 = 4 << 20;
-const RECOVERY_OPTIONS: &str = "commit_log=statements&commit_log_size=8M&write_buffer_size=1G";
+const RECOVERY_OPTIONS: &str = "commit_log_size=8M&write_buffer_size=1G";
+/// Bytes of a row's text: so large that the log is full before its frames are as many as a checkpoint allows.
+const RECOVERY_TEXT: u64 = 800;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
@@ -384,30 +386,33 @@ fn capture(directory: &Path, progress: &mut dyn Progress) -> Result<f64> {
     Ok(median(times[1].iter().zip(&times[0]).map(|(with, without)| with - without)))
 }
 
-/// How long opening takes after a crash, by how full the commit log is.
+/// How long opening takes after a crash, by how full the commit log is, for deltas and for statements.
 fn recovery(
     directory: &Path,
     options: &Options,
     progress: &mut dyn Progress,
     figures: &mut Figures,
 ) -> Result<()> {
-    progress.begin("recovery", 4);
-    for percent in [25, 50, 75, 100u64] {
-        let name = if percent == 100 { "full_log".to_owned() } else { format!("{percent}_percent") };
-        figures
-            .set(format!("recovery_s.{name}"), recover(directory, FULL_LOG * percent / 100, options.seed)?);
-        progress.advance(1)?;
+    progress.begin("recovery", 8);
+    for (form, part) in [("deltas", ""), ("statements", "statements.")] {
+        for percent in [25, 50, 75, 100u64] {
+            let name = if percent == 100 { "full_log".to_owned() } else { format!("{percent}_percent") };
+            let seconds = recover(directory, form, FULL_LOG * percent / 100, options.seed)?;
+            figures.set(format!("recovery_s.{part}{name}"), seconds);
+            progress.advance(1)?;
+        }
     }
     Ok(())
 }
 
 /// Fills a commit log, takes the files away from under it as a crash would, and opens them.
-fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
+fn recover(directory: &Path, form: &str, bytes: u64, seed: u64) -> Result<f64> {
     let explain = |source| SIDES[1].explain(source);
     let wrong = |what: String| Error::Wrong(what);
     let mut litefoot_options = litefoot::Options::default();
-    litefoot_options.set_list(RECOVERY_OPTIONS).map_err(wrong)?;
-    let vfs = litefoot::Vfs::builder(format!("recovery-{bytes}")).options(litefoot_options).register()?;
+    litefoot_options.set_list(&format!("{RECOVERY_OPTIONS}&commit_log={form}")).map_err(wrong)?;
+    let vfs =
+        litefoot::Vfs::builder(format!("recovery-{form}-{bytes}")).options(litefoot_options).register()?;
     let (path, copy) = (directory.join("running.db"), directory.join("crashed.db"));
     let db = vfs.open(&path)?;
     db.execute_batch("PRAGMA journal_mode=wal").map_err(explain)?;
@@ -417,9 +422,17 @@ fn recover(directory: &Path, bytes: u64, seed: u64) -> Result<f64> {
     let mut rows = 0u64;
     let log = PathBuf::from(format!("{}-commits", path.display()));
     let in_use = "SELECT value FROM litefoot_stats WHERE name = 'commit_log_bytes'";
-    while db.query_row(in_use, [], |row| row.get::<_, i64>(0)).map_err(explain)? < bytes as i64 {
-        Statement::new(trace, trace.bytes, &mut random).run(trace, &db).map_err(explain)?;
+    let in_use = || db.query_row(in_use, [], |row| row.get::<_, i64>(0)).map_err(explain);
+    let mut filled = in_use()?;
+    while filled < bytes as i64 {
+        Statement::new(trace, RECOVERY_TEXT, &mut random).run(trace, &db).map_err(explain)?;
         rows += 1;
+        let before = std::mem::replace(&mut filled, in_use()?);
+        if filled < before {
+            return Err(Error::Wrong(format!(
+                "the log was materialized at {before} bytes, before it had {bytes}"
+            )));
+        }
     }
     let io = |error: std::io::Error| Error::Wrong(format!("{}: {error}", log.display()));
     for suffix in ["", "-wal", "-commits"] {
@@ -483,6 +496,8 @@ mod tests {
     #[test]
     fn a_crash_is_recovered() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(recover(directory.path(), 20_000, 1).unwrap() > 0.0);
+        for form in ["deltas", "statements"] {
+            assert!(recover(directory.path(), form, 20_000, 1).unwrap() > 0.0);
+        }
     }
 }
