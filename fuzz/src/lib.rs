@@ -29,7 +29,12 @@ pub struct Target {
     pub seal: fn(&mut Vec<u8>),
     /// Inputs as litefoot itself writes them.
     pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Most memory that is in use at once while an input is parsed.
+    pub most_bytes: usize,
 }
+
+/// Memory for most parsers: the largest buffer that a format justifies has 4 MiB, and there may be some.
+pub(crate) const MOST_BYTES: usize = 64 << 20;
 
 /// All targets.
 pub fn targets() -> &'static [Target] {

@@ -64,6 +64,9 @@ pub fn figures_page() -> Vec<u8> {
     image(1)
 }
 
+/// Memory that a recovery has for pages.
+const RECOVERY_BYTES: usize = 1024;
+
 /// The end of a recovery without SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
@@ -88,7 +91,8 @@ pub fn recovery(medium: &Arc<dyn Medium>, path: &Path) -> Result<Recovered> {
         medium: medium.clone(),
         file: medium.open(path, FileKind::Database, OpenMode::ReadWrite)?,
         path: path.to_owned(),
-        options: Options::default(),
+        // Most pages of an input must not fit into memory.
+        options: Options { write_buffer_size: Some(RECOVERY_BYTES), ..Options::default() },
         access: Access { writable: true, created: false, holds_back: true, pooled: false },
         build: None,
         redo_log: Arc::default(),

@@ -6,7 +6,7 @@
 //! drive --write-seeds                          writes what litefoot itself would write into corpus/
 //! ```
 //!
-//! An input that panics, takes more memory than [`MOST_BYTES`], or longer than [`MOST_TIME`], is written to `findings/`,
+//! An input that panics, takes more memory than its target [may](Target::most_bytes), or longer than [`MOST_TIME`], is written to `findings/`,
 //! and the driver fails.
 
 use litefoot_fuzz::{Target, target, targets};
@@ -24,8 +24,6 @@ mod mutate;
 
 use mutate::{Random, mutate};
 
-/// Most memory that is in use at once while an input is parsed. The largest buffer that a format justifies has 4 MiB.
-const MOST_BYTES: usize = 64 << 20;
 /// Longest that an input may take, on a machine that is busy.
 const MOST_TIME: Duration = Duration::from_secs(20);
 /// Longest input.
@@ -201,7 +199,7 @@ fn parse(target: &'static Target, bytes: &[u8]) -> Result<u64, String> {
     *current() = Some((target.name, bytes.to_vec(), Instant::now()));
     let base = IN_USE.load(Ordering::Relaxed);
     MOST_IN_USE.store(base, Ordering::Relaxed);
-    LIMIT.store(base + MOST_BYTES, Ordering::Relaxed);
+    LIMIT.store(base + target.most_bytes, Ordering::Relaxed);
     let outcome = catch_unwind(AssertUnwindSafe(|| target.run(bytes)));
     LIMIT.store(usize::MAX, Ordering::Relaxed);
     MOST_TAKEN.fetch_max(MOST_IN_USE.load(Ordering::Relaxed) - base, Ordering::Relaxed);

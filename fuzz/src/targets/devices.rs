@@ -1,7 +1,7 @@
 //! A database with a tier device, and the page that a process shows its figures on.
 
 use super::{file, join, medium, put, put_crc, split};
-use crate::{Target, outcome_of};
+use crate::{MOST_BYTES, Target, outcome_of};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_tier::{self as tier, Config, TieredFile};
@@ -17,6 +17,7 @@ pub const TIER: Target = Target {
     parse: tier,
     seal: seal_tier,
     seeds: tier_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 /// Small enough that a mutation meets something.
@@ -90,4 +91,5 @@ pub const FIGURES: Target = Target {
     parse: litefoot_vfs::fuzzing::figures,
     seal: |_| (),
     seeds: || vec![litefoot_vfs::fuzzing::figures_page()],
+    most_bytes: MOST_BYTES,
 };

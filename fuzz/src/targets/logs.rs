@@ -1,7 +1,7 @@
 //! The redo log, the commit log, and the records of the latter.
 
 use super::{file, medium, put, put_crc};
-use crate::{Target, outcome_of};
+use crate::{MOST_BYTES, Target, outcome_of};
 use litefoot_sim::SimMedium;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::{Base, DeltaBase, Record, StatementBase, Writer};
@@ -22,6 +22,7 @@ pub const REDO: Target = Target {
     parse: redo,
     seal: |bytes| seal_redo(bytes),
     seeds: redo_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn redo(bytes: &[u8]) -> u64 {
@@ -111,6 +112,7 @@ pub const COMMIT_LOG: Target = Target {
     parse: commit_log,
     seal: |bytes| seal_commit_log(bytes, |_, _| ()),
     seeds: commit_log_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn commit_log(bytes: &[u8]) -> u64 {
@@ -216,6 +218,7 @@ pub const RECORD: Target = Target {
     parse: litefoot_vfs::fuzzing::record,
     seal: |_| (),
     seeds: record_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn record_seeds() -> Vec<Vec<u8>> {

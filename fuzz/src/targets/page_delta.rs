@@ -1,7 +1,7 @@
 //! The page deltas of a transaction: the payload of a record of the commit log.
 
 use super::put;
-use crate::{Target, outcome_of};
+use crate::{MOST_BYTES, Target, outcome_of};
 use litefoot_storage::page_delta::{ChangedPage, Encoder, decode, page_sum};
 
 pub const PAGE_DELTA: Target = Target {
@@ -10,6 +10,7 @@ pub const PAGE_DELTA: Target = Target {
     parse: page_delta,
     seal: |bytes| seal(bytes),
     seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn page_delta(bytes: &[u8]) -> u64 {

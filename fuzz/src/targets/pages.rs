@@ -1,7 +1,7 @@
 //! B-tree pages as reading ahead looks at them, page files with a graph, and the page store.
 
 use super::{file, io, join, medium, put_crc, split};
-use crate::{Target, outcome_of};
+use crate::{MOST_BYTES, Target, outcome_of};
 use litefoot_pagestore::ops::Error;
 use litefoot_pagestore::ops::graph::{self, GRAPH_PAGE, Graph, Order, Search, Text};
 use litefoot_pagestore::pagefile::{Builder, Options, PageFile};
@@ -20,6 +20,7 @@ pub const NODE: Target = Target {
     parse: litefoot_vfs::fuzzing::node,
     seal: |_| (),
     seeds: node_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn node_seeds() -> Vec<Vec<u8>> {
@@ -47,6 +48,7 @@ pub const PAGEFILE: Target = Target {
     parse: pagefile,
     seal: seal_pagefile,
     seeds: pagefile_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 /// Nodes that are looked at: a file may say that it has any number.
@@ -127,6 +129,7 @@ pub const STORE_TARGET: Target = Target {
         *bytes = join(&meta, data);
     },
     seeds: store_seeds,
+    most_bytes: MOST_BYTES,
 };
 
 fn store(bytes: &[u8]) -> u64 {

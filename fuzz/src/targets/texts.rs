@@ -1,6 +1,6 @@
 //! Texts from people and programs: options, and graphs.
 
-use crate::{Target, outcome_of};
+use crate::{MOST_BYTES, Target, outcome_of};
 use litefoot_pagestore::ops::graph::Text;
 use litefoot_vfs::Options;
 use std::path::Path;
@@ -20,6 +20,7 @@ pub const OPTIONS: Target = Target {
         ];
         texts.map(|text| text.as_bytes().to_vec()).to_vec()
     },
+    most_bytes: MOST_BYTES,
 };
 
 fn options(bytes: &[u8]) -> u64 {
@@ -56,6 +57,7 @@ pub const GRAPH_TEXT: Target = Target {
         ];
         texts.map(|text| text.as_bytes().to_vec()).to_vec()
     },
+    most_bytes: MOST_BYTES,
 };
 
 fn graph_text(bytes: &[u8]) -> u64 {

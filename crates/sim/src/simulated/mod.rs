@@ -135,8 +135,14 @@ impl SimMedium {
 
     /// An empty medium that keeps no record: files in memory, for long runs without power cuts.
     pub fn unrecorded() -> SimMedium {
-        let state = SimState { unrecorded: true, ..SimState::default() };
-        SimMedium { state: Arc::new(Mutex::new(state)) }
+        let medium = SimMedium::new();
+        medium.stop_recording();
+        medium
+    }
+
+    /// From now on the medium keeps no record of what is done to it.
+    pub fn stop_recording(&self) {
+        self.state().unrecorded = true;
     }
 
     fn state(&self) -> MutexGuard<'_, SimState> {

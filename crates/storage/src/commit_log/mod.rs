@@ -205,17 +205,19 @@ impl CommitLog {
         self.buffer.capacity()
     }
 
-    /// The records that wait to be replayed, in order.
+    /// The records that wait to be recovered, in order, in memory.
     pub fn records(&self) -> Result<Vec<Record>> {
-        let (Some(header), Some(file)) = (self.header.filter(|header| header.base.is_some()), &self.file)
-        else {
-            return Ok(Vec::new());
-        };
         let mut records = Vec::new();
-        walk(&**file, self.written, header.generation, |kind, payload| {
-            records.push(Record { kind, payload: payload.to_vec() });
-        })?;
+        self.for_each_record(|kind, payload| records.push(Record { kind, payload: payload.to_vec() }))?;
         Ok(records)
+    }
+
+    /// Tells of the records that wait to be recovered, in order: kind and payload. No more than one of them is in memory.
+    pub fn for_each_record(&self, tell: impl FnMut(u32, &[u8])) -> Result<()> {
+        match (self.header.filter(|header| header.base.is_some()), &self.file) {
+            (Some(header), Some(file)) => walk(&**file, self.written, header.generation, tell).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Makes room for records up to `end` bytes of the file.

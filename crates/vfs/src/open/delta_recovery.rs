@@ -6,67 +6,106 @@
 //!
 //! # What it promises
 //! 1. A delta is applied only to exactly the page that it was made from, and gives exactly the page that was committed.
-//! 2. Nothing is written before all pages are verified. Then one transaction of the redo log takes over everything,
-//!    durably, and the records are removed. A crash meanwhile leaves things as they were, or that transaction.
+//! 2. Nothing that counts is written before all pages are verified. Then one transaction of the redo log takes over
+//!    everything, durably, and the records are removed. A crash meanwhile leaves things as they were, or that transaction.
+//! 3. Whatever a log says, it takes memory for one record, 32 bytes or so for each page that a record names, and for
+//!    pages what the database may have.
 //!
 //! # Order
+//! The log is read twice. First the checksums are compared: those of each page with each other, from record to record, and with
+//! the page that the files have. Where they fit, the deltas are applied, and each is verified. Pages that do not fit into memory
+//! wait in slots of the redo log (`recovered_pages`), which count with the transaction only.
+//!
 //! ```text
 //! app.db-wal:      the newest version of each page that a record changes, one transaction    synced
 //! app.db-commits:  removed                                                                   directory synced
 //! ```
 
+mod recovered_pages;
+#[cfg(test)]
+mod tests;
+
 use crate::commit::delta_generation::DELTA;
 use crate::error::{Error, Result};
+use crate::memory::reservation::MemoryReservation;
 use crate::open::recovery::{DeltaFacts, FoundDataFile, FoundPages};
-use litefoot_storage::commit_log::{CommitLog, DeltaBase, Record};
+use litefoot_storage::commit_log::{CommitLog, DeltaBase};
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
-use litefoot_storage::log_file::Durability;
 use litefoot_storage::page_delta::{ApplyError, Delta, decode, page_sum};
+use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::{DataFile, content_of, which};
-use litefoot_storage::wal_file::{RedoLog, Transaction};
+use recovered_pages::RecoveredPages;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Display;
 use std::path::Path;
 
-/// The records of a log of deltas, and what they say of each page.
+/// The last page that a database can have.
+const LAST_PAGE: u32 = u32::MAX - 1;
+
+/// The deltas that wait in a log: what its records say of each page.
+#[derive(Debug, Default)]
 pub(crate) struct WaitingDeltas {
-    records: Vec<Record>,
+    transactions: usize,
     page_bytes: usize,
     /// Pages of the database after the last record.
     database_pages: u32,
     pages: BTreeMap<u32, PageSums>,
+    /// The first page of which a record's version before is not the one that the last record before it left.
+    broken: Option<u32>,
 }
 
 /// The checksums of a page before the first record that changes it, where that is known, and after the last one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct PageSums {
     first: Option<u32>,
     last: u32,
 }
 
 impl WaitingDeltas {
-    /// The records of a log; `None` if one of them is not understood.
-    pub fn of(records: Vec<Record>) -> Option<WaitingDeltas> {
-        let mut pages = BTreeMap::new();
-        let (mut page_bytes, mut database_pages) = (0, 0);
-        for record in &records {
-            let delta = decode(&record.payload).filter(|_| record.kind == DELTA)?;
-            if page_bytes != 0 && page_bytes != delta.page_bytes() {
-                return None;
+    /// The deltas of a log; `None` if one of its records is not understood.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn of(log: &CommitLog) -> Result<Option<WaitingDeltas>> {
+        let (mut waiting, mut understood) = (WaitingDeltas::default(), true);
+        log.for_each_record(|kind, payload| {
+            let delta = decode(payload).filter(|_| kind == DELTA && understood);
+            understood = delta.is_some_and(|delta| waiting.add(&delta));
+        })?;
+        Ok(understood.then_some(waiting))
+    }
+
+    /// Takes up a record; `false` for one of which litefoot writes none.
+    fn add(&mut self, delta: &Delta<'_>) -> bool {
+        if self.transactions > 0 && self.page_bytes != delta.page_bytes() || delta.database_pages() == 0 {
+            return false;
+        }
+        self.transactions += 1;
+        (self.page_bytes, self.database_pages) = (delta.page_bytes(), delta.database_pages());
+        for page in delta.pages() {
+            if page.number > LAST_PAGE {
+                return false;
             }
-            (page_bytes, database_pages) = (delta.page_bytes(), delta.database_pages());
-            for page in delta.pages() {
-                let sums = pages
-                    .entry(page.number)
-                    .or_insert(PageSums { first: page.before_sum, last: page.after_sum });
-                sums.last = page.after_sum;
+            match self.pages.entry(page.number) {
+                Entry::Vacant(entry) => {
+                    entry.insert(PageSums { first: page.before_sum, last: page.after_sum });
+                }
+                Entry::Occupied(mut entry) => {
+                    let last = std::mem::replace(&mut entry.get_mut().last, page.after_sum);
+                    if page.before_sum.is_some_and(|before| before != last) {
+                        self.broken.get_or_insert(page.number);
+                    }
+                }
             }
         }
-        Some(WaitingDeltas { records, page_bytes, database_pages, pages })
+        true
     }
 
     /// Transactions that wait.
     pub fn transactions(&self) -> usize {
-        self.records.len()
+        self.transactions
     }
 
     /// The facts about the log, the redo log `redo` and the data file.
@@ -83,9 +122,25 @@ impl WaitingDeltas {
         Ok(DeltaFacts { data_file, pages, redo_log: !redo.is_empty(), strangers })
     }
 
+    /// Refuses a data file whose pages are not all as before the first record.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], which names the first other page; errors of reading.
+    pub fn check_before(&self, log: &CommitLog, data: &dyn File) -> Result<()> {
+        let mut page = vec![0; self.page_bytes];
+        let firsts = self.pages.iter().filter_map(|(number, sums)| Some((*number, sums.first?)));
+        for (number, first) in firsts {
+            read_file_page(data, number, &mut page)?;
+            if page_sum(&page) != first {
+                return Err(refused(log, &ApplyError::<Error>::Before(number)));
+            }
+        }
+        self.broken.map_or(Ok(()), |number| Err(refused(log, &ApplyError::<Error>::Before(number))))
+    }
+
     /// Compares the pages in the redo log and the data file with those before the first record, and after the last.
     fn found_pages(&self, redo: &RedoLog, data: &dyn File) -> Result<FoundPages> {
-        let (mut before, mut after) = (true, true);
+        let (mut before, mut after) = (self.broken.is_none(), true);
         let mut page = vec![0; self.page_bytes];
         if !redo.is_empty() && redo.page_bytes() as usize != self.page_bytes {
             return Ok(FoundPages::Others);
@@ -103,37 +158,49 @@ impl WaitingDeltas {
         })
     }
 
-    /// Applies all records to the data file's pages, in memory; answers each page after the last.
-    fn apply(&self, data: &dyn File) -> std::result::Result<BTreeMap<u32, Vec<u8>>, ApplyError<Error>> {
-        let mut pages: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        for record in &self.records {
-            let Some(delta) = decode(&record.payload) else { continue };
-            apply_one(&delta, &mut pages, data)?;
-        }
-        Ok(pages)
+    /// Applies all records of the log to the data file's pages, which are [as before](FoundPages::Before) them, and appends the
+    /// pages to the redo log, which has none, durably. Pages take memory of the reservation, and at most so many bytes.
+    ///
+    /// # Errors
+    /// Those of the files, and that a page is not the one that a delta was made from, or would not become the one that was
+    /// committed: then nothing of it counts.
+    pub fn recover(
+        &self,
+        log: &CommitLog,
+        redo: &mut RedoLog,
+        data: &dyn File,
+        memory: (MemoryReservation, usize),
+    ) -> Result<()> {
+        let mut pages = RecoveredPages::new(data, redo, self.page_bytes, memory);
+        let recovered = self.apply(log, &mut pages).and_then(|()| pages.commit(self.database_pages));
+        recovered.inspect_err(|_| pages.discard())
     }
 
-    /// Applies all records, and appends the pages to the redo log, durably.
-    pub fn recover(&self, redo: &mut RedoLog, data: &dyn File) -> Result<()> {
-        let pages = self.apply(data).map_err(|error| match error {
-            ApplyError::Io(error) => error,
-            other => Error::Refused(other.to_string()),
+    /// Applies all records.
+    fn apply(&self, log: &CommitLog, pages: &mut RecoveredPages<'_>) -> Result<()> {
+        let pages = RefCell::new(pages);
+        let (mut outcome, mut applied) = (Ok(()), 0);
+        log.for_each_record(|_, payload| {
+            if let (Ok(()), Some(delta)) = (&outcome, decode(payload)) {
+                // A page before its record is read before the record changes it: a record has each page once.
+                let before = |number, page: &mut [u8]| pages.borrow().read(number, page);
+                let after = |number, page: &[u8]| pages.borrow_mut().put(number, page);
+                outcome = delta.apply(before, after);
+                applied += 1;
+            }
         })?;
-        let (page_numbers, pages): (Vec<u32>, Vec<Vec<u8>>) = pages.into_iter().unzip();
-        let transaction = Transaction {
-            slots: &[],
-            early: &[],
-            page_numbers: &page_numbers,
-            page_bytes: self.page_bytes as u32,
-            database_pages: self.database_pages,
-        };
-        let mut copy = |index: usize, page: &mut [u8]| {
-            page.copy_from_slice(&pages[index]);
-            Ok(())
-        };
-        redo.append(&transaction, &mut copy, Durability::Durable)?;
-        Ok(())
+        match outcome {
+            Ok(()) if applied == self.transactions => Ok(()),
+            Ok(()) => Err(refused(log, &"it has changed while it was read")),
+            Err(ApplyError::Io(error)) => Err(error),
+            Err(other) => Err(refused(log, &other)),
+        }
     }
+}
+
+/// The refusal to apply the records of a log.
+fn refused(log: &CommitLog, what: &dyn Display) -> Error {
+    Error::Refused(format!("{}: {what}; nothing was changed", log.path().display()))
 }
 
 /// Compares the data file with the one that a log began upon.
@@ -153,28 +220,6 @@ fn found_data_file(log: &CommitLog, base: &DeltaBase, data: &DataFile) -> Result
     })
 }
 
-/// Applies one record to pages, which are read from the data file where no record before has changed them.
-fn apply_one(
-    delta: &Delta<'_>,
-    pages: &mut BTreeMap<u32, Vec<u8>>,
-    data: &dyn File,
-) -> std::result::Result<(), ApplyError<Error>> {
-    let mut changed = Vec::new();
-    let before = |number: u32, page: &mut [u8]| match pages.get(&number) {
-        Some(newest) => {
-            page.copy_from_slice(newest);
-            Ok(())
-        }
-        None => read_file_page(data, number, page),
-    };
-    delta.apply(before, |number, page| {
-        changed.push((number, page.to_vec()));
-        Ok(())
-    })?;
-    pages.extend(changed);
-    Ok(())
-}
-
 /// Reads the newest version of a page: from the redo log, or else from the data file.
 fn read_page(redo: &RedoLog, data: &dyn File, number: u32, page: &mut [u8]) -> Result<()> {
     if redo.read_page(number, 0, page)? { Ok(()) } else { read_file_page(data, number, page) }
@@ -191,72 +236,4 @@ fn read_file_page(data: &dyn File, number: u32, page: &mut [u8]) -> Result<()> {
 pub(super) fn data_file_at(medium: &dyn Medium, path: &Path, mode: OpenMode) -> Result<DataFile> {
     let file = medium.open(path, FileKind::Database, mode)?;
     Ok(DataFile { path: path.to_owned(), content: file.clone(), file })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commit::of_test::{Logs, PAGE, first_byte, redo_log};
-    use crate::db::Db;
-    use litefoot_storage::commit_log::{Base, CommitLog};
-
-    /// A database of four pages whose second page three commits have changed, and which has grown by one; they wait as
-    /// deltas.
-    fn crashed() -> Logs {
-        let logs = Logs::with_deltas(&[7; 4 * PAGE]);
-        logs.commit_deltas(&[(2, 1)], 4);
-        logs.commit_deltas(&[(2, 2), (5, 9)], 5);
-        logs.commit_deltas(&[(2, 3)], 5);
-        logs
-    }
-
-    fn commit_log(db: &Db) -> CommitLog {
-        CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()).unwrap()
-    }
-
-    fn facts(db: &Db) -> DeltaFacts {
-        let log = commit_log(db);
-        let waiting = WaitingDeltas::of(log.records().unwrap()).unwrap();
-        assert_eq!(waiting.transactions(), 3);
-        let Some(Base::Deltas(base)) = log.base() else { panic!("a generation of deltas") };
-        waiting.facts(&log, &base, &redo_log(db), &db.data_file()).unwrap()
-    }
-
-    #[test]
-    fn commits_that_wait_are_recovered_into_the_redo_log() {
-        let Logs { db, group, .. } = crashed();
-        drop(group);
-        let found = facts(&db);
-        assert_eq!((found.data_file, found.pages), (FoundDataFile::AsBegun, FoundPages::Before));
-        let waiting = WaitingDeltas::of(commit_log(&db).records().unwrap()).unwrap();
-        let mut redo = redo_log(&db);
-        waiting.recover(&mut redo, &**db.data()).unwrap();
-        assert_eq!([1, 2, 5].map(|number| first_byte(&redo, number)), [None, Some(3), Some(9)]);
-        assert_eq!((redo.frames(), redo.database_pages()), (2, 5));
-        drop(redo);
-        // A crash before the records are removed.
-        assert_eq!(facts(&db).pages, FoundPages::After);
-    }
-
-    #[test]
-    fn a_data_file_that_was_changed_since_is_noticed() {
-        let Logs { db, group, .. } = crashed();
-        drop(group);
-        db.data().write_at(&[8], 3 * PAGE as u64).unwrap();
-        assert_eq!((facts(&db).data_file, facts(&db).pages), (FoundDataFile::Changed, FoundPages::Before));
-        db.data().write_at(&[8], PAGE as u64).unwrap();
-        assert_eq!(facts(&db).pages, FoundPages::Others);
-    }
-
-    #[test]
-    fn a_page_that_is_not_the_one_before_is_refused_and_nothing_is_written() {
-        let Logs { db, group, .. } = crashed();
-        drop(group);
-        db.data().write_at(&[8], PAGE as u64).unwrap();
-        let waiting = WaitingDeltas::of(commit_log(&db).records().unwrap()).unwrap();
-        let mut redo = redo_log(&db);
-        let error = waiting.recover(&mut redo, &**db.data()).unwrap_err().to_string();
-        assert!(error.contains("page 2"), "{error}");
-        assert!(redo.is_empty());
-    }
 }

@@ -5,6 +5,8 @@ use crate::capture::encoding::{Logged, Text};
 use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::ffi::statement::Value;
+use crate::memory::process_budget::{BudgetShare, ShareRequest};
+use crate::memory::reservation::MemoryReservation;
 use crate::open::delta_recovery::data_file_at;
 use crate::open::export_sql;
 use crate::open::recovery::{KeepReason, RecoveryDecision};
@@ -138,7 +140,9 @@ pub fn apply(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Re
     };
     log.sync()?;
     data.content.sync()?;
-    deltas.recover(&mut redo, &*data.content)?;
+    deltas.check_before(&log, &*data.content)?;
+    let share = BudgetShare::join(&ShareRequest::default());
+    deltas.recover(&log, &mut redo, &*data.content, (MemoryReservation::new(&share), usize::MAX))?;
     log.delete()?;
     Ok(deltas.transactions())
 }

@@ -17,6 +17,7 @@ use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
+use crate::memory::reservation::MemoryReservation;
 use crate::open::OpenDatabase;
 use crate::open::delta_recovery::WaitingDeltas;
 use crate::open::recovery::{
@@ -204,7 +205,8 @@ pub(crate) fn recover_deltas(
         (RecoveryDecision::Apply, Some(waiting)) => {
             // The writer may have died before its last record was durable, and this one shows it.
             log.sync()?;
-            waiting.recover(redo, &**db.data())?;
+            let memory = (MemoryReservation::new(db.memory().share()), db.memory().wal_bytes());
+            waiting.recover(&log, redo, &**db.data(), memory)?;
             Ok(log.delete()?)
         }
         (RecoveryDecision::SetAside, _) => {
@@ -226,7 +228,7 @@ pub(crate) fn delta_decision(
     redo: &RedoLog,
     data: &DataFile,
 ) -> Result<(Option<WaitingDeltas>, RecoveryDecision)> {
-    let Some(waiting) = WaitingDeltas::of(log.records()?) else {
+    let Some(waiting) = WaitingDeltas::of(log)? else {
         return Ok((None, RecoveryDecision::Keep(KeepReason::Unknown)));
     };
     let facts = waiting.facts(log, base, redo, data)?;

@@ -4,6 +4,7 @@ use super::*;
 use crate::commit::of_test::{Logs, PAGE, cut_everywhere, read_by_stock, redo_log, wal_header};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::db::Companion;
+use crate::memory::reservation::MemoryReservation;
 use crate::open::delta_recovery::WaitingDeltas;
 use crate::open::recovery::{Facts, RecoveryDecision, decide};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
@@ -62,11 +63,14 @@ fn recovered(image: &SimMedium) -> Option<State> {
     let mut redo = redo_log(&db);
     let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()).unwrap();
     if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
-        let waiting = WaitingDeltas::of(log.records().unwrap())?;
+        let waiting = WaitingDeltas::of(&log).unwrap()?;
         let facts = waiting.facts(&log, &base, &redo, &db.data_file()).unwrap();
         match decide(&Facts::Deltas(facts)) {
             RecoveryDecision::Remove => log.delete().unwrap(),
-            RecoveryDecision::Apply => waiting.recover(&mut redo, &**db.data()).ok()?,
+            RecoveryDecision::Apply => {
+                let memory = (MemoryReservation::fixed(1 << 20), 1 << 20);
+                waiting.recover(&log, &mut redo, &**db.data(), memory).ok()?;
+            }
             _ => return None,
         }
     }
