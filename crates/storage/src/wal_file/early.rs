@@ -1,4 +1,5 @@
-//! Early pages: pages of a transaction that were in the data file before the log got the transaction.
+//! Early pages: pages that were in the data file before the log got a transaction. They are the transaction's own, or those of
+//! commits before it that were written in place.
 //!
 //! # Why
 //! The log has no image of them. So it is worth nothing beside a data file that lacks them: an older copy, which somebody

@@ -292,6 +292,11 @@ impl RedoLog {
         self.awaited.contains(page_number)
     }
 
+    /// The number of those pages.
+    pub fn awaited_pages(&self) -> usize {
+        self.awaited.len()
+    }
+
     /// True if the data file has the pages that the log awaits there.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::db::Db;
 use crate::stats::Stats;
 use litefoot_storage::file::{self, File};
 use litefoot_storage::wal_file::RedoLog;
+use std::collections::BTreeMap;
 
 /// The log, and what is known of page 1.
 #[derive(Default)]
@@ -21,6 +22,9 @@ pub(crate) struct RedoLogState {
     /// True after a commit without a frame in the log, since page 1 was logged: one that was written in place, or changed
     /// nothing but counters.
     pub past_log: bool,
+    /// The pages that commits have written in place since the last transaction in the log, with their checksums: the next one
+    /// names them.
+    pub in_place: BTreeMap<u32, u32>,
     /// Commits that wait as deltas.
     pub deltas: RollbackDeltas,
     /// The change counter that the log tells: that of the newest page 1 in it, and one more for each transaction since.

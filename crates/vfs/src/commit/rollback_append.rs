@@ -7,6 +7,8 @@
 //! # Invariants
 //! 1. A page is written in place only if the log has no frame of it, which would hide the page.
 //! 2. A page is written in place only on a synced log that has page 1, whose logged counter is ahead of this transaction's.
+//! 3. The next transaction in the log names the pages that were written in place before it, as early pages. So the log is worth
+//!    nothing beside an older copy of the data file, which would get the newer transactions without the older ones.
 
 use super::page_one::{advance_counters, counter_of, is_same_but_counters};
 use super::redo_log_state::RedoLogState;
@@ -17,8 +19,13 @@ use crate::txn::TxnTarget;
 use crate::txn::dirty_pages::{DirtyPages, write_in_place};
 use litefoot_storage::file::{DeviceError, Operation};
 use litefoot_storage::log_file::Durability;
-use litefoot_storage::wal_file::{RedoLog, Transaction, early_pages};
+use litefoot_storage::page_delta::page_sum;
+use litefoot_storage::wal_file::{EarlyPage, RedoLog, Transaction, early_pages};
+use std::collections::BTreeMap;
 use std::io;
+
+/// Most pages that are written in place while a log holds frames. Recovery reads all of them.
+const MOST_IN_PLACE: usize = 4096;
 
 impl RedoLogState {
     /// Appends the dirty pages to the log, page 1 only where it must be.
@@ -53,12 +60,14 @@ impl RedoLogState {
             page_one = Some(page);
         }
         let durable = durability == Durability::Durable && redo.is_synced();
-        if durable && commit_page_in_place(db, redo, dirty, &numbers)? {
+        if durable && commit_page_in_place(db, redo, dirty, &numbers, &mut self.in_place)? {
             self.past_log = true;
             self.page_one = page_one.or(self.page_one.take());
             return Ok(());
         }
-        let early = early_pages(&**db.data(), &dirty.in_file(), dirty.page_bytes() as u32)?;
+        let in_place = self.in_place.iter().map(|(number, sum)| EarlyPage { number: *number, sum: *sum });
+        let mut early: Vec<EarlyPage> = in_place.collect();
+        early.extend(early_pages(&**db.data(), &dirty.in_file(), dirty.page_bytes() as u32)?);
         let transaction = Transaction {
             slots: &dirty.in_slots(),
             early: &early,
@@ -74,6 +83,7 @@ impl RedoLogState {
             Ok(())
         };
         redo.append(&transaction, &mut copy, durability)?;
+        self.in_place.clear();
         match (numbers.first(), &page_one) {
             (Some(1), Some(page)) => {
                 self.told_counter = counter_of(page);
@@ -152,6 +162,8 @@ struct LonePage {
     is_logged: bool,
     /// True for a transaction that leaves the size of the database as it is.
     keeps_size: bool,
+    /// True where recovery has pages enough to look for in the data file.
+    is_one_too_many: bool,
 }
 
 impl LonePage {
@@ -161,12 +173,19 @@ impl LonePage {
             && self.page_one_logged
             && !self.is_logged
             && self.keeps_size
+            && !self.is_one_too_many
     }
 }
 
 /// Commits a transaction of one page by writing the page in place, where the device never tears it. `false` where the
-/// page must be logged.
-fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers: &[u32]) -> Result<bool> {
+/// page must be logged. `in_place` are the pages that commits have written so since the last transaction in the log.
+fn commit_page_in_place(
+    db: &Db,
+    redo: &mut RedoLog,
+    dirty: &DirtyPages,
+    numbers: &[u32],
+    in_place: &mut BTreeMap<u32, u32>,
+) -> Result<bool> {
     let page_bytes = dirty.page_bytes();
     let [number] = *numbers else { return Ok(false) };
     let offset = u64::from(number - 1) * page_bytes as u64;
@@ -176,6 +195,8 @@ fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers
         page_one_logged: redo.contains(1),
         is_logged: redo.contains(number) || redo.awaits(number),
         keeps_size: redo.database_pages() == dirty.len().div_ceil(page_bytes as u64) as u32,
+        is_one_too_many: !in_place.contains_key(&number)
+            && in_place.len() + redo.awaited_pages() >= MOST_IN_PLACE,
     };
     if !page.needs_no_log()
         || page_bytes > atomic_write_bytes(db)
@@ -189,6 +210,9 @@ fn commit_page_in_place(db: &Db, redo: &mut RedoLog, dirty: &DirtyPages, numbers
     let mut page = vec![0; page_bytes];
     dirty.copy(number, &mut page);
     let written = write_atomic(db, &page, offset)?;
+    if written {
+        in_place.insert(number, page_sum(&page));
+    }
     Stats::add(&db.counters().commits_in_place, u64::from(written));
     Ok(written)
 }
@@ -236,6 +260,7 @@ mod tests {
             page_one_logged: true,
             is_logged: false,
             keeps_size: true,
+            is_one_too_many: false,
         };
         for (page, expected, what) in [
             (page, true, "alone"),
@@ -244,6 +269,7 @@ mod tests {
             (LonePage { page_one_logged: false, ..page }, false, "no counter ahead in the log"),
             (LonePage { is_logged: true, ..page }, false, "a frame would hide the page"),
             (LonePage { keeps_size: false, ..page }, false, "the last frame tells the size"),
+            (LonePage { is_one_too_many: true, ..page }, false, "recovery has a limit"),
         ] {
             assert_eq!(page.needs_no_log(), expected, "{what}");
         }
@@ -279,11 +305,13 @@ mod tests {
         // A page without a frame is written in place, and nothing is logged.
         assert_eq!(commit(&[(1, page_one(13, 0)), (3, page(4))]), (3, Some(13), true));
         // More than the counters of page 1 has changed.
-        assert_eq!(commit(&[(1, page_one(14, 5)), (2, page(5))]), (5, Some(14), true));
+        assert_eq!(commit(&[(1, page_one(14, 5)), (2, page(5))]), (6, Some(14), true));
+        // The log awaits page 3 as it is, and so gets its next version.
+        assert_eq!(commit(&[(1, page_one(15, 5)), (3, page(6))]), (7, Some(15), true));
         let mut byte = [0];
         db.data().read_at(&mut byte, 2 * PAGE as u64).unwrap();
         let redo = state.redo.as_ref().unwrap();
-        assert_eq!((byte, first_byte(redo, 2), first_byte(redo, 3)), ([4], Some(5), None));
+        assert_eq!((byte, first_byte(redo, 2), first_byte(redo, 3)), ([4], Some(5), Some(6)));
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl RedoLogState {
             return copied;
         }
         redo.reset();
+        self.in_place.clear();
         if let Some(page) = page_one.filter(|_| last.is_some()) {
             // The file is complete, and a crash must not find a log that cannot explain this counter.
             redo.restart()?;

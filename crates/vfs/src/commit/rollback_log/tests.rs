@@ -251,6 +251,40 @@ fn a_log_that_began_upon_an_old_copy_is_set_aside_where_the_copy_lacks_early_pag
 }
 
 #[test]
+fn a_log_with_newer_commits_is_set_aside_beside_a_copy_that_lacks_one_that_was_written_in_place() {
+    // Whether the copy is older than the page that was written in place, and whether a newer commit is in the log.
+    for (is_older, is_newer_logged) in [(true, true), (false, true), (true, false)] {
+        let medium = SimMedium::new();
+        medium.set_atomic_write_bytes(PAGE as u32);
+        let (target, log) = database(&medium);
+        let copy = || {
+            let mut bytes = vec![0; 4 * PAGE];
+            target.db().data().read_at(&mut bytes, 0).unwrap();
+            bytes
+        };
+        commit(&target, &log, 11, &[(2, 2)]);
+        let before = copy();
+        commit(&target, &log, 12, &[(3, 3)]);
+        assert!(!log.contains(3) && in_file(target.db())[1] == 3, "it was not written in place");
+        let older = if is_older { before } else { copy() };
+        if is_newer_logged {
+            commit(&target, &log, 13, &[(2, 4)]);
+            assert!(log.contains(2));
+        }
+        drop(log);
+        target.db().data().write_at(&older, 0).unwrap();
+        let expected = match (is_older, is_newer_logged) {
+            // Without the commit in the middle, the newer one is another database.
+            (true, true) => None,
+            (false, _) => Some(vec![4, 3, 7]),
+            (true, false) => Some(vec![2, 7, 7]),
+        };
+        assert_eq!(recovered(&medium), expected, "{is_older} {is_newer_logged}");
+        assert_eq!(names(&medium).iter().any(|name| name.contains("set-aside")), expected.is_none());
+    }
+}
+
+#[test]
 fn an_early_page_that_a_later_commit_changes_goes_to_the_log() {
     let medium = SimMedium::new();
     // Such a device gets single pages in place, without a frame.
