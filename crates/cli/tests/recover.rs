@@ -50,6 +50,30 @@ fn crashed_in(directory: &Path, journal_mode: &str, commit_log: &str) {
     assert!(directory.join("a.db-commits").exists());
 }
 
+/// Copies a crashed database to `b.db`, later than its log: then the log waits to be applied.
+fn copied_after_its_log(directory: &Path) {
+    fs::copy(directory.join("a.db-commits"), directory.join("b.db-commits")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
+    let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("litefoot recover --apply "), "{}", stderr_of(&refused));
+}
+
+/// Stock SQLite writes a crashed database, which can only be read then. Answers why, and leaves its log as it was.
+fn overtaken_by_stock(directory: &Path) -> String {
+    let log = || fs::read(directory.join("a.db-commits")).unwrap();
+    let before = log();
+    let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
+    stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
+    drop(stock);
+    let refused = run(directory, &["sql", "a.db", "SELECT v FROM t; INSERT INTO t(v) VALUES(7)"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("other"), "it can be read");
+    assert_eq!(log(), before);
+    stderr_of(&refused)
+}
+
 #[test]
 fn what_waits_is_shown_exported_and_replayed() {
     let directory = tempfile::tempdir().unwrap();
@@ -147,12 +171,7 @@ fn a_rollback_journal_database_whose_deltas_wait_can_be_given_to_stock_or_applie
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed_in(directory, "delete", "deltas");
-    fs::copy(directory.join("a.db-commits"), directory.join("b.db-commits")).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
-    let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr_of(&refused).contains("litefoot recover --apply "), "{}", stderr_of(&refused));
+    copied_after_its_log(directory);
     assert_eq!(succeed(directory, &["recover", "b.db", "--apply"]), "b.db: 3 transactions were applied\n");
     succeed(directory, &["release", "a.db"]);
     for name in ["a.db", "b.db"] {
@@ -168,15 +187,8 @@ fn a_rollback_journal_database_that_stock_has_written_is_kept_from_writing() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed_in(directory, "delete", "deltas");
-    let before = fs::read(directory.join("a.db-commits")).unwrap();
-    let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
-    stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
-    drop(stock);
-    let refused = run(directory, &["sql", "a.db", "SELECT v FROM t; INSERT INTO t(v) VALUES(7)"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stdout).contains("other"), "it can be read");
-    assert!(stderr_of(&refused).contains("3 committed transactions wait in"), "{}", stderr_of(&refused));
-    assert_eq!(fs::read(directory.join("a.db-commits")).unwrap(), before);
+    let message = overtaken_by_stock(directory);
+    assert!(message.contains("3 committed transactions wait in"), "{message}");
 }
 
 #[test]
@@ -184,12 +196,7 @@ fn deltas_are_applied_to_a_copy_that_is_younger_than_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed_with(directory, "deltas");
-    fs::copy(directory.join("a.db-commits"), directory.join("b.db-commits")).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    fs::copy(directory.join("a.db"), directory.join("b.db")).unwrap();
-    let refused = run(directory, &["sql", "b.db", "DELETE FROM t"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr_of(&refused).contains("litefoot recover --apply "), "{}", stderr_of(&refused));
+    copied_after_its_log(directory);
     assert!(succeed(directory, &["recover", "b.db"]).contains("(--apply)"));
     let applied = succeed(directory, &["recover", "b.db", "--apply"]);
     assert_eq!(applied, "b.db: 3 transactions were applied\n");
@@ -203,21 +210,14 @@ fn a_log_that_another_program_has_overtaken_lets_nobody_write_until_it_is_moved_
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed(directory);
-    let stock = rusqlite::Connection::open(directory.join("a.db")).unwrap();
-    stock.execute_batch("INSERT INTO t(v) VALUES('other')").unwrap();
-    drop(stock);
-    let before = fs::read(directory.join("a.db-commits")).unwrap();
-    let refused = run(directory, &["sql", "a.db", "SELECT v FROM t; INSERT INTO t(v) VALUES(7)"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stdout).contains("other"), "it can be read");
-    let message = stderr_of(&refused);
+    let log = fs::read(directory.join("a.db-commits")).unwrap();
+    let message = overtaken_by_stock(directory);
     assert!(message.contains("a.db-commits") && message.contains("litefoot recover"), "{message}");
-    assert_eq!(fs::read(directory.join("a.db-commits")).unwrap(), before);
     assert!(succeed(directory, &["recover", "a.db"]).contains("was changed by another program"));
     let unsure = run(directory, &["recover", "a.db", "--discard"]);
     assert_eq!(unsure.status.code(), Some(2));
     succeed(directory, &["recover", "a.db", "--discard", "--yes"]);
-    assert_eq!(fs::read(directory.join("a.db-commits.1")).unwrap(), before);
+    assert_eq!(fs::read(directory.join("a.db-commits.1")).unwrap(), log);
     let rows = succeed(directory, &["sql", "a.db", "SELECT v FROM t"]);
     assert!(rows.contains("other"), "{rows}");
 }

@@ -87,12 +87,9 @@ fn a_careless_bulk_load_costs_nobody_else_anything() {
     fill(&careless, "u");
     db.execute_batch("INSERT INTO promised VALUES(1)").unwrap();
     let promised = medium.operations();
-    let mut replay = medium.replay();
-    let mut random = Random::new(11);
     let step = (promised - begun) / 40 + 1;
-    for cut in (begun..promised).step_by(step).chain([promised; 8]) {
-        replay.advance(cut);
-        let image = replay.cut(&mut random);
+    let points = (begun..promised).step_by(step).chain([promised; 8]);
+    for (cut, image) in medium.cuts(points, 1, &mut Random::new(11)) {
         let litefoot = vfs("ahead-careless-cut", &image, "");
         let db = litefoot.open("/app.db").unwrap();
         check(&db, "t");

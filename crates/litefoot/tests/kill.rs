@@ -5,9 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Connection;
+use litefoot_testkit::process::own_process;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
@@ -43,8 +44,8 @@ struct Ingest {
 
 impl Ingest {
     fn start(path: &Path) -> Ingest {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "ingest", "--nocapture", "--test-threads=1"])
+        let mut process = own_process("ingest")
+            .arg("--nocapture")
             .env(DATABASE, path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

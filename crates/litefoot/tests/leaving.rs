@@ -5,9 +5,8 @@
 use litefoot::{Connection, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
-use litefoot_testkit::process::output_of;
+use litefoot_testkit::process::{output_of, own_process};
 use litefoot_testkit::sqlite::stock;
-use std::process::Command;
 use std::sync::Arc;
 
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
@@ -68,17 +67,11 @@ fn a_log_that_lacks_empty_transactions_still_counts() {
     }
     let before = medium.operations();
     drop((db, litefoot));
-    let mut replay = medium.replay();
-    let mut random = Random::new(11);
-    for point in before..=medium.operations() {
-        replay.advance(point);
-        for _ in 0..8 {
-            let image = replay.cut(&mut random);
-            let litefoot = Vfs::builder("leaving-empty").medium(Arc::new(image)).register().unwrap();
-            let db = litefoot.open("/app.db").unwrap();
-            let sum: i64 = db.query_row("SELECT sum(v) FROM t", [], |row| row.get(0)).unwrap();
-            assert_eq!(sum, 8, "cut at operation {point}");
-        }
+    for (point, image) in medium.cuts(before..=medium.operations(), 8, &mut Random::new(11)) {
+        let litefoot = Vfs::builder("leaving-empty").medium(Arc::new(image)).register().unwrap();
+        let db = litefoot.open("/app.db").unwrap();
+        let sum: i64 = db.query_row("SELECT sum(v) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, 8, "cut at operation {point}");
     }
 }
 
@@ -125,20 +118,14 @@ fn careless_commits_cost_nobody_else_anything() {
     careless.execute_batch("UPDATE u SET a = randomblob(200) WHERE rowid % 3 = 0").unwrap();
     drop(db);
     drop(careless);
-    let mut replay = medium.replay();
-    let mut random = Random::new(5);
-    for cut in promised..=replay.len() {
-        replay.advance(cut);
-        for _ in 0..10 {
-            let image = replay.cut(&mut random);
-            let litefoot = Vfs::builder("leaving-off-cut").medium(Arc::new(image)).register().unwrap();
-            let db = litefoot.open("/app.db").unwrap();
-            let sum = "SELECT sum(v) FROM t";
-            let found = db.query_row(sum, [], |row| row.get::<_, i64>(0));
-            assert_eq!(found, Ok(435), "cut at {cut} of {}", replay.len());
-            let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-            assert_eq!(integrity, "ok", "cut at {cut} of {}", replay.len());
-        }
+    let end = medium.operations();
+    for (cut, image) in medium.cuts(promised..=end, 10, &mut Random::new(5)) {
+        let litefoot = Vfs::builder("leaving-off-cut").medium(Arc::new(image)).register().unwrap();
+        let db = litefoot.open("/app.db").unwrap();
+        let found = db.query_row("SELECT sum(v) FROM t", [], |row| row.get::<_, i64>(0));
+        assert_eq!(found, Ok(435), "cut at {cut} of {end}");
+        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(integrity, "ok", "cut at {cut} of {end}");
     }
 }
 
@@ -159,8 +146,8 @@ fn exits_without_closing() {
 fn a_program_that_exits_leaves_its_commits_to_stock_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let mut program = Command::new(std::env::current_exe().unwrap());
-    program.args(["--ignored", "--exact", "exits_without_closing"]).env(DATABASE, &path);
+    let mut program = own_process("exits_without_closing");
+    program.env(DATABASE, &path);
     let output = output_of(program);
     assert!(output.status.success(), "{output:?}");
     let found: i64 = stock(&path).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();

@@ -4,12 +4,11 @@
 
 use litefoot::Connection;
 use litefoot_storage::wal_file::format::Header;
-use litefoot_testkit::process::is_root;
+use litefoot_testkit::process::{is_root, own_process};
 use litefoot_testkit::sqlite::stock;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MODES: [&str; 3] = ["delete", "persist", "wal"];
 /// Everything that either SQLite or litefoot has beside a database.
@@ -229,16 +228,17 @@ fn without_standard_streams() {
     fs::write(directory.join("seen"), format!("{streams:?} {sound}")).unwrap();
 }
 
+/// What a test in a process of its own has written to the file `seen` of a directory; or how it ended.
+fn seen_by(test: &str, directory: &Path) -> String {
+    let status = own_process(test).env("LITEFOOT_TEST_DIRECTORY", directory).status().unwrap();
+    fs::read_to_string(directory.join("seen")).unwrap_or_else(|_| status.to_string())
+}
+
 #[test]
 fn no_file_of_a_database_takes_the_place_of_a_standard_stream() {
     let directory = tempfile::tempdir().unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "without_standard_streams", "--test-threads=1"])
-        .env("LITEFOOT_TEST_DIRECTORY", directory.path())
-        .status()
-        .unwrap();
-    let seen = fs::read_to_string(directory.path().join("seen")).unwrap_or_default();
-    assert_eq!(seen, r#"["/dev/null", "/dev/null", "/dev/null"] ok"#, "{status}");
+    let seen = seen_by("without_standard_streams", directory.path());
+    assert_eq!(seen, r#"["/dev/null", "/dev/null", "/dev/null"] ok"#);
 }
 
 #[test]
@@ -295,12 +295,7 @@ fn a_small_log_that_claims_an_immense_database_takes_no_memory_for_it() {
         fs::write(beside(&path, "-wal"), &log).unwrap();
         let theirs: i64 = stock(&path).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
         fs::write(beside(&path, "-wal"), &log).unwrap();
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "beside_an_immense_log", "--test-threads=1"])
-            .env("LITEFOOT_TEST_DIRECTORY", directory.path())
-            .status()
-            .unwrap();
-        let seen = fs::read_to_string(directory.path().join("seen")).unwrap_or_default();
-        assert_eq!(seen, theirs.to_string(), "{journal_mode}: {status}");
+        let seen = seen_by("beside_an_immense_log", directory.path());
+        assert_eq!(seen, theirs.to_string(), "{journal_mode}");
     }
 }

@@ -20,6 +20,13 @@ pub fn command(program: &str, directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A command that runs an ignored test of this program alone, in a process of its own.
+pub fn own_process(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", test, "--test-threads=1"]);
+    command
+}
+
 /// Runs a command to its end, without input.
 pub fn output_of(mut command: Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

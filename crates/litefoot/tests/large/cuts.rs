@@ -17,12 +17,9 @@ fn a_cut_at_any_time_leaves_all_of_it_or_nothing() {
             let from = medium.operations();
             transact(&db).unwrap();
             let to = medium.operations();
-            let mut random = Random::new(number as u64);
-            let step = ((to - from) / 60).max(1);
-            for point in (from..=to).step_by(step).chain([to]) {
-                let mut replay = medium.replay();
-                replay.advance(point);
-                let (_vfs, db) = open(&replay.cut(&mut random), "");
+            let points = (from..=to).step_by(((to - from) / 60).max(1)).chain([to]);
+            for (point, image) in medium.cuts(points, 1, &mut Random::new(number as u64)) {
+                let (_vfs, db) = open(&image, "");
                 let found = state(&db).unwrap();
                 assert!(found == BEFORE || found == AFTER, "{mode} {page_cleaner} at {point}: {found:?}");
                 assert!(point < to || found == AFTER, "{mode} {page_cleaner}: the commit was lost");
@@ -53,10 +50,9 @@ fn a_commit_that_is_not_synced_is_whole() {
                 assert_eq!(state(&db), Ok(AFTER), "{what}");
                 let to = medium.operations();
                 let mut random = Random::new(7);
-                let mut replay = medium.replay();
-                for point in (from..=to).step_by(((to - from) / 60).max(1)) {
-                    replay.advance(point);
-                    let (_vfs, db) = open(&replay.cut(&mut random), "");
+                let points = (from..=to).step_by(((to - from) / 60).max(1));
+                for (point, image) in medium.cuts(points, 1, &mut random) {
+                    let (_vfs, db) = open(&image, "");
                     let found = state(&db).unwrap();
                     assert!(found == BEFORE || found == AFTER, "{what} at {point}: {found:?}");
                 }
@@ -154,11 +150,9 @@ fn what_a_lost_transaction_had_cut_off_is_there_again() {
         let from = medium.operations();
         act(&db);
         let to = medium.operations();
-        let mut random = Random::new(number as u64);
-        for point in (from..=to).chain(std::iter::repeat_n(to, 200)) {
-            let mut replay = medium.replay();
-            replay.advance(point);
-            let (_vfs, db) = open(&replay.cut(&mut random), "");
+        let points = (from..=to).chain(std::iter::repeat_n(to, 200));
+        for (point, image) in medium.cuts(points, 1, &mut Random::new(number as u64)) {
+            let (_vfs, db) = open(&image, "");
             let found = state(&db);
             let expected = [(80, 0), (10, 0), (10, ROWS)];
             assert!(
@@ -218,11 +212,9 @@ fn a_database_that_shrinks_and_grows_is_one_of_its_states_after_a_cut() {
             step(&db);
         }
         let to = medium.operations();
-        let mut random = Random::new(number as u64);
-        let mut replay = medium.replay();
-        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 250)) {
-            replay.advance(point);
-            let (_vfs, db) = open(&replay.cut(&mut random), "");
+        let cuts = (from..=to).step_by(std::cmp::max(1, (to - from) / 250));
+        for (point, image) in medium.cuts(cuts, 1, &mut Random::new(number as u64)) {
+            let (_vfs, db) = open(&image, "");
             let found = state(&db);
             let least = points.partition_point(|known| *known <= point) - 1;
             let sound = found.as_ref().is_ok_and(|found| states[least..].contains(found));
@@ -244,11 +236,9 @@ fn a_large_commit_over_two_databases_is_whole_after_a_cut() {
         insert(&db, 0..20, 2).unwrap();
         db.execute_batch("COMMIT").unwrap();
         let to = medium.operations();
-        let mut random = Random::new(1);
-        for point in (from..=to).step_by(std::cmp::max(1, (to - from) / 100)).chain([to]) {
-            let mut replay = medium.replay();
-            replay.advance(point);
-            let (_vfs, db) = open(&replay.cut(&mut random), "");
+        let points = (from..=to).step_by(std::cmp::max(1, (to - from) / 100)).chain([to]);
+        for (point, image) in medium.cuts(points, 1, &mut Random::new(1)) {
+            let (_vfs, db) = open(&image, "");
             let found = state(&db).unwrap();
             db.execute_batch("ATTACH '/other.db' AS other").unwrap();
             let others: i64 = db.query_row("SELECT count(*) FROM other.u", [], |row| row.get(0)).unwrap();

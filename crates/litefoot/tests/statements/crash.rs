@@ -60,18 +60,13 @@ fn a_checkpoint_without_syncs_keeps_what_others_have_committed() {
         }
         drop(db);
         drop(careless);
-        let mut replay = medium.replay();
-        let mut random = Random::new(9);
-        for cut in promised..=replay.len() {
-            replay.advance(cut);
-            for _ in 0..6 {
-                let image = replay.cut(&mut random);
-                let vfs = self::vfs(&format!("commits-off-cut-{mode}"), &image);
-                let db = vfs.open("/app.db").unwrap();
-                assert_eq!(rows(&db), expected, "{mode}, cut at {cut} of {}", replay.len());
-                let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-                assert_eq!(integrity, "ok", "{mode}, cut at {cut}");
-            }
+        let end = medium.operations();
+        for (cut, image) in medium.cuts(promised..=end, 6, &mut Random::new(9)) {
+            let vfs = self::vfs(&format!("commits-off-cut-{mode}"), &image);
+            let db = vfs.open("/app.db").unwrap();
+            assert_eq!(rows(&db), expected, "{mode}, cut at {cut} of {end}");
+            let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(integrity, "ok", "{mode}, cut at {cut}");
         }
     }
 }
@@ -110,14 +105,9 @@ fn a_fold_that_was_not_synced_is_synced_before_the_statements_go() {
     let dead = medium.operations();
     let vfs = self::vfs("commits-unsynced-2", &medium);
     assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected);
-    let mut replay = medium.replay();
-    let mut random = Random::new(4);
-    for cut in dead..replay.len().min(dead + 20) {
-        replay.advance(cut);
-        for _ in 0..6 {
-            let image = replay.cut(&mut random);
-            let vfs = self::vfs("commits-unsynced-cut", &image);
-            assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected, "cut at {cut} of {}", replay.len());
-        }
+    let end = medium.operations();
+    for (cut, image) in medium.cuts(dead..end.min(dead + 20), 6, &mut Random::new(4)) {
+        let vfs = self::vfs("commits-unsynced-cut", &image);
+        assert_eq!(rows(&vfs.open("/app.db").unwrap()), expected, "cut at {cut} of {end}");
     }
 }

@@ -28,21 +28,15 @@ fn cut_behind_stock(setup: &str, mode: &str, faults: Faults) -> Option<String> {
     insert(&db, 1);
     let marked = medium.operations();
     insert(&db, 5);
-    let mut random = Random::new(3);
-    let mut replay = medium.replay();
-    for point in marked..=replay.len() {
-        replay.advance(point);
-        for _ in 0..4 {
-            let image = replay.cut(&mut random);
-            let stock = stock(&image);
-            if stock.as_ref().err().is_none_or(|error| !error.to_string().contains("not a database")) {
-                return Some(format!("stock SQLite: {stock:?}"));
-            }
-            match crate::vfs(&image).open(TIERED) {
-                Ok(db) if count(&db) >= 6 => {}
-                Ok(db) => return Some(format!("{} rows", count(&db))),
-                Err(error) => return Some(error.to_string()),
-            }
+    for (_, image) in medium.cuts(marked..=medium.operations(), 4, &mut Random::new(3)) {
+        let stock = stock(&image);
+        if stock.as_ref().err().is_none_or(|error| !error.to_string().contains("not a database")) {
+            return Some(format!("stock SQLite: {stock:?}"));
+        }
+        match crate::vfs(&image).open(TIERED) {
+            Ok(db) if count(&db) >= 6 => {}
+            Ok(db) => return Some(format!("{} rows", count(&db))),
+            Err(error) => return Some(error.to_string()),
         }
     }
     None

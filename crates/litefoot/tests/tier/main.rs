@@ -352,11 +352,7 @@ fn a_power_cut_at_any_moment_of_a_first_run_is_recovered_from() {
         let medium = SimMedium::new();
         let (_vfs, db) = filled(&medium, TIERED, mode, 30);
         drop(db);
-        let mut random = Random::new(5);
-        let mut replay = medium.replay();
-        for point in (0..replay.len()).step_by(3) {
-            replay.advance(point);
-            let image = replay.cut(&mut random);
+        for (point, image) in medium.cuts((0..medium.operations()).step_by(3), 1, &mut Random::new(5)) {
             let vfs = vfs(&image);
             let db = vfs.open(TIERED).unwrap();
             let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

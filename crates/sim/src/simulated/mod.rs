@@ -173,6 +173,21 @@ impl SimMedium {
         replay.cut(random)
     }
 
+    /// The medium after power cuts behind so many operations, which ascend: `each` cuts at each of them.
+    pub fn cuts(
+        &self,
+        points: impl IntoIterator<Item = usize>,
+        each: usize,
+        random: &mut Random,
+    ) -> impl Iterator<Item = (usize, SimMedium)> {
+        let mut replay = self.replay();
+        let points = points.into_iter().flat_map(move |point| std::iter::repeat_n(point, each));
+        points.map(move |point| {
+            replay.advance(point);
+            (point, replay.cut(random))
+        })
+    }
+
     /// Every file as it is now.
     pub fn files(&self) -> Vec<(PathBuf, FileKind, Vec<u8>)> {
         let state = self.state();
