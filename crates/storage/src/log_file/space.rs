@@ -15,12 +15,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// now. A full disk is met here and not by a sync, after which nothing could be trusted. A disk without room for the
 /// rounded length gets exactly what was asked for.
 pub(crate) fn grow(file: &dyn File, written: u64, end: u64) -> Result<u64> {
-    let step = written.clamp(*GROWTH_BYTES.start(), *GROWTH_BYTES.end());
-    let generous = end.next_multiple_of(*GROWTH_BYTES.start()).max(written + step);
-    let len = match file.allocate(generous) {
-        Ok(()) => generous,
-        Err(_) => file.allocate(end).map(|()| end)?,
-    };
+    let len = allocate(file, written, end)?;
     let mut at = written;
     while at < len {
         let slices: Vec<IoSlice<'_>> = (at..len)
@@ -32,4 +27,23 @@ pub(crate) fn grow(file: &dyn File, written: u64, end: u64) -> Result<u64> {
         at += total_bytes(&slices);
     }
     Ok(len)
+}
+
+/// The same without a write, for bytes that are written before they are synced. The first ones of a file get exactly what
+/// they take.
+pub(crate) fn claim(file: &dyn File, written: u64, end: u64) -> Result<u64> {
+    if written == 0 {
+        return file.allocate(end).map(|()| end);
+    }
+    allocate(file, written, end)
+}
+
+/// Allocates at least `end` bytes, and more where the disk has room; answers how many.
+fn allocate(file: &dyn File, written: u64, end: u64) -> Result<u64> {
+    let step = written.clamp(*GROWTH_BYTES.start(), *GROWTH_BYTES.end());
+    let generous = end.next_multiple_of(*GROWTH_BYTES.start()).max(written + step);
+    match file.allocate(generous) {
+        Ok(()) => Ok(generous),
+        Err(_) => file.allocate(end).map(|()| end),
+    }
 }

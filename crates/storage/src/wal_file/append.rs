@@ -36,7 +36,7 @@ impl RedoLog {
         let appended = appended_frames(transaction);
         let end = behind_slots + appended as u32;
         let end_offset = header.frame_offset(end);
-        if end_offset > self.file.allocated() + LARGE_BYTES {
+        if durability == Durability::Buffered || end_offset > self.file.allocated() + LARGE_BYTES {
             self.file.reserve_whole(end_offset)?;
         } else {
             self.file.reserve(end_offset)?;
