@@ -10,6 +10,7 @@ use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
 use litefoot_testkit::sqlite::metric_or_zero;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -139,6 +140,101 @@ fn commits_that_wait_together_share_a_sync() {
     assert!(seen >= 1, "the reader waited for the commit that it would have seen");
     let figures: String = reader.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
     assert_eq!(syncs.load(Ordering::Relaxed), 2, "{figures}");
+}
+
+/// The commit log is full, and its pages are on their way to the redo log: other commits do not wait for them. What a crash leaves
+/// then is the last checkpoint to stock SQLite, which changes nothing, and every commit to litefoot.
+#[test]
+fn commits_finish_while_a_full_log_is_materialized() {
+    const ROWS: i64 = 100;
+    const WRITES_AHEAD: u64 = 1;
+    thread_local! {
+        static IS_APPLICATIONS: Cell<bool> = const { Cell::new(false) };
+    }
+    IS_APPLICATIONS.set(true);
+    let (reached, waits) = mpsc::channel::<()>();
+    let (go, gate) = mpsc::channel::<()>();
+    let (reached, gate) = (std::sync::Mutex::new(reached), std::sync::Mutex::new(gate));
+    // Writes of the checkpointer to the redo log until it is stopped.
+    let left = Arc::new(AtomicU64::new(u64::MAX));
+    let count = left.clone();
+    let hook = move |kind: FileKind, _: bool| {
+        let is_checkpointer = !IS_APPLICATIONS.get();
+        if is_checkpointer && kind == FileKind::RedoLog && count.fetch_sub(1, Ordering::AcqRel) == 0 {
+            reached.lock().unwrap().send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        }
+    };
+    let sim = SimMedium::new();
+    let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+    let mut options = Options::default();
+    options.set_list("commit_log=deltas&commit_log_size=64K").unwrap();
+    let vfs =
+        Vfs::builder("group-ahead").medium(Arc::new(medium)).options(options.clone()).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    let rows = format!("WITH c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {ROWS})");
+    db.execute_batch(&format!(
+        "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, v);
+         INSERT INTO t {rows} SELECT i, 0, randomblob(3000) FROM c; PRAGMA wal_checkpoint(TRUNCATE)"
+    ))
+    .unwrap();
+    let update = |round: i64| {
+        db.execute("UPDATE t SET n = n + 1 WHERE id = 1 + ?1 % 100", [round]).unwrap();
+    };
+    left.store(WRITES_AHEAD, Ordering::Release);
+    let mut updates = 0;
+    while waits.try_recv().is_err() {
+        update(updates);
+        updates += 1;
+        assert!(updates < 100_000, "the log is never full");
+    }
+    let deltas = metric_or_zero(&db, "commits_deltas");
+    let (done, finished) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let db = SendConnection(&db);
+        scope.spawn(move || {
+            IS_APPLICATIONS.set(true);
+            for _ in 0..10 {
+                db.get().execute("UPDATE t SET n = n + 1 WHERE id = 7", []).unwrap();
+            }
+            done.send(()).unwrap();
+        });
+        let in_time = finished.recv_timeout(Duration::from_secs(60));
+        let crashed = sim.copy();
+        go.send(()).unwrap();
+        in_time.expect("a commit waits for the pages of others");
+        let sum =
+            |db: &Connection| db.query_row("SELECT sum(n) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
+        // Frames ahead of this generation are in the redo log.
+        let directory = tempfile::tempdir().unwrap();
+        let contents = |name: &str| {
+            let files = crashed.files();
+            files.into_iter().find(|(path, ..)| path.ends_with(name)).map(|(_, _, bytes)| bytes).unwrap()
+        };
+        let wal = contents("app.db-wal");
+        assert_eq!(wal[16..24], wal[32 + 8..32 + 16]);
+        let path = directory.path().join("app.db");
+        std::fs::write(directory.path().join("app.db-wal"), wal).unwrap();
+        std::fs::write(&path, contents("app.db")).unwrap();
+        let stock = Connection::open(&path).unwrap();
+        assert_eq!(sum(&stock), 0);
+        drop(stock);
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            contents("app.db"),
+            "stock SQLite has checkpointed something"
+        );
+        let again =
+            Vfs::builder("group-ahead-again").medium(Arc::new(crashed)).options(options).register().unwrap();
+        assert_eq!(sum(&again.open("/app.db").unwrap()), updates + 10);
+    });
+    assert_eq!(metric_or_zero(&db, "commits_deltas"), deltas + 10);
+    // The checkpoint ends, and the next generation begins.
+    while metric_or_zero(&db, "commits_deltas") < deltas + 20 {
+        update(updates);
+        updates += 1;
+        assert!(updates < 100_000, "no other generation begins");
+    }
 }
 
 /// A connection that another thread uses while this one does not.

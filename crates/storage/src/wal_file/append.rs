@@ -1,5 +1,6 @@
 //! Appending: transactions, and slots that are written ahead of their transaction.
 
+use super::ahead::{Ahead, FramesAhead};
 use super::early::{self, EARLY_PAGES, early_frames};
 use super::format::{Checksum, FRAME_HEADER_BYTES, Header};
 use super::{RedoLog, ReservedSlots, Transaction};
@@ -26,22 +27,61 @@ impl RedoLog {
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
         durability: Durability,
     ) -> Result<()> {
+        self.append_all(None, transaction, copy, durability)
+    }
+
+    /// The same for a transaction whose other pages are in frames ahead, which the log [takes](RedoLog::takes). It has no slots,
+    /// and appends at least one page.
+    ///
+    /// # Errors
+    /// Also that the frames ahead do not count.
+    pub fn append_behind(
+        &mut self,
+        ahead: &FramesAhead,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+        durability: Durability,
+    ) -> Result<()> {
+        if !self.takes(ahead)? || transaction.page_numbers.is_empty() {
+            let what = io::Error::other("pages were written ahead of another transaction");
+            return Err(DeviceError::new(Operation::Write, self.file.path(), what));
+        }
+        self.append_all(Some(ahead.into()), transaction, copy, durability)
+    }
+
+    fn append_all(
+        &mut self,
+        ahead: Option<Ahead<'_>>,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+        durability: Durability,
+    ) -> Result<()> {
         let (numbers, slots) = (transaction.page_numbers, transaction.slots);
         if numbers.is_empty() && slots.is_empty() && transaction.early.is_empty() {
             return if durability == Durability::Durable { self.sync() } else { Ok(()) };
         }
         debug_assert!(slots.len() as u32 <= self.slots, "pages in slots that were not reserved");
-        let header = self.begin(transaction.page_bytes)?;
-        let behind_slots = self.frames + slots.len() as u32;
+        let header = match &ahead {
+            Some(ahead) => ahead.header,
+            None => self.begin(transaction.page_bytes)?,
+        };
+        let ahead_numbers = ahead.as_ref().map_or(&[][..], |ahead| ahead.page_numbers);
+        let behind_slots = self.frames + (slots.len() + ahead_numbers.len()) as u32;
         let appended = appended_frames(transaction);
         let end = behind_slots + appended as u32;
+        if let Some(ahead) = &ahead {
+            self.file.note_written(ahead.written, ahead.unsynced);
+        }
         let end_offset = header.frame_offset(end);
         if durability == Durability::Buffered || end_offset > self.file.allocated() + LARGE_BYTES {
             self.file.reserve_whole(end_offset)?;
         } else {
             self.file.reserve(end_offset)?;
         }
-        let mut checksum = self.close_slots(&header, transaction)?;
+        let mut checksum = match &ahead {
+            Some(ahead) => ahead.checksum,
+            None => self.close_slots(&header, transaction)?,
+        };
         let alone =
             appended <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
         for first in (0..appended).step_by(PAGES_PER_WRITE) {
@@ -51,7 +91,7 @@ impl RedoLog {
             self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
         }
         self.file.sync_for(durability).inspect_err(|_| self.disown(&header))?;
-        let in_slots = slots.iter().map(|(number, _)| number);
+        let in_slots = slots.iter().map(|(number, _)| number).chain(ahead_numbers);
         self.awaited.commit(
             transaction.early.iter().copied(),
             in_slots.clone().chain(numbers).copied(),

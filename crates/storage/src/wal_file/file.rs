@@ -182,6 +182,17 @@ impl LogFile {
         self.allocated
     }
 
+    /// The latch of the database.
+    pub fn latch(&self) -> &Arc<SyncLatch> {
+        &self.latch
+    }
+
+    /// Notes that somebody has written the bytes before `end`, and whether they wait for a sync.
+    pub fn note_written(&mut self, end: u64, unsynced: bool) {
+        self.allocated = self.allocated.max(end);
+        self.unsynced |= unsynced;
+    }
+
     /// The place of the file, of which `bytes` count. One call to the medium.
     pub fn whereabouts(&self, bytes: u64) -> Result<Whereabouts> {
         let Some(file) = &self.opened else { return Ok(Whereabouts::AtItsName) };

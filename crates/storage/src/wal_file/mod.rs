@@ -10,6 +10,7 @@
 //! | `origin` | the database of a log |
 //! | `scan` | the valid prefix of an existing file |
 //! | `append` | transactions and slots on their way into the file |
+//! | `ahead` | frames of a large transaction that are written before its end |
 //! | `early` | pages of a transaction that are in the data file already |
 //! | `compact` | a log with each page once, in the place of one that was not synced |
 //! | `file` | the file: its name, its lock, its space, its syncs |
@@ -28,10 +29,12 @@
 //! 1. Frames are written only behind the last committed one. In a new generation they are written only after its header
 //!    is durable. Else an old header with an overwritten frame would leave an old prefix, and its replay over newer
 //!    pages would destroy the database. A new file has no old generation, and a kept one has none that counts.
+//!    [`FramesAhead`] are written there, too, and count for nothing before their transaction's last frame.
 //! 2. [`RedoLog::reset`] is called only when every page of the log is in the database file and synced.
 //! 3. Space is reserved before it is written. So a full disk is an error of the append and not of a sync, after which
 //!    nothing could be trusted.
 
+mod ahead;
 mod append;
 mod compact;
 mod early;
@@ -41,6 +44,7 @@ mod kept;
 pub mod origin;
 mod scan;
 
+pub use ahead::FramesAhead;
 pub use compact::new_path;
 pub use early::{EarlyPage, early_frames, early_pages};
 pub use file::Whereabouts;

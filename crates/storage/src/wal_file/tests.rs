@@ -19,7 +19,7 @@ pub(super) fn look(medium: &SimMedium) -> RedoLog {
 }
 
 /// One page whose content tells its number and version.
-fn page(number: u32, version: u32) -> Vec<u8> {
+pub(super) fn page(number: u32, version: u32) -> Vec<u8> {
     let mut page = vec![number as u8; PAGE];
     page[..4].copy_from_slice(&version.to_be_bytes());
     page

@@ -5,22 +5,28 @@
 //! ```text
 //! app.db:          every page of the database; a stamp that no other write leaves             synced
 //! app.db-commits:  header with that stamp; a record of deltas for each commit                 synced, each group of commits
-//! app.db-wal:      the newest version of each page that a record changes, one transaction     synced
+//! app.db-wal:      most pages that a record changes, in frames ahead that do not count        synced, while commits go on
+//! app.db-commits:  records that are not durable yet                                           synced
+//! app.db-wal:      the pages that have changed since, and the end of the transaction          synced
 //! app.db-commits:  a header that retires the records                                          synced
 //! app.db:          SQLite's checkpoint; then the next generation may begin
 //! ```
 //! A commit that comes before the checkpoint has ended goes to the redo log as pages. So stock SQLite, which knows the redo
 //! log alone, sees the last materialization, or everything.
 //!
+//! [`pages_ahead`](super::pages_ahead) has the frames ahead. Where there are none, the end of the transaction has all pages.
+//!
 //! # Invariants
 //! 1. A generation begins only while no frame waits in the redo log, and nothing is written behind the end of the data
 //!    file. Nothing is written to the data file before the generation is retired, durably.
-//! 2. Before the redo log gets the pages, all records are durable, and afterwards it is written only once they are
-//!    retired. So the redo log holds exactly the pages after the last record, or the data file is as it was when the
-//!    generation began.
+//! 2. Before the redo log gets a frame that counts, all records are durable. Afterwards it is written only once they are
+//!    retired. So the redo log holds exactly the pages after the last record. Or it holds nothing that counts, and the data file is as it
+//!    was when the generation began.
+//! 3. Frames ahead are of records that wait, and behind no frame that counts. Whatever recovery appends takes their place.
 
 use super::commit_queue::{Pending, PendingForm};
 use super::log_writer::LogWriter;
+use super::pages_ahead::PagesAhead;
 use crate::db::Db;
 use crate::error::Result;
 use crate::txn::wal_frames::WalFrames;
@@ -28,6 +34,7 @@ use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, StagedRec
 use litefoot_storage::file::{self, File};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::{RedoLog, Transaction};
+use std::collections::BTreeMap;
 
 /// The kind of a record of page deltas.
 pub(crate) const DELTA: u32 = 4;
@@ -91,6 +98,17 @@ impl LogWriter {
 
     /// Materializes the records of deltas, and retires them.
     pub fn fold(&mut self, frames: &WalFrames, data: &dyn File) -> file::Result<()> {
+        let ahead = self.ahead.lock().take();
+        self.fold_behind(ahead, frames, data)
+    }
+
+    /// The same, with pages that are ahead.
+    pub fn fold_behind(
+        &mut self,
+        ahead: Option<PagesAhead>,
+        frames: &WalFrames,
+        data: &dyn File,
+    ) -> file::Result<()> {
         if !self.has_deltas() {
             if matches!(self.commit_log.base(), Some(Base::Deltas(_))) {
                 // Begun, and nowhere but in memory: its stamp may soon be an older one.
@@ -100,9 +118,34 @@ impl LogWriter {
         }
         // Recovery compares the pages in the redo log with those after the last record that it finds.
         self.commit_log.sync()?;
-        self.append_until(frames, data, self.delta_end, Durability::Durable)?;
+        if ahead.is_none_or(|ahead| !self.append_owed(&ahead, frames, data).is_ok_and(|appended| appended)) {
+            self.append_until(frames, data, self.delta_end, Durability::Durable)?;
+        }
         self.commit_log.retire();
         self.commit_log.sync()
+    }
+
+    /// Appends the pages that the deltas have changed since others were written ahead, durably; `false` where the redo log
+    /// does not take these.
+    fn append_owed(&mut self, ahead: &PagesAhead, frames: &WalFrames, data: &dyn File) -> file::Result<bool> {
+        let end = self.delta_end;
+        if !self.redo.takes(&ahead.frames)? {
+            return Ok(false);
+        }
+        let mut owed = ahead.owed(frames, end);
+        if owed.is_empty() {
+            // One frame says that all count.
+            owed.extend(ahead.any().and_then(|number| Some((number, frames.newest_before(number, end)?))));
+        }
+        let newest = NewestPages::new(owed, frames, data, end);
+        self.redo.append_behind(
+            &ahead.frames,
+            &newest.transaction(),
+            &mut newest.copy(),
+            Durability::Durable,
+        )?;
+        self.logged = self.logged.max(end);
+        Ok(true)
     }
 
     /// Appends the newest version of each page up to a frame to the redo log.
@@ -113,19 +156,46 @@ impl LogWriter {
         end: usize,
         durability: Durability,
     ) -> file::Result<()> {
-        let newest = frames.newest_until(self.logged, end);
-        let (page_numbers, sources): (Vec<u32>, Vec<usize>) = newest.into_iter().unzip();
-        let transaction = Transaction {
-            slots: &[],
-            early: &[],
-            page_numbers: &page_numbers,
-            page_bytes: frames.page_bytes() as u32,
-            database_pages: frames.database_pages_at(end),
-        };
-        let mut copy = |index: usize, page: &mut [u8]| frames.copy_page(sources[index], page, data);
-        self.redo.append(&transaction, &mut copy, durability)?;
+        let newest = NewestPages::new(frames.newest_until(self.logged, end), frames, data, end);
+        self.redo.append(&newest.transaction(), &mut newest.copy(), durability)?;
         self.logged = self.logged.max(end);
         Ok(())
+    }
+}
+
+/// Pages for the redo log, in the frames of SQLite's log.
+struct NewestPages<'a> {
+    page_numbers: Vec<u32>,
+    sources: Vec<usize>,
+    frames: &'a WalFrames,
+    data: &'a dyn File,
+    database_pages: u32,
+}
+
+impl<'a> NewestPages<'a> {
+    /// Pages by their numbers and frames, for the database as it is after the frame before `end`.
+    fn new(
+        pages: BTreeMap<u32, usize>,
+        frames: &'a WalFrames,
+        data: &'a dyn File,
+        end: usize,
+    ) -> NewestPages<'a> {
+        let (page_numbers, sources) = pages.into_iter().unzip();
+        NewestPages { page_numbers, sources, frames, data, database_pages: frames.database_pages_at(end) }
+    }
+
+    fn transaction(&self) -> Transaction<'_> {
+        Transaction {
+            slots: &[],
+            early: &[],
+            page_numbers: &self.page_numbers,
+            page_bytes: self.frames.page_bytes() as u32,
+            database_pages: self.database_pages,
+        }
+    }
+
+    fn copy(&self) -> impl FnMut(usize, &mut [u8]) -> file::Result<()> {
+        |index, page| self.frames.copy_page(self.sources[index], page, self.data)
     }
 }
 

@@ -18,10 +18,12 @@
 //!
 //! # Invariants
 //! 1. `logged` only grows until SQLite restarts its log. Then `generation` grows.
-//! 2. Records are retired when their changes are durable in the redo log, or all of them in the database file.
+//! 2. Pages ahead are taken, or dropped, before anything is appended to the redo log.
+//! 3. Records are retired when their changes are durable in the redo log, or all of them in the database file.
 
 use super::commit_queue::{LogPositions, Pending, PendingForm};
 use super::page_placement::{ManyPages, place};
+use super::pages_ahead::AheadPlace;
 use crate::capture::encoding;
 use crate::capture::encoding::Text;
 use crate::db::Companion;
@@ -56,6 +58,8 @@ pub(crate) struct LogWriter {
     pub texts: HashMap<Arc<Text>, u64>,
     /// Frames whose deltas are in the commit log.
     pub(super) delta_end: usize,
+    /// The pages of the deltas that are in the redo log already.
+    pub(super) ahead: Arc<AheadPlace>,
 }
 
 /// A page that is appended to the redo log.
@@ -81,7 +85,16 @@ impl LogWriter {
         if !commit_log.is_empty() && commit_log.statement_base().map(|base| base.salts) == redo.salts() {
             redo.build_upon();
         }
-        LogWriter { redo, commit_log, logged, generation: 0, writer, texts: HashMap::new(), delta_end: 0 }
+        LogWriter {
+            redo,
+            commit_log,
+            logged,
+            generation: 0,
+            writer,
+            texts: HashMap::new(),
+            delta_end: 0,
+            ahead: Arc::default(),
+        }
     }
 
     /// The positions of both logs.

@@ -35,6 +35,7 @@
 //! | `delta_encoding` | a transaction as deltas of its pages |
 //! | `page_vouching` | the pages that statements have changed, and whether a replay has given the same |
 //! | `delta_generation` | deltas in the commit log, from a complete data file to their materialization |
+//! | `pages_ahead` | pages of a materialization that are in the redo log before it |
 //! | `log_writer` | both logs: records, and materializing them into pages |
 //! | `page_placement` | where the pages of a commit go |
 //!
@@ -69,6 +70,7 @@ pub(crate) mod of_test;
 pub(crate) mod page_one;
 pub(crate) mod page_placement;
 pub(crate) mod page_vouching;
+pub(crate) mod pages_ahead;
 pub(crate) mod redo_log_state;
 pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;

@@ -7,13 +7,16 @@ use super::page_one::COUNTERS;
 use super::rollback_checkpoint::copy_in_place;
 use crate::capture::encoding::{Captured, Settings, Text};
 use crate::db::{Companion, Db, MAGIC};
+use crate::memory::reservation::MemoryReservation;
 use crate::memory::sqlite_cache::SqliteCacheReservation;
+use crate::open::delta_recovery::WaitingDeltas;
+use crate::open::recovery::{Facts, RecoveryDecision, decide};
 use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
 use litefoot_sim::{Random, SimMedium};
-use litefoot_storage::commit_log::{CommitLog, Record, Writer};
+use litefoot_storage::commit_log::{Base, CommitLog, Record, Writer};
 use litefoot_storage::file::Medium;
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::RwLock;
@@ -130,6 +133,16 @@ impl Logs {
         panic!("a transaction ends");
     }
 
+    /// SQLite's checkpoint, and its next log.
+    pub fn checkpoint(&self) {
+        let path = self.db.companion_path(Companion::Wal);
+        let redo = RedoLog::look(self.db.medium().clone(), &path, None).unwrap();
+        copy_in_place(&self.db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
+        self.db.sync().unwrap();
+        self.group.restart(&self.frames, &self.db).unwrap();
+        self.frames.write().write(&wal_header(), 0, &**self.db.data()).unwrap();
+    }
+
     /// The logs as the next owner finds them.
     pub fn reopened(self) -> (RedoLog, Vec<Record>) {
         let Logs { db, group, .. } = self;
@@ -183,6 +196,35 @@ pub(crate) fn page_one(counter: u32, filler: u8) -> Vec<u8> {
         page[at..at + 4].copy_from_slice(&counter.to_be_bytes());
     }
     page
+}
+
+/// The first byte of each page, which has 7 in all others, as opening finds it where deltas may wait; `None` where opening refuses.
+/// Recovery keeps so many bytes of pages in memory.
+pub(crate) fn recovered_deltas(image: &SimMedium, pages: usize, memory_bytes: usize) -> Option<Vec<u8>> {
+    let db = Db::opened_on(image);
+    let (mut redo, mut log) = (redo_log(&db), commit_log(&db));
+    if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
+        let waiting = WaitingDeltas::of(&log).unwrap()?;
+        let facts = waiting.facts(&log, &base, &redo, &db.data_file()).unwrap();
+        match decide(&Facts::Deltas(facts)) {
+            RecoveryDecision::Remove => log.delete().unwrap(),
+            RecoveryDecision::Apply => {
+                let memory = (MemoryReservation::fixed(memory_bytes), memory_bytes);
+                waiting.recover(&log, &mut redo, &**db.data(), memory).ok()?;
+            }
+            _ => return None,
+        }
+    }
+    let mut state = vec![0; pages];
+    for (number, byte) in (1..).zip(&mut state) {
+        let mut page = [0; PAGE];
+        if !redo.read_page(number, 0, &mut page).unwrap() {
+            db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
+        }
+        // A page is there as a whole.
+        *byte = page.iter().skip(1).all(|rest| *rest == 7).then_some(page[0])?;
+    }
+    Some(state)
 }
 
 /// Stock SQLite opens the files, reads, and closes: it checkpoints frames that wait, and removes the log.

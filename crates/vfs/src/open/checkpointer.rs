@@ -1,6 +1,6 @@
 //! Writing the log to the database file while commits go on.
 //!
-//! A thread of its own materializes the commit log, and lets SQLite checkpoint through an internal connection. Then
+//! A thread of its own writes the pages of the commit log ahead, materializes it, and lets SQLite checkpoint through an internal connection. Then
 //! writers wait for their turn, while the thread copies the few later commits and empties the log. Where readers are in
 //! the way of that, it is tried again when the log has grown by a quarter.
 
@@ -32,6 +32,7 @@ pub fn checkpoint(database: &Arc<OpenDatabase>) {
 fn run(database: &OpenDatabase) {
     let Some(wal) = database.wal() else { return };
     let complete = wal.is_large(database.db()) || database.db().options().logs_deltas();
+    wal.write_ahead();
     if wal.log(database.db(), Durability::Durable).is_err() || !complete {
         return;
     }

@@ -1,16 +1,9 @@
 //! Power cuts from one generation of deltas to the next, with each sync left out once.
 
 use super::*;
-use crate::commit::of_test::{Logs, PAGE, cut_everywhere, read_by_stock, redo_log, wal_header};
-use crate::commit::rollback_checkpoint::copy_in_place;
-use crate::db::Companion;
-use crate::memory::reservation::MemoryReservation;
-use crate::open::delta_recovery::WaitingDeltas;
-use crate::open::recovery::{Facts, RecoveryDecision, decide};
+use crate::commit::of_test::{Logs, PAGE, cut_everywhere, read_by_stock, recovered_deltas};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
-use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::file::{FileKind, Medium};
-use litefoot_storage::wal_file::RedoLog;
 use std::path::Path;
 
 /// The first byte of each page.
@@ -46,44 +39,9 @@ fn history(medium: &SimMedium) -> Vec<(usize, State)> {
         if generation == GENERATIONS - 1 {
             break;
         }
-        // SQLite's checkpoint, and its next log.
-        let redo =
-            RedoLog::look(logs.db.medium().clone(), &logs.db.companion_path(Companion::Wal), None).unwrap();
-        copy_in_place(&logs.db, &redo, None, &redo.page_numbers().collect::<Vec<_>>()).unwrap();
-        logs.db.sync().unwrap();
-        logs.group.restart(&logs.frames, &logs.db).unwrap();
-        logs.frames.write().write(&wal_header(), 0, &**logs.db.data()).unwrap();
+        logs.checkpoint();
     }
     history
-}
-
-/// The state that opening finds; `None` where it refuses.
-fn recovered(image: &SimMedium) -> Option<State> {
-    let db = Db::opened_on(image);
-    let mut redo = redo_log(&db);
-    let mut log = CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()).unwrap();
-    if let (Some(Base::Deltas(base)), false) = (log.base(), log.is_empty()) {
-        let waiting = WaitingDeltas::of(&log).unwrap()?;
-        let facts = waiting.facts(&log, &base, &redo, &db.data_file()).unwrap();
-        match decide(&Facts::Deltas(facts)) {
-            RecoveryDecision::Remove => log.delete().unwrap(),
-            RecoveryDecision::Apply => {
-                let memory = (MemoryReservation::fixed(1 << 20), 1 << 20);
-                waiting.recover(&log, &mut redo, &**db.data(), memory).ok()?;
-            }
-            _ => return None,
-        }
-    }
-    let mut state = vec![0; PAGES];
-    for (number, byte) in (1..).zip(&mut state) {
-        let mut page = [0; PAGE];
-        if !redo.read_page(number, 0, &mut page).unwrap() {
-            db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
-        }
-        // A page is there as a whole.
-        *byte = page.iter().skip(1).all(|rest| *rest == 7).then_some(page[0])?;
-    }
-    Some(state)
 }
 
 /// Cuts at every operation; answers the first failure.
@@ -95,7 +53,7 @@ fn cut_with(faults: Faults) -> Option<String> {
         if number % 2 == 1 {
             read_by_stock(&image);
         }
-        recovered(&image)
+        recovered_deltas(&image, PAGES, 1 << 20)
     })
 }
 

@@ -66,9 +66,10 @@ impl GroupCommit {
             return;
         };
         let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.is_flying());
+        let Some(ahead) = self.ahead.try_lock().map(|mut ahead| ahead.take()) else { return };
         if !flies && self.latch.reason().is_none() {
             // A failure leaves the deltas to the next open.
-            let _ = writer.fold(&frames, pages.data);
+            let _ = writer.fold_behind(ahead, &frames, pages.data);
         }
     }
 

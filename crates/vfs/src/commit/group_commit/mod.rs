@@ -13,7 +13,7 @@
 //!
 //! # Invariants
 //! 1. LSNs follow the order of commits. `committed_lsn` and `durable_lsn` only grow.
-//! 2. Lock order: the log writer, then the queue, then the frames.
+//! 2. Lock order: the log writer, then the queue, then the frames, then the pages ahead.
 //! 3. A failure to write a transaction that SQLite has published latches the database. A panic of the writing thread does
 //!    so before another thread gets the log writer or the queue.
 //! 4. A transaction is queued as statements only behind one that is in a log or in the queue. At `synchronous=NORMAL` and
@@ -26,6 +26,7 @@ use crate::commit::commit_queue::{
 };
 use crate::commit::delta_start::DeltaStart;
 use crate::commit::log_writer::{LogWriter, Materialized};
+use crate::commit::pages_ahead::AheadPlace;
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::db::{Db, tier};
 use crate::error::Result;
@@ -59,6 +60,8 @@ pub(crate) struct CommitPages<'a> {
 pub(crate) struct GroupCommit {
     writer: Mutex<LogWriter>,
     queue: Mutex<CommitQueue>,
+    /// The log writer's pages ahead, for a thread that writes them without its lock.
+    ahead: Arc<AheadPlace>,
     /// The newest transaction whose durability was asked for.
     committed_lsn: AtomicU64,
     /// The newest transaction that survives a power cut.
@@ -85,6 +88,7 @@ impl GroupCommit {
         let writer = LogWriter::new(redo, commit_log, logged, writer);
         let queue = CommitQueue::behind(logged, delta_start, writer.positions().redo_bytes);
         GroupCommit {
+            ahead: writer.ahead.clone(),
             writer: Mutex::new(writer),
             queue: Mutex::new(queue),
             committed_lsn: AtomicU64::new(0),
@@ -577,6 +581,7 @@ impl Drop for WriterGuard<'_> {
     }
 }
 
+mod ahead;
 mod deltas;
 mod flight;
 #[cfg(test)]

@@ -217,6 +217,11 @@ impl Wal {
         self.spilling.end(&self.frames, &self.commits, db);
     }
 
+    /// Writes pages of the deltas that wait ahead of their materialization, while commits go on.
+    pub fn write_ahead(&self) {
+        self.commits.write_ahead(self.pages());
+    }
+
     /// Materializes everything committed.
     pub fn log(&self, db: &Db, durability: Durability) -> Result<()> {
         if self.replaying.load(Ordering::Acquire) {

@@ -327,6 +327,11 @@ impl WalFrames {
         self.versions.newest_before(page_number, before)
     }
 
+    /// True for the newest frame of its page in finished transactions.
+    pub fn is_newest(&self, number: usize) -> bool {
+        self.versions.is_newest(number)
+    }
+
     /// How many pages finished transactions have changed.
     pub fn distinct_pages(&self) -> usize {
         self.versions.pages()
@@ -334,7 +339,9 @@ impl WalFrames {
 
     /// The newest version of each page in the frames `first..end` of finished transactions.
     pub fn newest_until(&self, first: usize, end: usize) -> BTreeMap<u32, usize> {
-        (first..end.min(self.committed)).map(|number| (self.frames[number].page_number, number)).collect()
+        let end = end.min(self.committed);
+        let newest = (first..end).filter(|number| self.versions.is_newest_before(*number, end));
+        newest.map(|number| (self.frames[number].page_number, number)).collect()
     }
 
     /// The newest version of each page of a finished transaction, by number, in the place of what `out` had.

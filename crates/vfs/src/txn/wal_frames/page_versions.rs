@@ -90,7 +90,12 @@ impl PageVersions {
 
     /// True for the newest frame of its page.
     pub fn is_newest(&self, frame: usize) -> bool {
-        self.links.get(frame).is_some_and(|link| link.next == NONE)
+        self.is_newest_before(frame, NONE as usize)
+    }
+
+    /// True for the newest frame of its page below frame `before`.
+    pub fn is_newest_before(&self, frame: usize, before: usize) -> bool {
+        self.links.get(frame).is_some_and(|link| link.next as usize >= before)
     }
 }
 
@@ -170,6 +175,11 @@ mod tests {
                 }
                 for (frame, page) in plain.iter().enumerate() {
                     prop_assert_eq!(versions.is_newest(frame), !plain[frame + 1..].contains(page));
+                    let newer = plain.iter().enumerate().skip(frame + 1).find(|(_, other)| *other == page);
+                    for before in frame + 1..=plain.len() {
+                        let expected = newer.is_none_or(|(next, _)| next >= before);
+                        prop_assert_eq!(versions.is_newest_before(frame, before), expected);
+                    }
                     let previous = plain[..frame].iter().rposition(|other| other == page);
                     prop_assert_eq!(versions.previous(frame), previous);
                 }

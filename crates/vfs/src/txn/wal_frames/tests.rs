@@ -228,6 +228,9 @@ proptest! {
             for first in 0..=plain.len() {
                 let newest = plain.iter().enumerate().skip(first).map(|(frame, page)| (*page, frame)).collect();
                 prop_assert_eq!(frames.newest(first), newest);
+                let end = (first + 5).min(plain.len());
+                let newest = (first..end).map(|frame| (plain[frame], frame)).collect();
+                prop_assert_eq!(frames.newest_until(first, end), newest);
                 for page in 0..10 {
                     let before = plain[..first].iter().rposition(|other| *other == page);
                     prop_assert_eq!(frames.newest_before(page, first), before);
