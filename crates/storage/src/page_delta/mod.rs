@@ -52,6 +52,7 @@
 mod copies;
 mod decode;
 mod encode;
+mod page_sum;
 mod ranges;
 mod search;
 mod shifts;
@@ -61,6 +62,7 @@ mod varint;
 
 pub use decode::{ApplyError, Delta, PageDelta, decode};
 pub use encode::{ChangedPage, Encoder};
+pub use page_sum::page_sum;
 
 /// The smallest and the largest page, as powers of two: those of SQLite.
 const PAGE_BITS: std::ops::RangeInclusive<u32> = 9..=16;
@@ -98,11 +100,6 @@ impl Form {
     fn has_before(self) -> bool {
         matches!(self, Form::Ranges | Form::Copies)
     }
-}
-
-/// The checksum of a page: CRC-32C, by the processor where it has the instruction.
-pub fn page_sum(page: &[u8]) -> u32 {
-    crc32c::crc32c(page)
 }
 
 /// The checksum of bytes whose first part has the checksum `sum`, and whose rest is `bytes`.

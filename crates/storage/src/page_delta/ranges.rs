@@ -19,6 +19,23 @@ pub struct Span {
 /// Appends the ranges in which `after` differs from `before`; answers the bytes that they take when they are encoded.
 /// Both have the same length, a multiple of a block.
 pub fn find(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { find_with_avx2(before, after, spans) };
+    }
+    find_anywhere(before, after, spans)
+}
+
+/// The same, compiled for vectors of 32 bytes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn find_with_avx2(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
+    find_anywhere(before, after, spans)
+}
+
+#[inline(always)]
+fn find_anywhere(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
     let first = spans.len();
     // The range that may go on, with the word at `next`, and the bits in which its last word differs.
     let (mut start, mut next, mut last) = (0, u32::MAX, 0_u64);
@@ -56,7 +73,7 @@ pub fn find(before: &[u8], after: &[u8], spans: &mut Vec<Span>) -> usize {
 }
 
 /// True if two blocks are equal: without a branch for each word, and so by the processor's vectors.
-#[inline]
+#[inline(always)]
 pub fn is_equal(old: &[u8; BLOCK_BYTES], new: &[u8; BLOCK_BYTES]) -> bool {
     let words = old.as_chunks().0.iter().zip(new.as_chunks().0);
     words.fold(0, |differs, (old, new)| differs | (u64::from_ne_bytes(*old) ^ u64::from_ne_bytes(*new))) == 0

@@ -79,7 +79,8 @@ pub fn encode(before: &[u8], after: &[u8], spans: &[Span], most: usize, out: &mu
 fn find(before: &[u8], after: &[u8], at: usize, shift: isize) -> Option<(usize, isize)> {
     let new = word(after.get(at..)?)?;
     [shift, shift - POINTER_BYTES, shift + POINTER_BYTES].into_iter().find_map(|shift| {
-        let old = before.get(at.checked_add_signed(shift)?..)?;
+        // A place before the page is one far behind it.
+        let old = before.get(at.wrapping_add_signed(shift)..)?;
         (word(old)? == new).then(|| (equal_bytes(old, &after[at..]), shift))
     })
 }
