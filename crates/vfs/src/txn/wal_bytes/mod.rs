@@ -304,6 +304,12 @@ impl WalBytes {
         Ok(())
     }
 
+    /// Takes the header of a frame.
+    pub fn write_header(&mut self, number: usize, header: &[u8; FRAME_HEADER_BYTES]) {
+        self.slot(number).header = *header;
+        self.len = self.len.max(self.offset_of(number) + FRAME_HEADER_BYTES);
+    }
+
     fn write_head(&mut self, buf: &[u8], at: usize) {
         self.head[at..at + buf.len()].copy_from_slice(buf);
         let page_bytes = page_bytes_of(&self.head);

@@ -184,6 +184,9 @@ impl WalFrames {
     pub fn write(&mut self, buf: &[u8], offset: usize, data: &dyn File) -> Result<WalWritten> {
         // The header of the log, which says how long frames are, is in none.
         let at = self.bytes.frame_at(offset);
+        if let (Some((number, 0)), Ok(header)) = (at, buf.try_into()) {
+            return self.write_header(number, header);
+        }
         let ending = at.and_then(|at| self.page_ending(buf, at));
         if let Some(number) = ending
             && self.awaited(number).is_some()
@@ -192,10 +195,7 @@ impl WalFrames {
             self.spill.cycle.note_page_back();
         }
         if let Some((number, _)) = at {
-            // The only memory that grows with the log in one piece.
-            self.frames.try_reserve((number + 1).saturating_sub(self.frames.len()))?;
-            self.bytes.reserve(number)?;
-            self.versions.reserve(number + 1)?;
+            self.reserve(number)?;
         }
         self.bytes.write(buf, offset, data)?;
         if offset == 0 && buf.len() >= HEADER_BYTES {
@@ -203,13 +203,8 @@ impl WalFrames {
             return Ok(WalWritten::Restart);
         }
         let Some((number, inside)) = at else { return Ok(WalWritten::Part) };
-        if inside == 0 && buf.len() >= FRAME_HEADER_BYTES && number >= self.committed {
-            if number == self.committed && !self.spill.is_under_way() {
-                self.end_large();
-            }
-            // SQLite appends frames; those behind this one were rolled back.
-            self.frames.resize(number, WalFrame::default());
-            self.frames.push(frame_of(buf));
+        if inside == 0 && buf.len() >= FRAME_HEADER_BYTES {
+            self.begin_frame(number, buf);
         }
         let written = ending.map_or(WalWritten::Part, |number| self.page_done(number));
         if let WalWritten::Commit(transaction) = written {
@@ -217,6 +212,35 @@ impl WalFrames {
         }
         self.cache.passed((self.frames.len() - self.committed) * self.page_bytes());
         Ok(written)
+    }
+
+    /// Takes the header of a frame, which SQLite writes apart from its page.
+    fn write_header(&mut self, number: usize, header: &[u8; FRAME_HEADER_BYTES]) -> Result<WalWritten> {
+        self.reserve(number)?;
+        self.bytes.write_header(number, header);
+        self.begin_frame(number, header);
+        self.cache.passed((self.frames.len() - self.committed) * self.page_bytes());
+        Ok(WalWritten::Part)
+    }
+
+    /// Makes sure that a write of a frame finds the only memory that grows with the log in one piece.
+    fn reserve(&mut self, number: usize) -> Result<()> {
+        self.frames.try_reserve((number + 1).saturating_sub(self.frames.len()))?;
+        self.bytes.reserve(number)?;
+        self.versions.reserve(number + 1)
+    }
+
+    /// A frame begins with this header; those of finished transactions stay as they are.
+    fn begin_frame(&mut self, number: usize, header: &[u8]) {
+        if number < self.committed {
+            return;
+        }
+        if number == self.committed && !self.spill.is_under_way() {
+            self.end_large();
+        }
+        // SQLite appends frames; those behind this one were rolled back.
+        self.frames.resize(number, WalFrame::default());
+        self.frames.push(frame_of(header));
     }
 
     /// The frame whose page ends with a write that begins so far inside it.
