@@ -40,11 +40,17 @@ static RESERVE: Arena<BLOCKS> = Arena::new();
 /// ```
 pub struct Allocator;
 
+/// True if nothing of the reserve is in use, and so memory is not short. One load, and no call.
+#[inline]
+pub fn is_untouched() -> bool {
+    RESERVE.used.load(Ordering::Relaxed) == 0
+}
+
 /// True while memory has run out: the reserve is in use, and the system has nothing to give. Costs one load where it
 /// has not.
 #[inline]
 pub fn is_short() -> bool {
-    RESERVE.used.load(Ordering::Relaxed) != 0 && is_short_now()
+    !is_untouched() && is_short_now()
 }
 
 /// True once most of the reserve is used up: work that would take more, and can fail, fails.

@@ -26,6 +26,7 @@ impl SyncLatch {
     }
 
     /// Fails once a sync has failed. `path` names the file about to be written.
+    #[inline]
     pub fn check(&self, path: &Path) -> Result<()> {
         match self.first.get() {
             None => Ok(()),

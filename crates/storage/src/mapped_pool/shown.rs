@@ -39,31 +39,45 @@ unsafe fn rest_of_word(address: *const u8) -> usize {
     usize::from_le(word.load(Ordering::Relaxed)) >> (8 * inside)
 }
 
-/// Reads a byte.
+/// The bytes from a place of a page on to the end of their word, as [`rest_of_word`]: the place alone tells how many.
 ///
 /// # Safety
-/// The byte lies in a page, which begins and ends where words do, can be read, and is changed by `store` only.
+/// As for [`rest_of_word`], of the byte at that place; `page` is where the page begins.
 #[inline(always)]
-pub unsafe fn byte(address: *const u8) -> u8 {
-    // SAFETY: by contract.
-    unsafe { rest_of_word(address) as u8 }
+unsafe fn rest_of_word_at(page: *const u8, place: usize) -> usize {
+    debug_assert!(page.cast::<usize>().is_aligned());
+    let inside = place % WORD;
+    // SAFETY: by contract; the word begins at a multiple of its size from where the page does.
+    let word = unsafe { AtomicUsize::from_ptr(page.add(place - inside).cast_mut().cast()) };
+    usize::from_le(word.load(Ordering::Relaxed)) >> (8 * inside)
 }
 
-/// Reads two bytes, as a number that begins with its high part.
+/// Reads the byte at a place of a page.
 ///
 /// # Safety
-/// As for [`byte`]; they lie at an even address.
+/// The byte lies in the page that begins at `page`. The page begins and ends where words do, can be read, and is changed by
+/// `store` only.
 #[inline(always)]
-pub unsafe fn two(address: *const u8) -> u16 {
-    debug_assert!(address.cast::<u16>().is_aligned());
-    // SAFETY: by contract; two bytes at an even address lie in one word.
-    unsafe { rest_of_word(address) as u16 }.swap_bytes()
+pub unsafe fn byte_at(page: *const u8, place: usize) -> u8 {
+    // SAFETY: by contract.
+    unsafe { rest_of_word_at(page, place) as u8 }
+}
+
+/// Reads two bytes at an even place of a page, as a number that begins with its high part.
+///
+/// # Safety
+/// As for [`byte_at`].
+#[inline(always)]
+pub unsafe fn two_at(page: *const u8, place: usize) -> u16 {
+    debug_assert!(place.is_multiple_of(2));
+    // SAFETY: by contract; two bytes at an even place lie in one word.
+    unsafe { rest_of_word_at(page, place) as u16 }.swap_bytes()
 }
 
 /// Copies bytes out of a page.
 ///
 /// # Safety
-/// `to.len()` bytes from `from` lie in a page as for [`byte`].
+/// `to.len()` bytes from `from` lie in a page as for [`byte_at`].
 #[inline]
 pub unsafe fn load(from: *const u8, to: &mut [u8]) {
     let head = from.align_offset(WORD).min(to.len());
@@ -96,7 +110,7 @@ pub unsafe fn load(from: *const u8, to: &mut [u8]) {
 ///
 /// # Safety
 /// `from.len()` bytes from `to` lie in a page that begins and ends where words do, and that can be written. No other
-/// thread writes it meanwhile, and it is read by [`byte`], [`two`] and [`load`] only.
+/// thread writes it meanwhile, and it is read by [`byte_at`], [`two_at`] and [`load`] only.
 #[inline]
 pub(super) unsafe fn store(from: &[u8], to: *mut u8) {
     let head = to.align_offset(WORD).min(from.len());
@@ -146,7 +160,9 @@ mod tests {
                 unsafe {
                     store(&plain[from..from + len], start.add(from));
                     load(start.add(from), &mut back);
-                    assert_eq!(byte(start.add(from)), if len > 0 { plain[from] } else { 0 });
+                    assert_eq!(byte_at(start, from), if len > 0 { plain[from] } else { 0 });
+                    let two = if len > 1 { u16::from_be_bytes([plain[from], plain[from + 1]]) } else { 0 };
+                    assert!(from % 2 == 1 || len == 1 || two_at(start, from) == two);
                 }
                 assert_eq!(back, &plain[from..from + len]);
                 assert!(page.0[from + len..].iter().chain(&page.0[..from]).all(|byte| *byte == 0));
@@ -177,7 +193,7 @@ mod tests {
                         // SAFETY: the page has as many bytes.
                         unsafe { load(start().add(3), &mut found) };
                         // SAFETY: as above.
-                        assert!(found.iter().all(|byte| *byte < 100) && unsafe { byte(start()) } < 100);
+                        assert!(found.iter().all(|byte| *byte < 100) && unsafe { byte_at(start(), 0) } < 100);
                     }
                 });
             }

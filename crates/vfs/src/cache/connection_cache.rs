@@ -291,7 +291,7 @@ impl ConnectionCache {
     fn pass(&mut self, page: Page, address: NonNull<u8>) {
         self.mapped += 1;
         // SAFETY: the page is held; SQLite is about to look at its first bytes, too.
-        let first = unsafe { shown::byte(address.as_ptr()) };
+        let first = unsafe { shown::byte_at(address.as_ptr(), 0) };
         self.ahead.note_passed(page.number as u32 + 1, first);
         if first & LEAF == 0 {
             self.at_leaf = false;
@@ -356,6 +356,12 @@ impl ConnectionCache {
     #[inline]
     fn hit(&self) {
         self.pin_cache.hit();
+    }
+
+    /// True if [`ConnectionCache::rest`] has nothing to do.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.mapped == self.counted && !self.pin_cache.wants_count()
     }
 
     /// A transaction is over.

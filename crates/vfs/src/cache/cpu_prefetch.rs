@@ -22,19 +22,19 @@ const MOST_BYTES: usize = 8192;
 /// Asks for the cells that the first three steps of a search in a leaf look at.
 ///
 /// # Safety
-/// `page` is a page of `bytes` bytes, at least 512, which can be read. It lies at an even address.
+/// `page` is a page of `bytes` bytes, at least 512, which can be read. It begins where a word does.
 #[inline]
 pub unsafe fn for_search(page: NonNull<u8>, bytes: usize) {
     // SAFETY: the head of a page lies inside it; cell pointers are looked at inside the page only.
     unsafe {
         let head = page.as_ptr();
         // File format, section 1.6: so long is the head of a leaf.
-        let cells = u16::from_be_bytes([shown::byte(head.add(3)), shown::byte(head.add(4))]);
+        let cells = u16::from_be_bytes([shown::byte_at(head, 3), shown::byte_at(head, 4)]);
         let cells = usize::from(cells).min((bytes - 8) / 2);
         if cells < FEWEST_CELLS {
             return;
         }
-        let cell = |number: usize| fetch(head.wrapping_add(shown::two(head.add(8 + 2 * number)).into()));
+        let cell = |number: usize| fetch(head.wrapping_add(shown::two_at(head, 8 + 2 * number).into()));
         let (half, quarter, eighth) = (cells / 2, cells / 4, cells / 8);
         cell(half);
         cell(quarter);
@@ -77,16 +77,16 @@ mod tests {
 
     #[test]
     fn whatever_a_page_says_nothing_else_is_read() {
-        let mut random = 12345u32;
+        let mut random = 12345_u64;
         for bytes in [512, 4096, 65536] {
             for _ in 0..2000 {
-                let page: Vec<u16> = (0..bytes / 2)
+                let page: Vec<u64> = (0..bytes / 8)
                     .map(|_| {
-                        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                        (random >> 16) as u16
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(12345);
+                        random.rotate_left(32)
                     })
                     .collect();
-                // SAFETY: the page has as many bytes, and is one of numbers of two bytes.
+                // SAFETY: the page has as many bytes, and is one of words.
                 unsafe { for_search(NonNull::from(&page[..]).cast(), bytes) };
                 whole(page.as_ptr().cast(), bytes);
                 if bytes > 4096 {

@@ -12,7 +12,8 @@ use super::Db;
 use crate::error::Result;
 use litefoot_storage::file::{FileKind, OpenMode, beside};
 use litefoot_storage::fork;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,6 +98,7 @@ impl CompanionFiles {
     }
 
     /// True if SQLite may be told at once that a companion is not there.
+    #[inline]
     pub fn lacks(&self, companion: Companion) -> bool {
         let lacks = match companion {
             Companion::Wal => {
@@ -130,23 +132,48 @@ struct Note {
     opened: u64,
     /// Which registry knows the database.
     registry: u64,
-    path: Box<[u8]>,
+    path: CString,
+    /// Where SQLite has the path in memory, as it was asked for last. It has the paths of an open connection at one place.
+    address: Cell<usize>,
     companion: Companion,
     companions: Arc<CompanionFiles>,
 }
 
-#[derive(Default)]
 struct Notes {
     notes: [Option<Note>; NOTES],
     next: usize,
 }
 
 thread_local! {
-    static MINE: RefCell<Notes> = RefCell::default();
+    static MINE: RefCell<Notes> =
+        const { RefCell::new(Notes { notes: [const { None }; NOTES], next: 0 }) };
+}
+
+impl Notes {
+    /// The note of a path that lies at `name`, by the address, and else by the text. The text is compared in both cases.
+    ///
+    /// # Safety
+    /// As for [`lacks`].
+    #[inline]
+    unsafe fn find(&self, name: *const c_char) -> Option<&Note> {
+        // SAFETY: by contract; the path ends with a NUL, too.
+        let is_it = |note: &&Note| unsafe { libc::strcmp(note.path.as_ptr(), name) == 0 };
+        let mut notes = self.notes.iter().flatten();
+        let by_address = notes.find(|note| note.address.get() == name.addr()).filter(is_it);
+        by_address.or_else(|| self.find_by_text(name.addr(), is_it))
+    }
+
+    #[cold]
+    fn find_by_text(&self, address: usize, is_it: impl FnMut(&&Note) -> bool) -> Option<&Note> {
+        let found = self.notes.iter().flatten().find(is_it)?;
+        found.address.set(address);
+        Some(found)
+    }
 }
 
 /// How many databases were opened so far: to be asked for before a database is looked for. A forked child has opened
 /// none of its parent's.
+#[inline]
 pub fn opened() -> u64 {
     OPENED.load(Ordering::Acquire) ^ u64::from(fork::generation()) << 40
 }
@@ -156,14 +183,17 @@ pub fn note_opened() -> u64 {
     OPENED.fetch_add(1, Ordering::AcqRel)
 }
 
-/// True if this thread knows that there is nothing at a path.
-pub fn lacks(registry: u64, path: &Path) -> bool {
-    let path = path.as_os_str().as_bytes();
-    let opened = opened();
-    let is_it = |note: &&Note| note.registry == registry && note.opened == opened && *note.path == *path;
+/// True if this thread knows that there is nothing at the path `name`. This never panics.
+///
+/// # Safety
+/// `name` is a NUL-terminated string.
+#[inline]
+pub unsafe fn lacks(registry: u64, name: *const c_char) -> bool {
     let known = |mine: &RefCell<Notes>| {
-        let mine = mine.borrow();
-        mine.notes.iter().flatten().find(is_it).is_some_and(|note| note.companions.lacks(note.companion))
+        let Ok(mine) = mine.try_borrow() else { return false };
+        // SAFETY: by contract.
+        let Some(note) = (unsafe { mine.find(name) }) else { return false };
+        note.registry == registry && note.opened == opened() && note.companions.lacks(note.companion)
     };
     MINE.try_with(known).unwrap_or(false)
 }
@@ -176,12 +206,14 @@ pub fn remember(
     companion: Companion,
     companions: &Arc<CompanionFiles>,
 ) {
-    let path = path.as_os_str().as_bytes();
-    let note = Note { opened, registry, path: path.into(), companion, companions: companions.clone() };
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
+    let address = Cell::new(0);
+    let note = Note { opened, registry, path, address, companion, companions: companions.clone() };
     let put = |mine: &RefCell<Notes>| {
         let mut mine = mine.borrow_mut();
         let next = mine.next;
-        let same = mine.notes.iter().position(|note| note.as_ref().is_some_and(|note| *note.path == *path));
+        let is_same = |other: &Note| other.path == note.path;
+        let same = mine.notes.iter().position(|other| other.as_ref().is_some_and(is_same));
         mine.notes[same.unwrap_or(next)] = Some(note);
         mine.next = if same.is_none() { (next + 1) % NOTES } else { next };
     };
@@ -192,15 +224,22 @@ pub fn remember(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CStr;
 
     #[test]
     fn a_note_is_believed_while_nothing_has_changed() {
         let companions = Arc::new(CompanionFiles::default());
-        let (wal, journal) = (Path::new("/a.db-wal"), Path::new("/a.db-journal"));
+        let (wal, journal) = (c"/a.db-wal", c"/a.db-journal");
+        // SAFETY: it ends with a NUL.
+        let lacks = |registry, path: &CStr| unsafe { lacks(registry, path.as_ptr()) };
+        let remember = |path: &CStr, companion| {
+            let path = Path::new(path.to_str().unwrap());
+            remember(7, opened(), path, companion, &companions);
+        };
         // Other tests open databases meanwhile, and make notes void.
         let note = || {
-            remember(7, opened(), wal, Companion::Wal, &companions);
-            remember(7, opened(), journal, Companion::Journal, &companions);
+            remember(wal, Companion::Wal);
+            remember(journal, Companion::Journal);
         };
         let is_known = |path| {
             (0..1000).any(|_| {
@@ -210,7 +249,7 @@ mod tests {
         };
         assert!(!is_known(wal) && !is_known(journal));
         companions.set_alone(Companion::Wal, true);
-        assert!(is_known(wal) && !is_known(journal) && !lacks(8, wal) && !lacks(7, Path::new("/b.db-wal")));
+        assert!(is_known(wal) && !is_known(journal) && !lacks(8, wal) && !lacks(7, c"/b.db-wal"));
         companions.change_wal();
         assert!(!is_known(wal));
         companions.change_wal();
@@ -223,5 +262,27 @@ mod tests {
         assert!(!lacks(7, wal) && !lacks(7, journal));
         companions.close();
         assert!(!is_known(wal) && !is_known(journal));
+    }
+
+    #[test]
+    fn a_note_is_of_the_text_and_not_of_the_place_in_memory() {
+        let companions = Arc::new(CompanionFiles::default());
+        companions.set_alone(Companion::Journal, true);
+        let mut name = *b"/a.db-journal\0";
+        let mut copy = name;
+        let known = |name: &[u8]| {
+            // Other tests open databases meanwhile, and make notes void.
+            (0..1000).any(|_| {
+                remember(9, opened(), Path::new("/a.db-journal"), Companion::Journal, &companions);
+                // SAFETY: it ends with a NUL.
+                unsafe { lacks(9, name.as_ptr().cast()) && lacks(9, name.as_ptr().cast()) }
+            })
+        };
+        assert!(known(&name) && known(&copy) && known(&name));
+        // The place is another path's now.
+        name[1] = b'b';
+        assert!(!known(&name) && known(&copy));
+        copy[12] = 0;
+        assert!(!known(&copy), "the beginning of a path");
     }
 }

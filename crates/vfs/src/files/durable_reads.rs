@@ -90,6 +90,12 @@ impl MainFile {
         if self.settled == promises { Ok(()) } else { self.await_committed(promises) }
     }
 
+    /// True if a reader that takes its slot now waits for no commit.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled == self.database.db().shared().promises()
+    }
+
     fn await_committed(&mut self, promises: u64) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
         let Some(number) = wal.not_durable() else {

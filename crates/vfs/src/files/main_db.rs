@@ -23,6 +23,7 @@ use crate::sync::forks::outside;
 use crate::sync::lock_table::{HandleId, Level};
 use crate::sync::refused_writer::Attempts;
 use crate::sync::wal_index::HeldSlots;
+use litefoot_storage::reserve;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -206,8 +207,50 @@ impl MainFile {
         self.looked && self.connection_cache.read_pinned(self.database.cache(), buf, offset)
     }
 
-    /// Takes the lock of a reader.
+    /// Takes the lock of a reader, where the connection has none and nothing is in the way; `false` changes nothing, and
+    /// [`Handle::lock`] knows what to do.
     #[inline]
+    pub fn try_share(&mut self) -> bool {
+        if self.connection.internal
+            || !reserve::is_untouched()
+            || !self.database.try_share(&self.connection.reader_slot)
+        {
+            return false;
+        }
+        if !self.rollback_txn.holds() {
+            self.connection_cache.enter_fast_path();
+        }
+        true
+    }
+
+    /// Gives up the lock of a reader, behind a transaction that has only read; `false` where [`Handle::unlock`] knows what
+    /// else there is to do.
+    #[inline]
+    pub fn try_unshare(&mut self) -> bool {
+        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() {
+            return false;
+        }
+        self.connection.writing.store(false, Ordering::Relaxed);
+        self.connection_cache.leave_fast_path();
+        self.database.try_unshare(&self.connection.reader_slot)
+    }
+
+    /// The length of the database as the connection sees it, where that is known; [`Handle::size`] finds it out.
+    #[inline]
+    pub fn known_size(&self) -> Option<u64> {
+        if !self.looked {
+            return None;
+        }
+        self.rollback_txn.len().or_else(|| self.database.db().file_end().committed_len())
+    }
+
+    /// What [`Handle::characteristics`] answers, where it is known without a look at the log.
+    #[inline]
+    pub fn known_characteristics(&self) -> Option<c_int> {
+        self.powersafe_overwrite.then_some(SQLITE_IOCAP_POWERSAFE_OVERWRITE)
+    }
+
+    /// Takes the lock of a reader.
     fn lock_shared(&mut self) -> Result<()> {
         // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
         if self.connection.internal {
@@ -304,7 +347,6 @@ impl Handle for MainFile {
         self.at_leisure(|this| this.rollback_txn.sync(&this.connection))
     }
 
-    #[inline]
     fn size(&mut self) -> Result<u64> {
         if !self.looked {
             self.look();
@@ -325,12 +367,10 @@ impl Handle for MainFile {
         self.database.leave(self.connection.internal)
     }
 
-    #[inline]
     fn lock(&mut self, to: Level) -> Result<()> {
         if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
     }
 
-    #[inline]
     fn unlock(&mut self, to: Level) -> Result<()> {
         if to < Level::Reserved {
             self.rollback_txn.end(&self.connection);
@@ -375,7 +415,6 @@ impl Handle for MainFile {
         Ok(Handled::Yes)
     }
 
-    #[inline]
     fn characteristics(&self) -> c_int {
         // SQLite asks when it has opened its log. Without this flag SQLite would fill sectors of the log with frames
         // that count for nothing, and sync in the middle of one. But SQLite's log is memory, and the log on the medium

@@ -86,6 +86,12 @@ impl RollbackTxn {
         matches!(self.state, RollbackTxnState::DirtyPages(_) | RollbackTxnState::Sized(_))
     }
 
+    /// True if there is none: writes go through.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        matches!(self.state, RollbackTxnState::None)
+    }
+
     /// Cuts or extends the database.
     pub fn set_len(&mut self, connection: &ConnectionState, len: u64) -> Result<()> {
         let database = &connection.database;
@@ -199,7 +205,7 @@ impl RollbackTxn {
     #[inline]
     pub fn end(&mut self, connection: &ConnectionState) {
         // Mostly it was a reader's.
-        if !matches!(self.state, RollbackTxnState::None) {
+        if !self.is_none() {
             self.finish(connection, RollbackTxnState::None);
         }
         connection.writing.store(false, Ordering::Relaxed);

@@ -14,6 +14,7 @@ use crate::sync::lock_table::Level;
 use crate::sync::refused_writer::{self, Attempts};
 use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
 use crate::sync::writer_queue::CHECKPOINTER;
+use litefoot_storage::reserve;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -42,6 +43,45 @@ impl MainFile {
             self.connection.reader_slot.set_by_slots(true);
         }
         self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+    }
+
+    /// Takes a read slot, where everything is durable and nobody is in the way; `false` leaves the handle as it was, and
+    /// `lock_slots` knows what to do.
+    #[inline]
+    pub fn try_share_slot(&mut self, first: usize, count: usize) -> bool {
+        let is_ready = first >= READ_SLOTS
+            && count == 1
+            && !self.connection.internal
+            && reserve::is_untouched()
+            && !self.database.is_checkpoint_turn()
+            && self.is_settled()
+            && self.database.db().shared().was_owned();
+        if !is_ready || !self.database.wal_index().try_share(&self.slots, first, count) {
+            return false;
+        }
+        let is_owned = self.database.is_owned();
+        if is_owned {
+            self.auto_checkpoint.begins_otherwise();
+        } else {
+            // It was given to another process meanwhile.
+            self.database.wal_index().unlock(&mut self.slots, first, count);
+        }
+        is_owned
+    }
+
+    /// Gives a read slot back, behind a transaction that owes no wait; `false` where `unlock_slots` knows what else there is to
+    /// do.
+    #[inline]
+    pub fn try_unshare_slot(&mut self, first: usize, count: usize) -> bool {
+        let is_done = first >= READ_SLOTS
+            && !self.connection.internal
+            && self.unsettled.is_none()
+            && self.connection_cache.is_settled()
+            && self.database.wal_index().try_unshare(&self.slots, first, count);
+        if is_done {
+            self.database.handover().note_transaction_end();
+        }
+        is_done
     }
 
     /// Takes slots of the wal-index.

@@ -26,6 +26,24 @@ impl OpenDatabase {
         self.db.shared().is_owned()
     }
 
+    /// Gives SHARED to a handle that holds nothing, where this process owns the database and nobody is in the way. `false`
+    /// leaves the handle as it was: [`OpenDatabase::lock`] knows what to do.
+    #[inline]
+    pub fn try_share(&self, reader_slot: &ReaderSlot) -> bool {
+        let is_ready = self.db.is_of_this_process()
+            && self.db.shared().was_owned()
+            && !self.recovery.replay_waits.load(Ordering::Acquire);
+        if !is_ready || !self.locks.try_share(reader_slot) {
+            return false;
+        }
+        let is_owned = self.is_owned();
+        if !is_owned {
+            // It was given to another process meanwhile.
+            self.locks.try_unshare(reader_slot);
+        }
+        is_owned
+    }
+
     /// Raises a handle's lock; takes ownership of the file with the first one.
     #[inline]
     pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<()> {
@@ -97,6 +115,16 @@ impl OpenDatabase {
         Ok(())
     }
 
+    /// Takes SHARED back from a handle that has no more than that; `false` leaves the handle as it was.
+    #[inline]
+    pub fn try_unshare(&self, reader_slot: &ReaderSlot) -> bool {
+        let is_done = self.locks.try_unshare(reader_slot);
+        if is_done {
+            self.handover().note_transaction_end();
+        }
+        is_done
+    }
+
     /// Lowers a handle's lock.
     #[inline]
     pub fn unlock(&self, reader_slot: &ReaderSlot, to: Level) {
@@ -151,6 +179,27 @@ mod tests {
         database.lock(&writer, Level::Exclusive).unwrap();
         database.unlock(&writer, Level::None);
         assert!(database.is_owned(), "until the last handle is closed");
+    }
+
+    #[test]
+    fn a_quick_lock_is_one_of_the_owner() {
+        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/a.db"));
+        let database = OpenDatabase::new(setup);
+        let [one, other] = [database.locks().new_reader_slot(), database.locks().new_reader_slot()];
+        assert!(!database.try_share(&one) && one.level() == Level::None, "nobody owns it");
+        database.lock(&one, Level::Shared).unwrap();
+        assert!(database.try_share(&other) && other.level() == Level::Shared);
+        assert!(!database.try_share(&other) && database.try_unshare(&other) && !database.try_unshare(&other));
+        database.recovery.replay_waits.store(true, Ordering::Release);
+        assert!(!database.try_share(&other), "commits wait to be replayed");
+        database.recovery.replay_waits.store(false, Ordering::Release);
+        database.lock(&one, Level::Exclusive).unwrap();
+        assert!(!database.try_share(&other) && other.level() == Level::None, "a writer is in the way");
+        assert!(!database.try_unshare(&one) && one.level() == Level::Exclusive);
+        database.unlock(&one, Level::None);
+        database.db().shared().set_owned(false);
+        assert!(!database.try_share(&other) && other.level() == Level::None, "another process has it");
+        database.db().shared().set_owned(true);
     }
 
     #[test]

@@ -231,20 +231,21 @@ fn failed(api: &Api, handle: &dyn Handle, error: Error) -> c_int {
     answer(api, Err(error))
 }
 
-/// Runs `call` on a main file that this process has opened, and `other` where the file is any other.
+/// Runs `quick` on a main file that this process has opened, and `other` where that answers `false`, or where the file is
+/// any other. Such a call has no error to carry.
 ///
 /// # Safety
 /// As for [`with`].
 #[inline(always)]
-pub(crate) unsafe fn on_own_main_file_or(
+pub(crate) unsafe fn quickly_or(
     file: *mut Sqlite3File,
-    call: impl FnOnce(&mut MainFile) -> Result<c_int>,
+    quick: impl FnOnce(&mut MainFile) -> bool,
     other: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: by contract.
-    match unsafe { on_own_main_file(file, call) } {
-        Ok(Some(code)) => code,
-        Ok(None) => apart(other),
+    match unsafe { on_own_main_file(file, |main| Ok(quick(main))) } {
+        Ok(Some(true)) => SQLITE_OK,
+        Ok(_) => apart(other),
         Err(code) => code,
     }
 }

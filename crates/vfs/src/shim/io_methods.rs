@@ -8,7 +8,7 @@ use crate::files::main_db::MainFile;
 use crate::shim::boundary::{answer, caught};
 use crate::shim::file_control::control;
 use crate::shim::file_object::{
-    FileObject, apart, begin, offset_of, on_own_main_file, on_own_main_file_or, with, with_own,
+    FileObject, apart, begin, offset_of, on_own_main_file, quickly_or, with, with_own,
 };
 use crate::shim::page_methods::{fetch, unfetch};
 use crate::sync::lock_table::Level;
@@ -97,11 +97,8 @@ unsafe extern "C" fn sync(file: *mut Sqlite3File, _flags: c_int) -> c_int {
 unsafe extern "C" fn file_size(file: *mut Sqlite3File, size: *mut i64) -> c_int {
     // SAFETY: the file holds a FileObject; `size` can be written.
     unsafe {
-        let on_main = |main: &mut MainFile| {
-            *size = main.size()? as i64;
-            Ok(SQLITE_OK)
-        };
-        on_own_main_file_or(file, on_main, move || {
+        let on_main = |main: &mut MainFile| main.known_size().map(|known| *size = known as i64).is_some();
+        quickly_or(file, on_main, move || {
             with(file, |object| {
                 *size = object.handle.size()? as i64;
                 Ok(SQLITE_OK)
@@ -123,27 +120,24 @@ fn level(lock: c_int) -> Level {
 unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        let to = level(to);
-        on_own_main_file_or(
-            file,
-            |main| main.lock(to).map(|()| SQLITE_OK),
-            move || match begin(file, to == Level::Shared) {
+        let on_main = |main: &mut MainFile| to == SQLITE_LOCK_SHARED && main.try_share();
+        quickly_or(file, on_main, move || {
+            let to = level(to);
+            match begin(file, to == Level::Shared) {
                 Ok(()) => with(file, |object| object.handle.lock(to).map(|()| SQLITE_OK)),
                 Err(code) => code,
-            },
-        )
+            }
+        })
     }
 }
 
 unsafe extern "C" fn unlock(file: *mut Sqlite3File, to: c_int) -> c_int {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        let to = level(to);
-        on_own_main_file_or(
-            file,
-            |main| main.unlock(to).map(|()| SQLITE_OK),
-            move || with_own(file, |object| object.handle.unlock(to).map(|()| SQLITE_OK)),
-        )
+        let on_main = |main: &mut MainFile| to == SQLITE_LOCK_NONE && main.try_unshare();
+        quickly_or(file, on_main, move || {
+            with_own(file, |object| object.handle.unlock(level(to)).map(|()| SQLITE_OK))
+        })
     }
 }
 
@@ -178,16 +172,16 @@ unsafe extern "C" fn sector_size(_file: *mut Sqlite3File) -> c_int {
 unsafe extern "C" fn device_characteristics(file: *mut Sqlite3File) -> c_int {
     // SAFETY: the file holds a FileObject.
     unsafe {
-        on_own_main_file_or(
-            file,
-            |main| Ok(main.characteristics()),
-            move || {
+        match on_own_main_file(file, |main| Ok(main.known_characteristics())) {
+            Ok(Some(Some(known))) => known,
+            Ok(_) => apart(move || {
                 if (*file.cast::<FileObject>()).is_inherited() {
                     return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
                 }
                 with(file, |object| Ok(object.handle.characteristics()))
-            },
-        )
+            }),
+            Err(code) => code,
+        }
     }
 }
 
@@ -219,22 +213,18 @@ unsafe extern "C" fn shm_lock(file: *mut Sqlite3File, first: c_int, count: c_int
     unsafe {
         if flags & SQLITE_SHM_LOCK != 0 {
             let exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
-            on_own_main_file_or(
-                file,
-                |main| main.shm_lock(first, count, exclusive).map(|()| SQLITE_OK),
-                move || match begin(file, true) {
-                    Ok(()) => with(file, |object| {
-                        object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK)
-                    }),
-                    Err(code) => code,
-                },
-            )
+            let on_main = |main: &mut MainFile| !exclusive && main.try_share_slot(first, count);
+            quickly_or(file, on_main, move || match begin(file, true) {
+                Ok(()) => {
+                    with(file, |object| object.handle.shm_lock(first, count, exclusive).map(|()| SQLITE_OK))
+                }
+                Err(code) => code,
+            })
         } else {
-            on_own_main_file_or(
-                file,
-                |main| main.shm_unlock(first, count).map(|()| SQLITE_OK),
-                move || with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK)),
-            )
+            let on_main = |main: &mut MainFile| main.try_unshare_slot(first, count);
+            quickly_or(file, on_main, move || {
+                with_own(file, |object| object.handle.shm_unlock(first, count).map(|()| SQLITE_OK))
+            })
         }
     }
 }
@@ -244,9 +234,9 @@ unsafe extern "C" fn shm_barrier(file: *mut Sqlite3File) {
     unsafe {
         let on_main = |main: &mut MainFile| {
             main.shm_barrier();
-            Ok(SQLITE_OK)
+            true
         };
-        on_own_main_file_or(file, on_main, move || {
+        quickly_or(file, on_main, move || {
             with_own(file, |object| {
                 object.handle.shm_barrier();
                 Ok(SQLITE_OK)

@@ -125,6 +125,16 @@ impl LockTable {
         self.reader_slots.lock().retain(|other| !Arc::ptr_eq(other, reader_slot));
     }
 
+    /// Gives SHARED to a handle that holds nothing, where the gate is open; `false` leaves the handle as it was, and says
+    /// nothing else.
+    #[inline]
+    pub fn try_share(&self, reader_slot: &ReaderSlot) -> bool {
+        // A handle at PENDING waits for readers. A reader that is about to be refused must not look like one of them.
+        reader_slot.level.own() == Level::None as u8
+            && self.gate.glance() == OPEN
+            && self.gate.enter(&reader_slot.level, Level::None as u8, Level::Shared as u8, CLOSED)
+    }
+
     /// Raises a handle's lock; `false` when another handle is in the way. A request for EXCLUSIVE that
     /// meets readers leaves the handle at PENDING, as SQLite expects.
     #[inline]
@@ -132,14 +142,7 @@ impl LockTable {
         if reader_slot.level() >= wanted {
             return true;
         }
-        // A handle at PENDING waits for readers. A reader that is about to be refused must not look like one of them.
-        if wanted == Level::Shared
-            && self.gate.glance() == OPEN
-            && self.gate.enter(&reader_slot.level, Level::None as u8, Level::Shared as u8, CLOSED)
-        {
-            return true;
-        }
-        self.lock_slowly(reader_slot, wanted)
+        (wanted == Level::Shared && self.try_share(reader_slot)) || self.lock_slowly(reader_slot, wanted)
     }
 
     #[cold]
@@ -153,6 +156,16 @@ impl LockTable {
         reader_slot.set(level);
         self.settle_gate(&reader_slots);
         level >= wanted
+    }
+
+    /// Takes SHARED back from a handle that has no more than that; `false` leaves the handle as it was.
+    #[inline]
+    pub fn try_unshare(&self, reader_slot: &ReaderSlot) -> bool {
+        let shares = reader_slot.level.own() == Level::Shared as u8;
+        if shares {
+            reader_slot.level.retract(Level::None as u8);
+        }
+        shares
     }
 
     /// Lowers a handle's lock.
@@ -285,6 +298,31 @@ mod tests {
         ] {
             for (others, level) in ALL.into_iter().zip(granted_by) {
                 assert_eq!(granted(held, wanted, others), level, "{held:?}: {wanted:?} against {others:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_quick_request_does_what_the_other_does_or_nothing() {
+        for held in ALL {
+            for others in ALL {
+                let [quick, slow] = [(); 2].map(|()| {
+                    let table = LockTable::default();
+                    let (one, two) = (table.new_reader_slot(), table.new_reader_slot());
+                    // Levels that cannot meet are no case.
+                    let meet = table.lock(&one, held) && table.lock(&two, others);
+                    (table, one, two, meet)
+                });
+                if !quick.3 {
+                    continue;
+                }
+                let shared = quick.0.try_share(&quick.1);
+                assert_eq!(shared, held == None && slow.0.lock(&slow.1, Shared), "{held:?}, {others:?}");
+                assert_eq!(quick.1.level(), if shared { Shared } else { held }, "{held:?}, {others:?}");
+                let before = quick.1.level();
+                assert_eq!(quick.0.try_unshare(&quick.1), before == Shared, "{held:?}, {others:?}");
+                assert_eq!(quick.1.level(), if before == Shared { None } else { before });
+                assert_eq!(quick.2.level(), others);
             }
         }
     }

@@ -68,6 +68,14 @@ impl HeldSlots {
     fn shared(&self) -> u8 {
         self.shared.0.own()
     }
+
+    #[inline]
+    fn unshare(&self, mask: u8) {
+        let shared = self.shared();
+        if shared & mask != 0 {
+            self.shared.0.retract(shared & !mask);
+        }
+    }
 }
 
 /// The wal-index of one database.
@@ -262,6 +270,16 @@ impl WalIndex {
         Ok(Some(state.regions[number].memory))
     }
 
+    /// Shares slots where that needs no lock; `false` leaves the handle as it was, and says nothing else.
+    #[inline]
+    pub fn try_share(&self, held: &HeldSlots, first: usize, count: usize) -> bool {
+        let (mask, before) = (mask(first, count), held.shared());
+        // Acquires what earlier exclusive holders wrote before the slot became sharable.
+        before & mask == mask
+            || (self.sharable.load(Ordering::Acquire) & mask == mask
+                && self.exclusive.enter(&held.shared.0, before, before | mask, mask))
+    }
+
     /// Takes slots `first .. first + count` without waiting; `false` when another handle is in the way.
     #[inline]
     pub fn lock(&self, held: &mut HeldSlots, first: usize, count: usize, exclusive: bool) -> bool {
@@ -269,17 +287,7 @@ impl WalIndex {
         if exclusive {
             return self.lock_exclusively(held, mask);
         }
-        let before = held.shared();
-        if before & mask == mask {
-            return true;
-        }
-        // Acquires what earlier exclusive holders wrote before the slot became sharable.
-        if self.sharable.load(Ordering::Acquire) & mask == mask
-            && self.exclusive.enter(&held.shared.0, before, before | mask, mask)
-        {
-            return true;
-        }
-        self.share_slowly(held, mask)
+        self.try_share(held, first, count) || self.share_slowly(held, mask)
     }
 
     /// Shares slots under the lock: a handle that wanted one exclusively has it by now, or has given it up.
@@ -322,9 +330,16 @@ impl WalIndex {
         if held.exclusive & mask != 0 {
             self.unlock_exclusively(held, mask);
         }
-        if held.shared() & mask != 0 {
-            held.shared.0.retract(held.shared() & !mask);
+        held.unshare(mask);
+    }
+
+    /// Gives slots back where the handle has none exclusively; `false` leaves the handle as it was.
+    #[inline]
+    pub fn try_unshare(&self, held: &HeldSlots, first: usize, count: usize) -> bool {
+        if held.exclusive == 0 {
+            held.unshare(mask(first, count));
         }
+        held.exclusive == 0
     }
 
     fn unlock_exclusively(&self, held: &mut HeldSlots, mask: u8) {
@@ -356,127 +371,4 @@ fn mask(first: usize, count: usize) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_shared_or_exclusive() {
-        let memory = WalIndex::default();
-        let (mut a, mut b) = (memory.register(), memory.register());
-        assert!(memory.lock(&mut a, 3, 1, false));
-        assert!(memory.lock(&mut b, 3, 1, false));
-        assert!(a.reads() && !memory.lock(&mut b, 1, 7, true));
-        // Not even one's own.
-        memory.unlock(&mut a, 3, 1);
-        assert!(!memory.lock(&mut b, 3, 1, true));
-        memory.unlock(&mut b, 3, 1);
-        assert!(!a.reads() && memory.lock(&mut b, 1, 7, true));
-        assert!(!memory.lock(&mut a, 5, 1, false) && !memory.lock(&mut a, 3, 1, false));
-        assert!(memory.lock(&mut a, 0, 1, true));
-        memory.unlock(&mut b, 1, 7);
-        assert!(memory.lock(&mut a, 5, 1, false));
-        assert!(memory.lock(&mut b, 1, 1, true));
-        memory.unregister(&mut b);
-        assert!(memory.lock(&mut a, 1, 1, true));
-    }
-
-    #[test]
-    fn an_index_that_is_made_anew_is_like_none_before() {
-        let memory = WalIndex::default();
-        let mut held = memory.register();
-        memory.join(|| Ok::<(), ()>(())).unwrap();
-        let region = memory.map(0, 32768, true).unwrap().unwrap();
-        // SAFETY: region 0 holds 32768 bytes.
-        let header = || unsafe { std::slice::from_raw_parts(region.as_ptr(), 96) }.to_vec();
-        // As SQLite makes it of an empty log.
-        let make = |held: &mut HeldSlots| {
-            assert!(memory.lock(held, WRITE_SLOT, 1, true));
-            let mut copy = [0_u8; 48];
-            copy[..4].copy_from_slice(&3_007_000_u32.to_ne_bytes());
-            copy[12] = 1;
-            for at in [0, 48] {
-                // SAFETY: as above.
-                unsafe { region.as_ptr().add(at).copy_from_nonoverlapping(copy.as_ptr(), 48) };
-            }
-            memory.index_made(held);
-            memory.unlock(held, WRITE_SLOT, 1);
-            header()
-        };
-        let first = make(&mut held);
-        assert_eq!(make(&mut held), first, "nothing has changed");
-        assert!(memory.lock(&mut held, 3, 1, false));
-        assert_eq!(memory.while_idle(|| ()), None, "somebody reads");
-        memory.unlock(&mut held, 3, 1);
-        let mut seen = vec![first];
-        for _ in 0..3 {
-            assert_eq!(memory.while_idle(|| memory.renew()), Some(()));
-            assert_eq!(header(), [0; 96]);
-            let made = make(&mut held);
-            assert!(made[..48] == made[48..] && !seen.contains(&made));
-            seen.push(made);
-        }
-    }
-
-    #[test]
-    fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
-        let memory = WalIndex::default();
-        let (mut a, mut b) = (memory.register(), memory.register());
-        assert_eq!(memory.join(|| Err(1)), Err(1));
-        for _ in 0..2 {
-            let first = memory.state().users == 0;
-            assert_eq!(memory.join(|| if first { Ok(()) } else { Err(2) }), Ok(()));
-        }
-        assert!(memory.map(0, 32768, false).unwrap().is_none());
-        let region = memory.map(1, 32768, true).unwrap().unwrap();
-        // SAFETY: region 1 holds 32768 bytes.
-        unsafe { region.as_ptr().write(7) };
-        assert_eq!(memory.map(1, 32768, false).unwrap(), Some(region));
-        assert!(memory.lock(&mut a, 0, 1, true));
-        memory.leave(&mut a);
-        assert!(memory.lock(&mut b, 0, 1, true));
-        memory.leave(&mut b);
-        assert!(memory.map(1, 32768, false).unwrap().is_none());
-        assert!(memory.map(REGIONS, 32768, true).is_err());
-    }
-
-    /// A sharer must never see what an exclusive holder has half done.
-    #[test]
-    fn threads_share_a_slot_or_have_it_alone() {
-        let memory = WalIndex::default();
-        let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));
-        let share = || {
-            let (mut held, mut seen) = (memory.register(), 0);
-            while seen < 2000 {
-                if memory.lock(&mut held, 4, 1, false) {
-                    assert_eq!(one.load(Ordering::Relaxed), other.load(Ordering::Relaxed));
-                    memory.unlock(&mut held, 4, 1);
-                    seen += 1;
-                }
-            }
-            memory.unregister(&mut held);
-        };
-        let change = || {
-            let (mut held, mut done) = (memory.register(), 0);
-            while done < 500 {
-                if memory.lock(&mut held, 4, 2, true) {
-                    one.fetch_add(1, Ordering::Relaxed);
-                    std::thread::yield_now();
-                    other.fetch_add(1, Ordering::Relaxed);
-                    memory.unlock(&mut held, 4, 2);
-                    done += 1;
-                }
-            }
-            memory.unregister(&mut held);
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(share);
-            }
-            for _ in 0..2 {
-                scope.spawn(change);
-            }
-        });
-        assert_eq!((one.load(Ordering::Relaxed), other.load(Ordering::Relaxed)), (1000, 1000));
-        assert!(memory.state().readers.is_empty() && memory.exclusive.glance() == 0);
-    }
-}
+mod tests;
