@@ -14,16 +14,38 @@ fn run(change: impl FnOnce(&mut CrashOptions)) -> CrashReport {
     simulate(&options, &mut |_| true).unwrap()
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_in_either_journal_family() {
+/// Cuts in each journal family, with or without a tier.
+fn lose_nothing(tier: bool) {
     for journal in [Journal::Wal, Journal::Rollback] {
-        let report = run(|options| options.journals = vec![journal]);
+        let report = run(|options| {
+            options.journals = vec![journal];
+            options.tier = tier;
+        });
         assert!(report.cuts >= 2_000 && report.transactions > 0);
         assert_eq!((report.lost, report.corrupt), (0, 0), "{journal:?}: {:#?}", report.failures);
     }
 }
 
-/// Each sync that the protocols rely on, left out: the simulator must notice.
+/// Leaves out the syncs of a place, with or without a tier: the simulator must notice.
+fn notice(cases: &[(Journal, SyncSite)], tier: bool) {
+    for (journal, site) in cases.iter().copied() {
+        let report = run(|options| {
+            options.cuts = 20_000;
+            options.journals = vec![journal];
+            options.tier = tier;
+            options.faults = Faults::ignoring(site, None);
+            options.stop_at_first = true;
+        });
+        assert!(report.lost + report.corrupt > 0, "{journal:?} without the sync of {site:?} went unnoticed");
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_in_either_journal_family() {
+    lose_nothing(false);
+}
+
+/// Each sync that the protocols rely on.
 #[test]
 fn every_sync_left_out_is_noticed() {
     let cases = [
@@ -36,15 +58,7 @@ fn every_sync_left_out_is_noticed() {
         (Journal::Rollback, SyncSite::File(FileKind::Database)),
         (Journal::Rollback, SyncSite::Directory),
     ];
-    for (journal, site) in cases {
-        let report = run(|options| {
-            options.cuts = 20_000;
-            options.journals = vec![journal];
-            options.faults = Faults::ignoring(site, None);
-            options.stop_at_first = true;
-        });
-        assert!(report.lost + report.corrupt > 0, "{journal:?} without the sync of {site:?} went unnoticed");
-    }
+    notice(&cases, false);
 }
 
 /// A device that never tears a page gets transactions of one page in place. One that says so and tears is
@@ -70,14 +84,7 @@ fn pages_are_written_in_place_where_the_device_never_tears_them() {
 /// Hot chunks, and the logs, on a second device: what is added to the database for that, and taken from it.
 #[test]
 fn nothing_is_lost_with_a_tier_in_either_journal_family() {
-    for journal in [Journal::Wal, Journal::Rollback] {
-        let report = run(|options| {
-            options.journals = vec![journal];
-            options.tier = true;
-        });
-        assert!(report.cuts >= 2_000 && report.transactions > 0);
-        assert_eq!((report.lost, report.corrupt), (0, 0), "{journal:?}: {:#?}", report.failures);
-    }
+    lose_nothing(true);
 }
 
 #[test]
@@ -94,16 +101,7 @@ fn every_sync_left_out_is_noticed_with_a_tier() {
         (Journal::Rollback, SyncSite::File(FileKind::Tier)),
         (Journal::Rollback, SyncSite::Directory),
     ];
-    for (journal, site) in cases {
-        let report = run(|options| {
-            options.cuts = 20_000;
-            options.journals = vec![journal];
-            options.tier = true;
-            options.faults = Faults::ignoring(site, None);
-            options.stop_at_first = true;
-        });
-        assert!(report.lost + report.corrupt > 0, "{journal:?} without the sync of {site:?} went unnoticed");
-    }
+    notice(&cases, true);
 }
 
 /// SQLite promises less than litefoot: at FULL the name of a deleted journal may come back, and roll back what

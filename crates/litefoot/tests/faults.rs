@@ -11,10 +11,9 @@ use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 use litefoot_storage::file::{FileKind, Operation};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
-use support::HookedMedium;
+use support::{Gate, HookedMedium};
 
 const FORMS: [CommitLogForm; 3] = [CommitLogForm::Statements, CommitLogForm::Deltas, CommitLogForm::Pages];
 
@@ -131,18 +130,12 @@ fn a_fault_costs_no_commit_that_was_acknowledged_and_leaves_none_that_failed() {
 /// Two commits at NORMAL are written by one of them. Where that fails, the other has failed as well.
 #[test]
 fn a_commit_fails_whose_write_another_has_failed() {
-    let (reached, waits) = mpsc::channel::<()>();
-    let (go, gate) = mpsc::channel::<()>();
-    let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
-    let arm = armed.clone();
-    let hook = move |kind: FileKind, durable: bool| {
-        if kind == FileKind::CommitLog && durable && arm.swap(false, Ordering::AcqRel) {
-            reached.send(()).unwrap();
-            gate.lock().unwrap().recv().unwrap();
-        }
-    };
+    let (gate, pass) = Gate::new();
     let sim = SimMedium::new();
-    let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+    let hook = Arc::new(move |kind: FileKind, durable: bool| {
+        pass(kind, durable);
+    });
+    let medium = HookedMedium { medium: sim.clone(), hook };
     let logging = Options { commit_log: CommitLogForm::Statements, ..Options::default() };
     let vfs = Vfs::builder("faults-shared").medium(Arc::new(medium)).options(logging).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
@@ -157,15 +150,15 @@ fn a_commit_fails_whose_write_another_has_failed() {
     };
     let [promised, first, second] = [insert(0), insert(1), insert(2)];
     std::thread::scope(|scope| {
-        armed.store(true, Ordering::Release);
+        gate.arm();
         let promised = scope.spawn(promised);
-        waits.recv().unwrap();
+        gate.wait_until_reached();
         let others = [scope.spawn(first), scope.spawn(second)];
         // Long enough for both to queue up; were it not, each would fail for itself.
         std::thread::sleep(Duration::from_millis(200));
         // The write that is under way succeeds.
         sim.set_faults(Faults::failing(Operation::Write, FileKind::CommitLog, 1));
-        go.send(()).unwrap();
+        gate.open();
         promised.join().unwrap().unwrap();
         for other in others {
             other.join().unwrap().unwrap_err();

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use support::HookedMedium;
+use support::{Gate, HookedMedium};
 
 const SCHEMA: &str =
     "PRAGMA journal_mode=wal; CREATE TABLE t(writer INTEGER, n INTEGER, PRIMARY KEY(writer, n));";
@@ -90,19 +90,13 @@ fn threads_write_read_and_checkpoint() {
 /// While the first commit waits for its sync, three others queue up behind it; one more sync is enough for them.
 #[test]
 fn commits_that_wait_together_share_a_sync() {
-    let (reached, waits) = mpsc::channel::<()>();
-    let (go, gate) = mpsc::channel::<()>();
-    let (gate, syncs, armed) =
-        (std::sync::Mutex::new(gate), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let (count, arm) = (syncs.clone(), armed.clone());
+    let ((gate, pass), syncs) = (Gate::new(), Arc::new(AtomicU64::new(0)));
+    let count = syncs.clone();
     let hook = move |kind: FileKind, durable: bool| {
         if kind == FileKind::CommitLog && durable {
             count.fetch_add(1, Ordering::Relaxed);
-            if arm.swap(false, Ordering::AcqRel) {
-                reached.send(()).unwrap();
-                gate.lock().unwrap().recv().unwrap();
-            }
         }
+        pass(kind, durable);
     };
     let medium = HookedMedium { medium: SimMedium::new(), hook: Arc::new(hook) };
     let vfs = Vfs::builder("group-share").medium(Arc::new(medium)).options(logging()).register().unwrap();
@@ -114,7 +108,7 @@ fn commits_that_wait_together_share_a_sync() {
         db.execute("INSERT INTO t VALUES(?1, -2)", [writer as i64]).unwrap();
     }
     syncs.store(0, Ordering::Relaxed);
-    armed.store(true, Ordering::Release);
+    gate.arm();
     let reader = vfs.open("/app.db").unwrap();
     let seen = std::thread::scope(|scope| {
         let insert = |writer: usize| {
@@ -122,7 +116,7 @@ fn commits_that_wait_together_share_a_sync() {
             scope.spawn(move || db.get().execute("INSERT INTO t VALUES(?1, 1)", [writer as i64]).unwrap())
         };
         insert(0);
-        waits.recv().unwrap();
+        gate.wait_until_reached();
         let others: Vec<_> = (1..4).map(insert).collect();
         let reader = SendConnection(&reader);
         let (seen, shown) = mpsc::channel();
@@ -134,7 +128,7 @@ fn commits_that_wait_together_share_a_sync() {
         std::thread::sleep(Duration::from_millis(200));
         assert!(others.iter().all(|other| !other.is_finished()), "a commit returned before its sync");
         assert!(shown.try_recv().is_err(), "a reader saw what could still be lost");
-        go.send(()).unwrap();
+        gate.open();
         shown.recv().unwrap()
     });
     assert!(seen >= 1, "the reader waited for the commit that it would have seen");

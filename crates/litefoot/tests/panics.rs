@@ -10,10 +10,10 @@ use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-use support::HookedMedium;
+use support::{Gate, HookedMedium};
 
 /// After this a test counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,14 +45,9 @@ fn check_after_cut(medium: &SimMedium, acknowledged: i64) {
 #[test]
 fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
     within_patience(|| {
-        let (reached, waits) = mpsc::channel::<()>();
-        let (go, gate) = mpsc::channel::<()>();
-        let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
-        let arm = armed.clone();
+        let (gate, pass) = Gate::new();
         let hook = move |kind: FileKind, durable: bool| {
-            if kind == FileKind::CommitLog && durable && arm.swap(false, Ordering::AcqRel) {
-                reached.send(()).unwrap();
-                gate.lock().unwrap().recv().unwrap();
+            if pass(kind, durable) {
                 panic!("on purpose");
             }
         };
@@ -71,13 +66,13 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
         };
         let [first, second, third] = [3, 4, 5].map(insert);
         thread::scope(|scope| {
-            armed.store(true, Ordering::Release);
+            gate.arm();
             let first = scope.spawn(first);
-            waits.recv().unwrap();
+            gate.wait_until_reached();
             let others = [scope.spawn(second), scope.spawn(third)];
             // Long enough for both to queue up; were it not, each would fail for itself.
             thread::sleep(Duration::from_millis(200));
-            go.send(()).unwrap();
+            gate.open();
             first.join().unwrap().unwrap_err();
             for other in others {
                 other.join().unwrap().unwrap_err();

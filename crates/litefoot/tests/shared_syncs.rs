@@ -12,7 +12,7 @@ use litefoot_testkit::sqlite::metric_or_zero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
-use support::HookedMedium;
+use support::{Gate, HookedMedium};
 
 const SCHEMA: &str = "PRAGMA journal_mode=wal; CREATE TABLE t(id INTEGER PRIMARY KEY, writer, n)";
 
@@ -150,18 +150,12 @@ fn what_is_shown_survives() {
     ];
     let mut random = Random::new(11);
     for (number, (what, tells)) in cases.into_iter().enumerate() {
-        let (reached, waits) = mpsc::channel::<()>();
-        let (go, gate) = mpsc::channel::<()>();
-        let (gate, armed) = (Mutex::new(gate), Arc::new(AtomicBool::new(false)));
-        let arm = armed.clone();
-        let hook = move |kind: FileKind, durable: bool| {
-            if durable && kind == FileKind::CommitLog && arm.swap(false, Ordering::AcqRel) {
-                reached.send(()).unwrap();
-                let _ = gate.lock().unwrap().recv();
-            }
-        };
+        let (gate, pass) = Gate::new();
         let sim = SimMedium::new();
-        let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
+        let hook = Arc::new(move |kind: FileKind, durable: bool| {
+            pass(kind, durable);
+        });
+        let medium = HookedMedium { medium: sim.clone(), hook };
         let name = format!("shows-{number}");
         let vfs = Vfs::builder(&*name).medium(Arc::new(medium)).options(deltas()).register().unwrap();
         let (writer, other) = (open(&vfs), open(&vfs));
@@ -169,12 +163,12 @@ fn what_is_shown_survives() {
         writer.execute("INSERT INTO t(id) VALUES(1)", []).unwrap();
         other.execute_batch("CREATE TEMP TABLE seen(id); CREATE TEMP TABLE copied(id)").unwrap();
         assert_eq!(count(&other, "1"), 1);
-        armed.store(true, Ordering::Release);
+        gate.arm();
         std::thread::scope(|scope| {
-            // Where something fails, the gate opens.
-            let opener = go;
+            // Where something fails, the gate is gone.
+            let gate = gate;
             scope.spawn(move || writer.execute("INSERT INTO t(id) VALUES(7)", []).unwrap());
-            waits.recv().unwrap();
+            gate.wait_until_reached();
             let (told, tell) = mpsc::channel();
             scope.spawn(move || {
                 let all = tells(&other, &|seen| {
@@ -185,7 +179,7 @@ fn what_is_shown_survives() {
             });
             // Long enough for a statement that does not wait.
             assert!(tell.recv_timeout(Duration::from_millis(60)).is_err(), "{what}: shown too early");
-            opener.send(()).unwrap();
+            gate.open();
             assert!(tell.recv().unwrap(), "{what}");
         });
         let cut = format!("shows-cut-{number}");

@@ -90,6 +90,10 @@ pub fn insert(
             last = now;
         }
     }
+    commit(db, timing)
+}
+
+fn commit(db: &Connection, timing: &mut Timing) -> rusqlite::Result<()> {
     let committing = Instant::now();
     db.execute_batch("COMMIT")?;
     timing.commit = committing.elapsed();
@@ -111,10 +115,7 @@ pub fn select(
     );
     db.execute_batch("BEGIN")?;
     db.execute(&sql, (first as i64, (first + rows - 1) as i64, "x".repeat(100)))?;
-    let committing = Instant::now();
-    db.execute_batch("COMMIT")?;
-    timing.commit = committing.elapsed();
-    Ok(())
+    commit(db, timing)
 }
 
 /// True if the table holds the rows `0..rows`, and nothing else.

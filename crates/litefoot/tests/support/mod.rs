@@ -1,14 +1,60 @@
 //! A medium that tells of each write and sync before it is done, and may make it wait.
 
+#![allow(dead_code)]
+
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp};
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 /// Told of the kind of the file, and whether the call makes something durable.
 pub type Hook = Arc<dyn Fn(FileKind, bool) + Send + Sync>;
+
+/// A gate before the durable writes of the commit log. Once it is armed, the next one waits there until it is opened, or the gate
+/// is gone.
+pub struct Gate {
+    armed: Arc<AtomicBool>,
+    reached: Receiver<()>,
+    open: Sender<()>,
+}
+
+impl Gate {
+    /// The gate, and what a hook calls; that answers true behind the gate.
+    pub fn new() -> (Gate, impl Fn(FileKind, bool) -> bool + Send + Sync + 'static) {
+        let (reaches, reached) = channel();
+        let (open, opened) = channel::<()>();
+        let (armed, opened) = (Arc::new(AtomicBool::new(false)), Mutex::new(opened));
+        let is_armed = armed.clone();
+        let pass = move |kind: FileKind, durable: bool| {
+            let waits = kind == FileKind::CommitLog && durable && is_armed.swap(false, Ordering::AcqRel);
+            if waits {
+                reaches.send(()).unwrap();
+                let _ = opened.lock().unwrap().recv();
+            }
+            waits
+        };
+        (Gate { armed, reached, open }, pass)
+    }
+
+    /// The next durable write waits.
+    pub fn arm(&self) {
+        self.armed.store(true, Ordering::Release);
+    }
+
+    /// Waits until a write waits.
+    pub fn wait_until_reached(&self) {
+        self.reached.recv().unwrap();
+    }
+
+    /// Lets the write go on.
+    pub fn open(&self) {
+        self.open.send(()).unwrap();
+    }
+}
 
 #[derive(Clone)]
 pub struct HookedMedium {

@@ -15,7 +15,7 @@ use crate::options::PageCleaner;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::tests::store;
 use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
-use litefoot_sim::{Random, SimMedium};
+use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::commit_log::{Base, CommitLog, Record, Writer};
 use litefoot_storage::file::Medium;
 use litefoot_storage::log_file::Durability;
@@ -24,6 +24,7 @@ use litefoot_storage::wal_file;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -207,20 +208,21 @@ pub(crate) fn recovered_deltas(image: &SimMedium, pages: usize, memory_bytes: us
         let waiting = WaitingDeltas::of(&log).unwrap()?;
         let facts = waiting.facts(&log, &base, &redo, &db.data_file()).unwrap();
         match decide(&Facts::Deltas(facts)) {
-            RecoveryDecision::Remove => log.delete().unwrap(),
+            RecoveryDecision::Remove => {
+                redo.sync().unwrap();
+                db.sync().unwrap();
+            }
             RecoveryDecision::Apply => {
                 let memory = (MemoryReservation::fixed(memory_bytes), memory_bytes);
                 waiting.recover(&log, &mut redo, &**db.data(), memory).ok()?;
             }
             _ => return None,
         }
+        log.delete().unwrap();
     }
     let mut state = vec![0; pages];
     for (number, byte) in (1..).zip(&mut state) {
-        let mut page = [0; PAGE];
-        if !redo.read_page(number, 0, &mut page).unwrap() {
-            db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
-        }
+        let page = newest_page(&redo, &db, number);
         // A page is there as a whole.
         *byte = page.iter().skip(1).all(|rest| *rest == 7).then_some(page[0])?;
     }
@@ -239,6 +241,29 @@ pub(crate) fn read_by_stock(image: &SimMedium) {
     if image.info(Path::new("/app.db-wal")).unwrap().is_some() {
         image.delete(Path::new("/app.db-wal")).unwrap();
     }
+}
+
+/// The newest version of a page: of the redo log, or else of the data file.
+pub(crate) fn newest_page(redo: &RedoLog, db: &Db, number: u32) -> [u8; PAGE] {
+    let mut page = [0; PAGE];
+    if !redo.read_page(number, 0, &mut page).unwrap() {
+        db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
+    }
+    page
+}
+
+/// The syncs of these sites, without one of which no cut finds anything wrong. `syncs` says which of a site's are left out, by how
+/// many a run has; `run` makes one.
+pub(crate) fn needless_syncs(
+    sites: &[SyncSite],
+    run: impl Fn(&SimMedium),
+    syncs: impl Fn(SyncSite, u64) -> Range<u64>,
+    cut_with: impl Fn(Faults) -> Option<String>,
+) -> Vec<(SyncSite, u64)> {
+    let medium = SimMedium::new();
+    run(&medium);
+    let all = sites.iter().flat_map(|site| syncs(*site, medium.syncs(*site)).map(|number| (*site, number)));
+    all.filter(|(site, number)| cut_with(Faults::ignoring(*site, Some(*number))).is_none()).collect()
 }
 
 /// Cuts a run at every operation from its first state on, `cuts` times each; answers the first failure. `history` has its

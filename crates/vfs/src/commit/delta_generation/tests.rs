@@ -1,7 +1,7 @@
 //! Power cuts from one generation of deltas to the next, with each sync left out once.
 
 use super::*;
-use crate::commit::of_test::{Logs, PAGE, cut_everywhere, read_by_stock, recovered_deltas};
+use crate::commit::of_test::{Logs, PAGE, cut_everywhere, needless_syncs, read_by_stock, recovered_deltas};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::{FileKind, Medium};
 use std::path::Path;
@@ -64,21 +64,9 @@ fn power_cuts_leave_what_was_acknowledged_also_behind_a_stock_reader() {
 
 #[test]
 fn each_sync_that_is_left_out_is_missed() {
-    let mut needless = Vec::new();
-    let syncs = |kind: FileKind| {
-        let medium = SimMedium::new();
-        history(&medium);
-        medium.syncs(SyncSite::File(kind))
-    };
-    for kind in [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database] {
-        for number in 0..syncs(kind) {
-            let faults = Faults::ignoring(SyncSite::File(kind), Some(number));
-            if cut_with(faults).is_none() {
-                needless.push((kind, number));
-            }
-        }
-    }
-    assert_eq!(needless, []);
+    let sites = [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database].map(SyncSite::File);
+    let run = |medium: &SimMedium| drop(history(medium));
+    assert_eq!(needless_syncs(&sites, run, |_, count| 0..count, cut_with), []);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Power cuts from one generation of a rollback-journal database's deltas to the next, with each sync left out once.
 
 use super::tests::{PAGES, State, commit, created, deltas, opened, seen};
-use crate::commit::of_test::{cut_everywhere, read_by_stock};
+use crate::commit::of_test::{cut_everywhere, needless_syncs, read_by_stock};
 use crate::options::Options;
 use crate::sync::lock_table::Level;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
@@ -80,26 +80,15 @@ fn power_cuts_leave_what_was_acknowledged_also_behind_a_stock_reader_and_a_cut_r
 
 #[test]
 fn each_sync_that_is_left_out_is_missed() {
-    let mut needless = Vec::new();
-    let syncs = |site: SyncSite| {
-        let medium = SimMedium::new();
-        history(&medium);
-        medium.syncs(site)
-    };
     let file = SyncSite::File;
+    let sites =
+        [file(FileKind::CommitLog), file(FileKind::RedoLog), file(FileKind::Database), SyncSite::Directory];
     // The first one of the database file, and of the directory, is the creation. The second one of the directory is the commit
     // log's, and makes the name of the redo log durable, too.
-    for (site, numbers) in [
-        (file(FileKind::CommitLog), 0..syncs(file(FileKind::CommitLog))),
-        (file(FileKind::RedoLog), 0..syncs(file(FileKind::RedoLog))),
-        (file(FileKind::Database), 1..syncs(file(FileKind::Database))),
-        (SyncSite::Directory, 1..2),
-    ] {
-        for number in numbers {
-            if cut_with(Faults::ignoring(site, Some(number))).is_none() {
-                needless.push((site, number));
-            }
-        }
-    }
-    assert_eq!(needless, []);
+    let relied_on = |site, count| match site {
+        SyncSite::Directory => 1..2,
+        SyncSite::File(FileKind::Database) => 1..count,
+        _ => 0..count,
+    };
+    assert_eq!(needless_syncs(&sites, |medium| drop(history(medium)), relied_on, cut_with), []);
 }

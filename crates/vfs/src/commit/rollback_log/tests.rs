@@ -7,7 +7,7 @@ use crate::commit::page_one::{COUNTER_JUMP, counter_of};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::txn::of_test::PlainTarget;
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::file::{FileKind, Medium};
 use std::path::Path;
 
 /// A database of four pages, and its log.
@@ -94,11 +94,7 @@ fn a_power_cut_keeps_each_commit() {
     commit(&target, &log, 12, &[(3, 3)]);
     for seed in 0..20 {
         let after = medium.cut(&mut litefoot_sim::Random::new(seed));
-        let file = after.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
-        let mut bytes = vec![0; 4 * PAGE];
-        let read = file.read_at(&mut bytes, 0).unwrap();
-        drop(file);
-        let db = Db::of_test_on(&after, &bytes[..read]);
+        let db = Db::opened_on(&after);
         recover(&db);
         assert_eq!(in_file(&db), [2, 3, 7], "seed {seed}");
     }
@@ -183,12 +179,8 @@ fn a_power_cut_after_a_compaction_finds_a_log_of_this_database() {
         replay.advance(cut);
         for seed in 0..10 {
             let after = replay.cut(&mut litefoot_sim::Random::new(seed));
-            let file = after.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
-            let mut bytes = vec![0; 4 * PAGE];
-            let read = file.read_at(&mut bytes, 0).unwrap();
-            drop(file);
             let log_there = after.info(Path::new("/app.db-wal")).unwrap().is_some();
-            let db = Db::of_test_on(&after, &bytes[..read]);
+            let db = Db::opened_on(&after);
             if log_there {
                 recover(&db);
             }

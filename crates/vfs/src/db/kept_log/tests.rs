@@ -1,7 +1,7 @@
 //! Short openings in a row, with power cuts and other users between them.
 
 use super::*;
-use crate::commit::of_test::{PAGE, cut_everywhere, redo_log};
+use crate::commit::of_test::{PAGE, cut_everywhere, needless_syncs, newest_page, redo_log};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::RangeLock;
@@ -141,10 +141,7 @@ fn found(image: &SimMedium) -> Option<State> {
     let redo = redo_log(&db);
     let mut state = vec![0; PAGES];
     for (number, byte) in (1..).zip(&mut state) {
-        let mut page = [0; PAGE];
-        if !redo.read_page(number, 0, &mut page).unwrap() {
-            db.data().read_at(&mut page, u64::from(number - 1) * PAGE as u64).unwrap();
-        }
+        let page = newest_page(&redo, &db, number);
         *byte = page.iter().all(|byte| *byte == page[0]).then_some(page[0])?;
     }
     Some(state)
@@ -165,23 +162,10 @@ fn power_cuts_in_short_openings_leave_what_was_acknowledged() {
 
 #[test]
 fn each_sync_of_short_openings_that_is_left_out_is_missed() {
-    let mut needless = Vec::new();
     let sites = [SyncSite::File(FileKind::RedoLog), SyncSite::File(FileKind::Database), SyncSite::Directory];
-    for site in sites {
-        let syncs = {
-            let medium = SimMedium::new();
-            history(&medium);
-            medium.syncs(site)
-        };
-        // The database, and three logs that are created. Behind a program that has died their names are synced once more.
-        let relied_on = if site == SyncSite::Directory { 4 } else { syncs };
-        for number in 0..relied_on {
-            if cut_with(Faults::ignoring(site, Some(number))).is_none() {
-                needless.push((site, number));
-            }
-        }
-    }
-    assert_eq!(needless, []);
+    // The database, and three logs that are created. Behind a program that has died their names are synced once more.
+    let relied_on = |site, count| if site == SyncSite::Directory { 0..4 } else { 0..count };
+    assert_eq!(needless_syncs(&sites, |medium| drop(history(medium)), relied_on, cut_with), []);
 }
 
 #[test]

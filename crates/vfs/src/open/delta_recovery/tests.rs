@@ -1,7 +1,7 @@
 //! Recovery of deltas, also in less memory than their pages take, and with the power cut meanwhile.
 
 use super::*;
-use crate::commit::of_test::{Logs, PAGE, cut_everywhere, first_byte, redo_log};
+use crate::commit::of_test::{Logs, PAGE, cut_everywhere, first_byte, recovered_deltas, redo_log};
 use crate::db::Db;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::commit_log::{Base, Record};
@@ -205,10 +205,11 @@ fn a_small_log_of_very_many_large_pages_takes_no_more_than_the_limit_and_is_kept
     assert_eq!(facts(&db).pages, FoundPages::Before, "the next opening tries again");
 }
 
+const PAGES: usize = 12;
+
 /// Commits that change twelve pages several times, all of them durable, as a crash leaves them; and the first byte of each page
 /// afterwards.
 fn history(medium: &SimMedium) -> Vec<u8> {
-    const PAGES: usize = 12;
     let logs = Logs::of_test_on(medium, &[7; PAGES * PAGE], 1 << 20);
     logs.db.sync().unwrap();
     medium.sync_directory(Path::new("/")).unwrap();
@@ -223,37 +224,9 @@ fn history(medium: &SimMedium) -> Vec<u8> {
     state
 }
 
-/// Recovers the database on a medium, in memory for two pages; answers the first byte of each page, or `None` where the
-/// deltas are neither there nor applied.
+/// What recovery finds that has memory for two pages.
 fn recovered(medium: &SimMedium) -> Option<Vec<u8>> {
-    let db = Db::opened_on(medium);
-    let mut redo = redo_log(&db);
-    let mut log = commit_log(&db);
-    if log.waiting_deltas().is_some() {
-        match facts_of(&db, &log, &redo) {
-            FoundPages::Before => recover_in_of(&log, &mut redo, &db)?,
-            FoundPages::After => redo.sync().ok()?,
-            FoundPages::Others => return None,
-        }
-        log.delete().ok()?;
-    }
-    let pages = db.data().len().unwrap() / PAGE as u64;
-    (1..=pages as u32)
-        .map(|number| {
-            let mut page = [0; PAGE];
-            read_page(&redo, &**db.data(), number, &mut page).unwrap();
-            page[1..].iter().all(|rest| *rest == 7).then_some(page[0])
-        })
-        .collect()
-}
-
-fn facts_of(db: &Db, log: &CommitLog, redo: &RedoLog) -> FoundPages {
-    WaitingDeltas::of(log).unwrap().unwrap().found_pages(redo, &**db.data()).unwrap()
-}
-
-fn recover_in_of(log: &CommitLog, redo: &mut RedoLog, db: &Db) -> Option<()> {
-    let memory = (MemoryReservation::fixed(2 * PAGE), 2 * PAGE);
-    WaitingDeltas::of(log).unwrap()?.recover(log, redo, &**db.data(), memory).ok()
+    recovered_deltas(medium, PAGES, 2 * PAGE)
 }
 
 /// Recovers with these faults, and cuts at each operation of it; answers the first cut behind which recovery does not find

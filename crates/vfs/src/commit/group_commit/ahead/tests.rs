@@ -1,6 +1,6 @@
 //! Pages ahead under power cuts, with each sync left out once; and what else may come in between.
 
-use crate::commit::of_test::{Logs, PAGE, cut_everywhere, read_by_stock, recovered_deltas};
+use crate::commit::of_test::{Logs, PAGE, cut_everywhere, needless_syncs, read_by_stock, recovered_deltas};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::{FileKind, Medium};
 use litefoot_storage::log_file::Durability;
@@ -123,19 +123,10 @@ fn power_cuts_leave_what_was_acknowledged() {
 
 #[test]
 fn each_sync_that_is_left_out_is_missed() {
-    let medium = SimMedium::new();
-    history(&medium);
-    let mut needless = Vec::new();
-    for kind in [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database] {
-        for number in 0..medium.syncs(SyncSite::File(kind)) {
-            let faults = Faults::ignoring(SyncSite::File(kind), Some(number));
-            // A rare kind of cut is found with more luck.
-            if [2, 40].into_iter().all(|cuts| cut_with(faults.clone(), cuts).is_none()) {
-                needless.push((kind, number));
-            }
-        }
-    }
-    assert_eq!(needless, []);
+    let sites = [FileKind::CommitLog, FileKind::RedoLog, FileKind::Database].map(SyncSite::File);
+    // A rare kind of cut is found with more luck.
+    let cut = |faults: Faults| [2, 40].into_iter().find_map(|cuts| cut_with(faults.clone(), cuts));
+    assert_eq!(needless_syncs(&sites, |medium| drop(history(medium)), |_, count| 0..count, cut), []);
 }
 
 #[test]
