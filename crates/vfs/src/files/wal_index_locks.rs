@@ -53,7 +53,7 @@ impl MainFile {
             && count == 1
             && !self.connection.internal
             && reserve::is_untouched()
-            && !self.database.is_checkpoint_turn()
+            && !self.database.checkpointer().has_turn()
             && self.is_settled()
             && self.database.db().shared().was_owned();
         if !is_ready || !self.database.wal_index().try_share(&self.slots, first, count) {
@@ -110,7 +110,7 @@ impl MainFile {
         let mut is_locked = self.take_slots(first, count, exclusive)?;
         if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
             // Our own checkpoint may have been faster: since the writer was admitted.
-            self.database.await_checkpointer();
+            self.database.checkpointer().await_end_for_use(self.database.db());
             is_locked = self.take_slots(first, count, exclusive)?;
         }
         if !is_locked {
@@ -281,7 +281,7 @@ impl MainFile {
                     return Ok(());
                 }
                 if !may_wait || queue.has_turn(CHECKPOINTER) {
-                    self.database.await_checkpointer();
+                    self.database.checkpointer().await_end_for_use(self.database.db());
                     if self.database.writer_queue().may_write(self.id) {
                         return Ok(());
                     }
@@ -291,14 +291,16 @@ impl MainFile {
                 Err(Error::Busy)
             }
             (CHECKPOINT_SLOT, true) => {
-                self.database.await_checkpointer();
+                self.database.checkpointer().await_end_for_use(self.database.db());
                 Ok(())
             }
             (READ_SLOTS.., false) => {
-                if self.database.is_checkpoint_turn() && self.connection.has_written.load(Ordering::Relaxed) {
+                if self.database.checkpointer().has_turn()
+                    && self.connection.has_written.load(Ordering::Relaxed)
+                {
                     // It is likely to write again. Its own turn, if it has that, is the checkpointer's.
                     self.database.writer_queue().leave_unless_writing(self.id);
-                    self.database.await_checkpoint_turn();
+                    self.database.checkpointer().await_turn_end(self.database.db());
                 }
                 self.await_durable()
             }

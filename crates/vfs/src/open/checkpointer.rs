@@ -4,12 +4,16 @@
 //! writers wait for their turn, while the thread copies the few later commits and empties the log. Where readers are in
 //! the way of that, it is tried again when the log has grown by a quarter.
 
+use crate::db::Db;
 use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE, SQLITE_OK};
 use crate::open::OpenDatabase;
+use crate::stats::Stats;
 use crate::sync::forks::{InSqlite, outside};
 use crate::sync::writer_queue::CHECKPOINTER;
 use litefoot_storage::log_file::Durability;
+use litefoot_storage::worker::Worker;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long writers are asked for a moment of quiet.
@@ -21,9 +25,56 @@ const READERS_TIMEOUT: Duration = Duration::from_millis(4);
 const ATTEMPTS: u32 = 5;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
+/// The time between two looks if a turn has ended.
+const TURN_GLANCE: Duration = Duration::from_micros(50);
+
+/// The thread that checkpoints a database, and its turns among the writers.
+///
+/// # Invariant
+/// Nobody waits for a turn of a thread that has ended. Its panic latches the database, and is met there.
+#[derive(Default)]
+pub(crate) struct Checkpointer {
+    thread: Arc<Worker>,
+    has_turn: AtomicBool,
+}
+
+impl Checkpointer {
+    /// True while it has its turn.
+    #[inline]
+    pub fn has_turn(&self) -> bool {
+        self.has_turn.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end of its turn, or until the thread has ended in another way.
+    #[cold]
+    pub fn await_turn_end(&self, db: &Db) {
+        Stats::add(&db.counters().checkpoint_waits, 1);
+        while self.has_turn() && self.is_at_work() {
+            std::thread::sleep(TURN_GLANCE);
+        }
+    }
+
+    /// True while the thread is at work.
+    pub fn is_at_work(&self) -> bool {
+        self.thread.is_running()
+    }
+
+    /// Waits until the thread has ended; answers true where it was at work.
+    pub fn await_end(&self) -> bool {
+        self.thread.wait() == Ok(true)
+    }
+
+    /// The same for those who would use the database, and counts it.
+    pub fn await_end_for_use(&self, db: &Db) {
+        if self.await_end() {
+            Stats::add(&db.counters().checkpoint_waits, 1);
+        }
+    }
+}
+
 /// Starts the thread, unless one is at work. Where the system has no thread to give, SQLite's own checkpoints have to do.
 pub fn checkpoint(database: &Arc<OpenDatabase>) {
-    let Some(claim) = database.checkpointer().claim() else { return };
+    let Some(claim) = database.checkpointer().thread.claim() else { return };
     let there = database.clone();
     let _ = claim.start("litefoot-checkpoint", database.db().latch(), move |_| run(&there));
 }
@@ -69,7 +120,7 @@ struct Turn<'a>(&'a OpenDatabase);
 
 impl Turn<'_> {
     fn begin(database: &OpenDatabase) -> Turn<'_> {
-        database.set_checkpoint_turn(true);
+        database.checkpointer().has_turn.store(true, Ordering::Relaxed);
         database.writer_queue().enter(CHECKPOINTER, WRITER_QUEUE_TIMEOUT);
         Turn(database)
     }
@@ -78,6 +129,6 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.writer_queue().leave(CHECKPOINTER);
-        self.0.set_checkpoint_turn(false);
+        self.0.checkpointer().has_turn.store(false, Ordering::Relaxed);
     }
 }

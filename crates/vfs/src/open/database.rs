@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::at_exit;
+use crate::open::checkpointer::Checkpointer;
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
 use crate::open::idle::Idle;
@@ -31,15 +32,10 @@ use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, Medium, Operation};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::ReservedSlots;
-use litefoot_storage::worker::Worker;
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
-
-/// The time between two looks if the checkpointer's turn has ended.
-const TURN_GLANCE: Duration = Duration::from_micros(50);
 
 /// One open database: all connections of this process to its file share it.
 pub struct OpenDatabase {
@@ -54,9 +50,7 @@ pub struct OpenDatabase {
     pub(super) writer_queue: Arc<WriterQueue>,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
-    pub(super) checkpointer: Arc<Worker>,
-    /// True while the checkpointer has its turn among the writers.
-    checkpoint_turn: AtomicBool,
+    pub(super) checkpointer: Checkpointer,
     /// The watch for a time without commits.
     idle: Idle,
     pub(super) recovery: Recovery,
@@ -134,8 +128,7 @@ impl OpenDatabase {
             writer_queue: Arc::default(),
             ownership: Ownership::default(),
             handles: Handles::default(),
-            checkpointer: Arc::default(),
-            checkpoint_turn: AtomicBool::new(false),
+            checkpointer: Checkpointer::default(),
             idle: Idle::default(),
             recovery: Recovery::default(),
             shared_capture: SharedCapture::default(),
@@ -199,42 +192,15 @@ impl OpenDatabase {
     }
 
     /// The thread that checkpoints.
-    pub fn checkpointer(&self) -> &Arc<Worker> {
-        &self.checkpointer
-    }
-
-    /// True while the checkpointer has its turn among the writers.
     #[inline]
-    pub(crate) fn is_checkpoint_turn(&self) -> bool {
-        self.checkpoint_turn.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the end of the checkpointer's turn, or until that thread has ended in another way.
-    #[cold]
-    pub(crate) fn await_checkpoint_turn(&self) {
-        Stats::add(&self.db.counters().checkpoint_waits, 1);
-        while self.is_checkpoint_turn() && self.checkpointer.is_running() {
-            std::thread::sleep(TURN_GLANCE);
-        }
-    }
-
-    /// The checkpointer's turn begins or ends.
-    pub(super) fn set_checkpoint_turn(&self, begins: bool) {
-        self.checkpoint_turn.store(begins, Ordering::Relaxed);
+    pub(crate) fn checkpointer(&self) -> &Checkpointer {
+        &self.checkpointer
     }
 
     /// The watch for a time without commits.
     #[inline]
     pub(crate) fn idle(&self) -> &Idle {
         &self.idle
-    }
-
-    /// Waits until the checkpointer has ended, and counts that where it was at work.
-    pub fn await_checkpointer(&self) {
-        // A panic has latched the database, and is met there.
-        if self.checkpointer.wait() == Ok(true) {
-            Stats::add(&self.db.counters().checkpoint_waits, 1);
-        }
     }
 
     /// Notes that the database is shared from now on.
@@ -261,7 +227,7 @@ impl OpenDatabase {
     /// All that is wrong with the pages in memory, while no commit is under way.
     #[doc(hidden)]
     pub fn wrong_pages(&self) -> Vec<String> {
-        let _ = self.checkpointer.wait();
+        self.checkpointer.await_end();
         self.cache.wrong_pages(&self.db, &self.rollback_log)
     }
 

@@ -46,7 +46,7 @@ impl OpenDatabase {
         // In a forked child neither the thread nor its connection is there.
         if last_of_application && self.db.is_of_this_process() {
             self.idle().finish();
-            let _ = self.checkpointer.wait();
+            self.checkpointer.await_end();
             self.shared_capture().close_reference();
             if let Some(wal) = self.wal() {
                 wal.finish();

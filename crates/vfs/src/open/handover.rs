@@ -192,7 +192,7 @@ pub(super) fn note_ownership(database: &OpenDatabase) {
 }
 
 fn give_up(database: &OpenDatabase) -> bool {
-    let _ = database.checkpointer.wait();
+    database.checkpointer.await_end();
     let _one = database.ownership.becoming.lock();
     if !database.is_owned() {
         return true;
@@ -200,7 +200,7 @@ fn give_up(database: &OpenDatabase) -> bool {
     let given = database.locks.while_idle(|| {
         database.wal_index.while_idle(|| {
             // One that began meanwhile: it needs the slots.
-            !database.checkpointer.is_running() && bring_home(database).is_ok() && let_file_go(database)
+            !database.checkpointer.is_at_work() && bring_home(database).is_ok() && let_file_go(database)
         })
     });
     given.flatten().unwrap_or(false)

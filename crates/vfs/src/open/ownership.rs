@@ -49,7 +49,7 @@ impl OpenDatabase {
     pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<()> {
         self.db.check_process()?;
         if wanted == Level::Exclusive {
-            self.await_checkpointer();
+            self.checkpointer.await_end_for_use(&self.db);
         }
         self.own()?;
         if self.recovery.replay_waits.load(Ordering::Acquire) {
@@ -63,8 +63,8 @@ impl OpenDatabase {
         if wanted == Level::Exclusive {
             self.cache.pin_caches().unpin();
             // One that has begun meanwhile. The next one sees the lock.
-            if self.checkpointer.is_running() {
-                self.await_checkpointer();
+            if self.checkpointer.is_at_work() {
+                self.checkpointer.await_end_for_use(&self.db);
             }
         }
         Ok(())
