@@ -4,7 +4,7 @@ use super::ahead::{Ahead, FramesAhead};
 use super::early::{self, EARLY_PAGES, early_frames};
 use super::format::{Checksum, FRAME_HEADER_BYTES, Header};
 use super::{RedoLog, ReservedSlots, Transaction};
-use crate::file::{DeviceError, Operation, Result};
+use crate::file::{DeviceError, File, Operation, Result};
 use crate::log_file::Durability;
 use std::io;
 use std::ops::Range;
@@ -67,7 +67,9 @@ impl RedoLog {
         };
         let ahead_numbers = ahead.as_ref().map_or(&[][..], |ahead| ahead.page_numbers);
         let behind_slots = self.frames + (slots.len() + ahead_numbers.len()) as u32;
-        let appended = appended_frames(transaction);
+        let checksum = ahead.as_ref().map_or(self.checksum, |ahead| ahead.checksum);
+        let mut encoding = Encoding { header, transaction, checksum };
+        let appended = encoding.appended();
         let end = behind_slots + appended as u32;
         if let Some(ahead) = &ahead {
             self.file.note_written(ahead.written, ahead.unsynced);
@@ -78,17 +80,21 @@ impl RedoLog {
         } else {
             self.file.reserve(end_offset)?;
         }
-        let mut checksum = match &ahead {
-            Some(ahead) => ahead.checksum,
-            None => self.close_slots(&header, transaction)?,
-        };
+        if let Some(file) = self.file.opened().cloned().filter(|_| !slots.is_empty()) {
+            self.file.check()?;
+            encoding.close_slots(&*file, self.frames)?;
+            self.file.mark_unsynced();
+        }
         let alone =
             appended <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
-        for first in (0..appended).step_by(PAGES_PER_WRITE) {
-            let part = first..appended.min(first + PAGES_PER_WRITE);
-            self.fill(&header, transaction, part, &mut checksum, copy)?;
-            let offset = header.frame_offset(behind_slots + first as u32);
-            self.write(offset, alone).inspect_err(|_| self.disown(&header))?;
+        for part in encoding.parts() {
+            let offset = header.frame_offset(behind_slots + part.start as u32);
+            encoding.fill(part, &mut self.buffer, copy)?;
+            let written = match alone {
+                true => self.file.write_durably(&self.buffer, offset),
+                false => self.file.write_later(&self.buffer, offset),
+            };
+            written.inspect_err(|_| self.disown(&header))?;
         }
         self.file.sync_for(durability).inspect_err(|_| self.disown(&header))?;
         let in_slots = slots.iter().map(|(number, _)| number).chain(ahead_numbers);
@@ -106,7 +112,7 @@ impl RedoLog {
             self.synced = end;
         }
         self.slots = 0;
-        self.checksum = checksum;
+        self.checksum = encoding.checksum;
         self.database_pages = transaction.database_pages;
         self.buffer.shrink_to(KEPT_BUFFER_BYTES);
         Ok(())
@@ -133,13 +139,11 @@ impl RedoLog {
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
     ) -> Result<(u32, [u32; 2])> {
         let header = self.begin(transaction.page_bytes)?;
-        let mut checksum = self.checksum;
-        let appended = appended_frames(transaction);
-        for first in (0..appended).step_by(PAGES_PER_WRITE) {
-            let part = first..appended.min(first + PAGES_PER_WRITE);
-            self.fill(&header, transaction, part, &mut checksum, copy)?;
+        let mut encoding = Encoding { header, transaction, checksum: self.checksum };
+        for part in encoding.parts() {
+            encoding.fill(part, &mut self.buffer, copy)?;
         }
-        Ok((self.frames + appended as u32, checksum.words()))
+        Ok((self.frames + encoding.appended() as u32, encoding.checksum.words()))
     }
 
     /// Room for `count` pages, from number `first` (from 0), of a transaction under way. They may be written more than
@@ -167,70 +171,73 @@ impl RedoLog {
     pub fn discard_slots(&mut self) {
         self.slots = 0;
     }
+}
 
-    /// Writes the frame headers of the slots; returns the checksum behind them.
-    fn close_slots(&mut self, header: &Header, transaction: &Transaction<'_>) -> Result<Checksum> {
-        let mut checksum = self.checksum;
-        let Some(file) = self.file.opened().cloned().filter(|_| !transaction.slots.is_empty()) else {
-            return Ok(checksum);
-        };
-        self.file.check()?;
-        let step = header.step();
-        let behind = appended_frames(transaction);
-        for (index, (page_number, sum)) in transaction.slots.iter().enumerate() {
-            let last = behind == 0 && index + 1 == transaction.slots.len();
-            let size = if last { transaction.database_pages } else { 0 };
-            let (head, next) = header.encode_frame_of_sum(checksum, *page_number, size, step, *sum);
-            file.write_at(&head, header.frame_offset(self.frames + index as u32))?;
-            checksum = next;
-        }
-        self.file.mark_unsynced();
-        Ok(checksum)
+/// The frames of a transaction on their way into a log: those in slots, those with its early pages, then those of its pages.
+///
+/// # Invariant
+/// Frames are encoded once each, in their order: `checksum` is that of the frame before the next one.
+struct Encoding<'a> {
+    header: Header,
+    transaction: &'a Transaction<'a>,
+    checksum: Checksum,
+}
+
+impl Encoding<'_> {
+    /// Frames that are appended: all that are not in slots.
+    fn appended(&self) -> usize {
+        let Transaction { early, page_numbers, page_bytes, .. } = self.transaction;
+        early_frames(early.len(), *page_bytes) + page_numbers.len()
     }
 
-    /// Makes the frames of a part of a transaction in the buffer: those with its early pages, then those of its pages.
-    fn fill(
-        &mut self,
-        header: &Header,
-        transaction: &Transaction<'_>,
-        part: Range<usize>,
-        checksum: &mut Checksum,
-        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        self.buffer.resize(part.len() * header.frame_bytes(), 0);
-        let appended = appended_frames(transaction);
-        let with_early = appended - transaction.page_numbers.len();
-        for (index, frame) in part.zip(self.buffer.chunks_exact_mut(header.frame_bytes())) {
-            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
-            let number = match index.checked_sub(with_early) {
-                Some(index) => {
-                    copy(index, page)?;
-                    transaction.page_numbers[index]
-                }
-                None => {
-                    early::encode(transaction.early, index, page);
-                    EARLY_PAGES
-                }
-            };
-            let size = if index + 1 == appended { transaction.database_pages } else { 0 };
-            let encoded = header.encode_frame(*checksum, number, size, page);
-            head.copy_from_slice(&encoded.0);
-            *checksum = encoded.1;
+    /// The parts in which they are appended: one write each.
+    fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let appended = self.appended();
+        (0..appended).step_by(PAGES_PER_WRITE).map(move |first| first..appended.min(first + PAGES_PER_WRITE))
+    }
+
+    /// Writes the frame headers of the slots, of which the first one is the frame `first`.
+    fn close_slots(&mut self, file: &dyn File, first: u32) -> Result<()> {
+        let (step, slots) = (self.header.step(), self.transaction.slots);
+        let behind = self.appended();
+        for (index, (page_number, sum)) in slots.iter().enumerate() {
+            let last = behind == 0 && index + 1 == slots.len();
+            let size = if last { self.transaction.database_pages } else { 0 };
+            let (head, next) = self.header.encode_frame_of_sum(self.checksum, *page_number, size, step, *sum);
+            file.write_at(&head, self.header.frame_offset(first + index as u32))?;
+            self.checksum = next;
         }
         Ok(())
     }
 
-    /// Writes the buffer, durably or not.
-    fn write(&mut self, offset: u64, durable: bool) -> Result<()> {
-        if durable {
-            self.file.write_durably(&self.buffer, offset)
-        } else {
-            self.file.write_later(&self.buffer, offset)
+    /// Makes the frames of a part in the buffer.
+    fn fill(
+        &mut self,
+        part: Range<usize>,
+        buffer: &mut Vec<u8>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let frame_bytes = self.header.frame_bytes();
+        buffer.resize(part.len() * frame_bytes, 0);
+        let appended = self.appended();
+        let with_early = appended - self.transaction.page_numbers.len();
+        for (index, frame) in part.zip(buffer.chunks_exact_mut(frame_bytes)) {
+            let (head, page) = frame.split_at_mut(FRAME_HEADER_BYTES);
+            let number = match index.checked_sub(with_early) {
+                Some(index) => {
+                    copy(index, page)?;
+                    self.transaction.page_numbers[index]
+                }
+                None => {
+                    early::encode(self.transaction.early, index, page);
+                    EARLY_PAGES
+                }
+            };
+            let size = if index + 1 == appended { self.transaction.database_pages } else { 0 };
+            let encoded = self.header.encode_frame(self.checksum, number, size, page);
+            head.copy_from_slice(&encoded.0);
+            self.checksum = encoded.1;
         }
+        Ok(())
     }
-}
-
-/// Frames of a transaction that are appended: all that are not in slots.
-fn appended_frames(transaction: &Transaction<'_>) -> usize {
-    early_frames(transaction.early.len(), transaction.page_bytes) + transaction.page_numbers.len()
 }
