@@ -9,11 +9,11 @@ use crate::log_file::Durability;
 use std::io;
 use std::ops::Range;
 
-/// Bytes of the buffer that are kept from one append to the next.
+/// Bytes of the buffer that are kept from one append to the next, and of a write that waits for no sync of its own.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Bytes by which a transaction goes beyond what was written before, so that its own bytes take the place of zeros.
 const LARGE_BYTES: u64 = 256 * 1024;
-/// Most pages in one write.
+/// Most pages in one write, which is durable by itself.
 pub(super) const PAGES_PER_WRITE: usize = 256;
 
 impl RedoLog {
@@ -87,7 +87,9 @@ impl RedoLog {
         }
         let alone =
             appended <= PAGES_PER_WRITE && !self.file.is_unsynced() && durability == Durability::Durable;
-        for part in encoding.parts() {
+        let pages_per_write =
+            if alone { PAGES_PER_WRITE } else { (KEPT_BUFFER_BYTES / header.frame_bytes()).max(1) };
+        for part in encoding.parts(pages_per_write) {
             let offset = header.frame_offset(behind_slots + part.start as u32);
             encoding.fill(part, &mut self.buffer, copy)?;
             let written = match alone {
@@ -140,7 +142,7 @@ impl RedoLog {
     ) -> Result<(u32, [u32; 2])> {
         let header = self.begin(transaction.page_bytes)?;
         let mut encoding = Encoding { header, transaction, checksum: self.checksum };
-        for part in encoding.parts() {
+        for part in encoding.parts(PAGES_PER_WRITE) {
             encoding.fill(part, &mut self.buffer, copy)?;
         }
         Ok((self.frames + encoding.appended() as u32, encoding.checksum.words()))
@@ -190,10 +192,10 @@ impl Encoding<'_> {
         early_frames(early.len(), *page_bytes) + page_numbers.len()
     }
 
-    /// The parts in which they are appended: one write each.
-    fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+    /// The parts of so many pages in which they are appended: one write each.
+    fn parts(&self, pages: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let appended = self.appended();
-        (0..appended).step_by(PAGES_PER_WRITE).map(move |first| first..appended.min(first + PAGES_PER_WRITE))
+        (0..appended).step_by(pages).map(move |first| first..appended.min(first + pages))
     }
 
     /// Writes the frame headers of the slots, of which the first one is the frame `first`.
