@@ -216,8 +216,9 @@ impl<T> Run<T> {
         self.outcome = Some(Ok(result));
     }
 
-    /// Waits for the time to pass, or for [`Worker::finish`]. Then the next run may start, while this one goes on.
-    pub fn pause(&mut self, time: Duration) {
+    /// Waits for the time to pass, or for [`Worker::finish`]; `false` once that is called. Then the next run may start, while
+    /// this one goes on.
+    pub fn pause(&mut self, time: Duration) -> bool {
         let until = Instant::now().checked_add(time);
         let mut state = self.worker.lock();
         while state.finishing == 0 {
@@ -232,6 +233,7 @@ impl<T> Run<T> {
             self.part = RunPart::Overlaps;
             state.claimed = false;
         }
+        state.finishing == 0
     }
 
     /// Waits for a signal, and takes it; `false` once [`Worker::finish`] is called.
@@ -374,12 +376,12 @@ mod tests {
         let (paused, pauses) = channel();
         let (go_on, goes_on) = channel::<()>();
         start(&worker, &latch(), move |run| {
-            run.pause(Duration::from_millis(1));
+            assert!(run.pause(Duration::from_millis(1)));
             paused.send(()).unwrap();
             goes_on.recv().unwrap();
         });
         pauses.recv().unwrap();
-        start(&worker, &latch(), |run| run.pause(Duration::MAX));
+        start(&worker, &latch(), |run| assert!(!run.pause(Duration::MAX)));
         assert!(worker.claim().is_none(), "the second run pauses");
         go_on.send(()).unwrap();
         assert_eq!(worker.finish(), Ok(true));
@@ -427,7 +429,7 @@ mod tests {
     fn a_forked_child_waits_for_no_thread_of_its_parent() {
         notice_forks();
         let worker = Arc::new(Worker::default());
-        start(&worker, &latch(), |run| run.pause(LONG));
+        start(&worker, &latch(), |run| assert!(!run.pause(LONG)));
         let is_idle =
             || worker.wait() == Ok(false) && worker.claim().is_some() && worker.finish() == Ok(false);
         assert!(in_child(is_idle));

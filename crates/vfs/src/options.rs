@@ -261,7 +261,8 @@ const KNOWN: &[Known] = &[
     Known {
         name: "flush_interval_ms",
         takes: MILLISECONDS,
-        meaning: "milliseconds until a commit at `synchronous=NORMAL` is durable; a power cut loses no more",
+        meaning: "milliseconds until a commit at `synchronous=NORMAL` is durable, or eight times as long as a sync takes \
+                  where that is longer; a power cut loses no more",
         change_when: "more may be lost for fewer syncs",
         set: |options, value| milliseconds(value).map(|value| options.flush_interval = value),
         get: |options| options.flush_interval.as_millis().to_string(),

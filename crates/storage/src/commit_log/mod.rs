@@ -31,7 +31,7 @@ mod tests;
 use crate::file::{
     DeviceError, File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, parent_directory,
 };
-use crate::log_file::{Durability, InUse, read_up_to, set_aside, space};
+use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, set_aside, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::{DataFile, which};
 use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, RECORD_HEADER_BYTES, record_bytes};
@@ -66,7 +66,7 @@ pub struct CommitLog {
     file: Option<Arc<dyn File>>,
     in_use: Option<InUse>,
     name_unsynced: bool,
-    unsynced: bool,
+    unsynced: Unsynced,
     /// The generation; absent while there never was one.
     header: Option<Header>,
     /// True once its header is on the medium.
@@ -96,7 +96,7 @@ impl CommitLog {
             file: None,
             in_use: None,
             name_unsynced: false,
-            unsynced: false,
+            unsynced: Unsynced::default(),
             header: None,
             header_written: false,
             retired: None,
@@ -112,7 +112,8 @@ impl CommitLog {
             log.written = file.len()?;
             log.file = Some(file);
             // The writer may have died before the name, or the last bytes, were durable.
-            (log.name_unsynced, log.unsynced) = (true, true);
+            log.name_unsynced = true;
+            log.unsynced.note_write();
             log.scan()?;
         }
         Ok(log)
@@ -235,7 +236,7 @@ impl CommitLog {
                 self.file.insert(file).clone()
             }
         };
-        self.unsynced = true;
+        self.unsynced.note_write();
         self.written = space::grow(&*file, self.written, end)?;
         Ok(())
     }
@@ -269,11 +270,11 @@ impl CommitLog {
         let bytes = [IoSlice::new(&self.buffer)];
         // SQLite rolls a transaction back that has failed: the next opening must not find it, as far as the device lets us.
         let disown = |_: &DeviceError| drop(file.write_at(&[0; RECORD_HEADER_BYTES], offset + before));
-        if durability == Durability::Durable && !self.unsynced {
+        if durability == Durability::Durable && !self.unsynced.is_any() {
             self.latch.watch(file.write_durable_at(&bytes, offset)).inspect_err(disown)?;
         } else {
             file.write_vectored_at(&bytes, offset)?;
-            self.unsynced = true;
+            self.unsynced.note_write();
         }
         self.end = offset + self.buffer.len() as u64;
         self.sequence = sequence;
@@ -314,7 +315,7 @@ impl CommitLog {
 
     /// True where records can be staged.
     pub fn can_stage(&self) -> bool {
-        self.file.is_some() && self.header_written && !self.unsynced && !self.name_unsynced
+        self.file.is_some() && self.header_written && !self.unsynced.is_any() && !self.name_unsynced
     }
 
     /// Bytes that records of these payloads take.
@@ -325,20 +326,29 @@ impl CommitLog {
     /// Makes everything appended durable.
     pub fn sync(&mut self) -> Result<()> {
         let Some(file) = self.file.clone() else { return Ok(()) };
-        if self.unsynced {
+        if self.unsynced.is_any() {
             self.latch.check(&self.path)?;
             if let Some(retired) = self.retired {
                 file.write_at(&retired.encode(), 0)?;
                 self.retired = None;
             }
             self.latch.watch(file.sync())?;
-            self.unsynced = false;
+            self.unsynced.clear();
         }
         if self.name_unsynced {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced = false;
         }
         Ok(())
+    }
+
+    /// A flush of everything appended, which needs no lock; the name of a new file is synced here. `None` where nothing waits
+    /// for a sync.
+    pub fn flush(&mut self) -> Result<Option<Flush>> {
+        if self.name_unsynced || self.retired.is_some() {
+            self.sync()?;
+        }
+        Ok(self.file.as_ref().and_then(|file| self.unsynced.flush(file, &self.latch)))
     }
 
     /// The records are of no more use, and the header says so; durable after [`CommitLog::sync`] only, which
@@ -352,7 +362,7 @@ impl CommitLog {
         if let (true, Some(file)) = (self.header_written, &self.file) {
             let written = self.latch.check(&self.path).and_then(|()| file.write_at(&retired.encode(), 0));
             self.retired = written.is_err().then_some(retired);
-            self.unsynced = true;
+            self.unsynced.note_write();
         }
     }
 
@@ -370,7 +380,8 @@ impl CommitLog {
     pub fn close(&mut self) {
         (self.file, self.in_use, self.header, self.header_written) = (None, None, None, false);
         (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
-        (self.unsynced, self.name_unsynced, self.retired) = (false, false, None);
+        (self.name_unsynced, self.retired) = (false, None);
+        self.unsynced.clear();
     }
 
     /// Removes the file, for good.

@@ -1,10 +1,13 @@
-//! The common part of both logs: the lock of a log in use, reserving space before writing, and setting a foreign log
-//! aside.
+//! The common part of both logs: the lock of a log in use, reserving space before writing, writes that no sync has followed,
+//! and setting a foreign log aside.
 
 mod in_use;
 pub(crate) mod space;
+mod unsynced;
 
 pub(crate) use in_use::InUse;
+pub use unsynced::Flush;
+pub(crate) use unsynced::Unsynced;
 
 use crate::file::{
     DeviceError, ErrorKind, File, Medium, Operation, Result, SyncLatch, beside, parent_directory,

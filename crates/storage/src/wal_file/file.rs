@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. The latch is checked before every write, and watches every sync and every durable write.
-//! 2. `unsynced` and `name_unsynced` are cleared only by a sync that succeeded, or with the file.
+//! 2. `unsynced` and `name_unsynced` are cleared only by a sync that succeeded, or with the file. A [`Flush`] is such a sync.
 //! 3. Every byte below `allocated` was written at least once, or is about to be.
 
 use super::compact::{new_path, remove_remnant};
@@ -12,7 +12,7 @@ use super::origin::DataFile;
 use crate::file::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, beside, parent_directory,
 };
-use crate::log_file::{Durability, InUse, set_aside, space};
+use crate::log_file::{Durability, Flush, InUse, Unsynced, set_aside, space};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,8 +66,8 @@ pub(super) struct LogFile {
     in_use: Option<InUse>,
     /// True while the file's name may not be durable.
     name_unsynced: bool,
-    /// True once bytes were written without a sync.
-    unsynced: bool,
+    /// Bytes that were written without a sync.
+    unsynced: Unsynced,
     /// Bytes of the file that were written at least once.
     allocated: u64,
     /// Bytes of the file that there is space for.
@@ -94,7 +94,7 @@ impl LogFile {
             opened: None,
             in_use: None,
             name_unsynced: false,
-            unsynced: false,
+            unsynced: Unsynced::default(),
             allocated: 0,
             claimed: 0,
             found: false,
@@ -135,7 +135,7 @@ impl LogFile {
         self.opened = Some(file);
         // The writer may have died before the name, or the last bytes, were durable.
         self.name_unsynced = true;
-        self.unsynced = true;
+        self.unsynced.note_write();
         self.found = true;
     }
 
@@ -190,7 +190,9 @@ impl LogFile {
     /// Notes that somebody has written the bytes before `end`, and whether they wait for a sync.
     pub fn note_written(&mut self, end: u64, unsynced: bool) {
         self.allocated = self.allocated.max(end);
-        self.unsynced |= unsynced;
+        if unsynced {
+            self.unsynced.note_write();
+        }
     }
 
     /// The place of the file, of which `bytes` count. One call to the medium.
@@ -206,12 +208,12 @@ impl LogFile {
 
     /// True if no write and no name waits for a sync.
     pub fn is_synced(&self) -> bool {
-        !self.unsynced && !self.name_unsynced
+        !self.unsynced.is_any() && !self.name_unsynced
     }
 
     /// True if some write waits for a sync.
     pub fn is_unsynced(&self) -> bool {
-        self.unsynced
+        self.unsynced.is_any()
     }
 
     /// Refuses to write after a failed sync.
@@ -224,7 +226,7 @@ impl LogFile {
         let Some(file) = &self.opened else { return Ok(()) };
         self.latch.check(&self.path)?;
         file.write_vectored_at(&[IoSlice::new(bytes)], offset)?;
-        self.unsynced = true;
+        self.unsynced.note_write();
         Ok(())
     }
 
@@ -244,7 +246,7 @@ impl LogFile {
 
     /// Notes that bytes were, or will be, written to [`LogFile::opened`] without a sync.
     pub fn mark_unsynced(&mut self) {
-        self.unsynced = true;
+        self.unsynced.note_write();
     }
 
     /// Closes the file, which stays as it is.
@@ -276,7 +278,7 @@ impl LogFile {
     /// name stays, void.
     pub fn delete(&mut self) -> Result<()> {
         (self.allocated, self.claimed) = (0, 0);
-        self.unsynced = false;
+        self.unsynced.clear();
         self.name_unsynced = false;
         self.kept = None;
         let Some(file) = self.opened.take() else { return Ok(()) };
@@ -323,7 +325,7 @@ impl LogFile {
             let _ = remove_remnant(&*self.medium, &new_path(&self.path));
         }
         (self.allocated, self.claimed) = (0, 0);
-        self.unsynced = false;
+        self.unsynced.clear();
         self.close();
         Ok(Some(kept))
     }
@@ -350,7 +352,7 @@ impl LogFile {
         let Some(file) = self.opened.clone().filter(|_| end > self.allocated) else { return Ok(()) };
         self.latch.check(&self.path)?;
         self.allocated = space::grow(&*file, self.allocated, end)?;
-        self.unsynced = true;
+        self.unsynced.note_write();
         Ok(())
     }
 
@@ -363,7 +365,7 @@ impl LogFile {
             self.claimed = space::claim(&*file, self.allocated, end)?;
         }
         self.allocated = end;
-        self.unsynced = true;
+        self.unsynced.note_write();
         Ok(())
     }
 
@@ -380,10 +382,10 @@ impl LogFile {
 
     /// Syncs everything written, but for the name of a new file.
     pub fn sync_content(&mut self) -> Result<()> {
-        if let Some(file) = self.opened.as_ref().filter(|_| self.unsynced) {
+        if let Some(file) = self.opened.as_ref().filter(|_| self.unsynced.is_any()) {
             self.latch.check(&self.path)?;
             self.latch.watch(file.sync())?;
-            self.unsynced = false;
+            self.unsynced.clear();
         }
         Ok(())
     }
@@ -400,6 +402,14 @@ impl LogFile {
         }
         debug_assert!(self.is_synced());
         Ok(())
+    }
+
+    /// A flush of everything written, which needs no lock; the name of a new file is synced here. `None` where nothing waits.
+    pub fn flush(&mut self) -> Result<Option<Flush>> {
+        if self.name_unsynced {
+            self.sync_for(Durability::Durable)?;
+        }
+        Ok(self.opened.as_ref().and_then(|file| self.unsynced.flush(file, &self.latch)))
     }
 }
 

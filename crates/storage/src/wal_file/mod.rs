@@ -52,7 +52,7 @@ pub use kept::KeptLog;
 pub use scan::{Frame, frames};
 
 use crate::file::{DeviceError, File, Medium, OpenMode, Operation, Result, SyncLatch};
-use crate::log_file::{Durability, read_up_to};
+use crate::log_file::{Durability, Flush, read_up_to};
 use early::AwaitedPages;
 use file::LogFile;
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
@@ -123,7 +123,7 @@ pub struct RedoLog {
     slots: u32,
     /// Frames whose pages, as far as they are the newest, are in the database file.
     copied: u32,
-    /// Frames that were made durable, or may have been by another process.
+    /// Frames that were made durable, or are about to be, or may have been by another process.
     synced: u32,
     newest: BTreeMap<u32, u32>,
     awaited: AwaitedPages,
@@ -368,6 +368,14 @@ impl RedoLog {
         self.file.sync_for(Durability::Durable)?;
         self.synced = self.frames;
         Ok(())
+    }
+
+    /// A flush of everything appended, which needs no lock; `None` where nothing waits for a sync.
+    pub fn flush(&mut self) -> Result<Option<Flush>> {
+        let flush = self.file.flush()?;
+        // A compaction takes them for durable: it then replaces them durably, or not at all.
+        self.synced = self.frames;
+        Ok(flush)
     }
 
     /// Voids the log: every page of it is in the database file, and that is synced. The next append begins

@@ -83,6 +83,8 @@ pub(crate) enum Admission {
 pub(crate) struct CommitQueue {
     /// LSN of the last transaction that was queued or written.
     pub last_lsn: u64,
+    /// LSN of a transaction that the operating system has, as it has all before it.
+    written_lsn: u64,
     pub pending: Vec<Pending>,
     /// True while a thread writes.
     pub has_leader: bool,
@@ -145,11 +147,15 @@ impl CommitQueue {
         takes
     }
 
-    /// Decides if there is room for the `bytes` of a transaction's deltas. Each group of commits may begin a block.
-    pub fn admit_deltas(&self, bytes: u64) -> Admission {
+    /// Decides if there is room for the `bytes` of a transaction's deltas. Each group of commits may begin a block. `None` for
+    /// the first of a generation whose deltas do not pay.
+    pub fn admit_deltas(&mut self, bytes: u64, page_bytes: u64) -> Option<Admission> {
+        if !self.ready && !self.delta_start.may_be_first(bytes, page_bytes) {
+            return None;
+        }
         let needed = bytes + SPARE_BYTES + BLOCK_BYTES;
         let is_prepared = self.ready && self.used + needed <= self.room;
-        if is_prepared { Admission::Queue } else { Admission::Prepare(needed) }
+        Some(if is_prepared { Admission::Queue } else { Admission::Prepare(needed) })
     }
 
     /// Decides where a transaction goes whose statements take `bytes`, and which took `time`.
@@ -208,6 +214,16 @@ impl CommitQueue {
         self.written = self.written.max(end);
         let pending: u64 = self.pending.iter().map(|pending| pending.form.bytes()).sum();
         self.used = self.used.max(commit_log_bytes + pending);
+    }
+
+    /// The operating system has all transactions up to `lsn`.
+    pub fn note_written_lsn(&mut self, lsn: u64) {
+        self.written_lsn = self.written_lsn.max(lsn);
+    }
+
+    /// A transaction that the operating system has, as it has all before it.
+    pub fn written_lsn(&self) -> u64 {
+        self.written_lsn
     }
 
     /// SQLite has restarted its log: no transaction waits any more.

@@ -6,12 +6,21 @@
 //! happens after a large commit, and while a checkpoint is under way. Completing the data file costs a checkpoint, which
 //! pays once the commits that could not be deltas have written about as many bytes as it will.
 //!
+//! The pages of a generation are written once more when it ends. So commits whose deltas take about as many bytes as their
+//! pages, such as rows that fill new pages, are better logged as pages from the beginning, and need no complete file.
+//!
 //! # Promises
 //! 1. With the option `auto` no generation begins before [`FIRST_PAGES`] commits were logged as pages.
 //! 2. A checkpoint is asked for when small commits have written half as many bytes as pages as the redo log holds.
+//! 3. A generation begins with a commit of few pages, or whose deltas take half the bytes of its pages. A commit as large as
+//!    the last one whose deltas took more is not counted as small.
 
 /// Small commits that are logged as pages after a database was opened.
 const FIRST_PAGES: u32 = 32;
+/// Deltas begin a generation where they are smaller than their pages by this factor.
+const LEAST_RATIO: u64 = 2;
+/// Bytes of pages below which a commit is small whatever its deltas take: the next ones may be others.
+const SMALL_BYTES: u64 = 32 << 10;
 
 /// Decides when deltas begin.
 #[derive(Debug, Default)]
@@ -22,6 +31,13 @@ pub(crate) struct DeltaStart {
     commits: u32,
     /// Bytes of their pages, since a checkpoint was asked for.
     lost: u64,
+    /// Bytes of the pages of the smallest commit whose deltas did not pay, until those of one as large do.
+    refused: Option<u64>,
+}
+
+/// True where deltas of so many bytes may begin a generation.
+fn pays(delta_bytes: u64, page_bytes: u64) -> bool {
+    page_bytes < SMALL_BYTES || delta_bytes * LEAST_RATIO <= page_bytes
 }
 
 impl DeltaStart {
@@ -38,7 +54,25 @@ impl DeltaStart {
     /// A small commit was logged as pages of so many bytes.
     pub fn note_pages(&mut self, bytes: u64) {
         self.commits = self.commits.saturating_add(1);
-        self.lost += bytes;
+        if self.refused.is_none_or(|refused| bytes < refused) {
+            self.lost += bytes;
+        }
+    }
+
+    /// True where a commit, with deltas of so many bytes, may be the first of a generation. It is noted for those to come.
+    pub fn may_be_first(&mut self, delta_bytes: u64, page_bytes: u64) -> bool {
+        let pays = pays(delta_bytes, page_bytes);
+        if pays {
+            self.refused = self.refused.filter(|refused| page_bytes < *refused)
+        } else {
+            self.note_refused(page_bytes)
+        }
+        pays
+    }
+
+    /// A commit with pages of so many bytes has deltas that do not pay.
+    pub fn note_refused(&mut self, page_bytes: u64) {
+        self.refused = Some(self.refused.map_or(page_bytes, |refused| refused.min(page_bytes)));
     }
 
     /// True where the data file is to be completed; `redo_bytes` are in the redo log.
@@ -65,6 +99,37 @@ mod tests {
             (0..commits).for_each(|_| start.note_pages(1));
             assert_eq!(start.may_begin(), expected, "{eager} {commits}");
         }
+    }
+
+    #[test]
+    fn a_generation_begins_with_deltas_that_pay() {
+        for (deltas, pages, expected, what) in [
+            (500, 4_096, true, "a small one"),
+            (30_000, 28_672, true, "few pages"),
+            (30_000, 32_768, false, "more than half"),
+            (20_000, 40_000, true, "half"),
+            (20_001, 40_000, false, "a byte too many"),
+        ] {
+            assert_eq!(pays(deltas, pages), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn commits_whose_deltas_do_not_pay_want_no_complete_file() {
+        let mut start = DeltaStart::new(true);
+        let mut wants_after = |begin: fn(&mut DeltaStart), bytes: u64| {
+            begin(&mut start);
+            start.note_checkpoint();
+            start.note_pages(bytes);
+            start.wants_complete_file(2 * bytes)
+        };
+        assert!(wants_after(|_| (), 40_960));
+        let refuse = |start: &mut DeltaStart| assert!(!start.may_be_first(40_000, 40_960));
+        assert!(!wants_after(refuse, 40_960));
+        assert!(wants_after(|_| (), 8_192), "a smaller one");
+        assert!(!wants_after(|start| start.note_refused(1 << 20), 40_960), "the smallest counts");
+        assert!(!wants_after(|start| assert!(start.may_be_first(100, 8_192)), 40_960), "a smaller one pays");
+        assert!(wants_after(|start| assert!(start.may_be_first(100, 40_960)), 40_960), "one as large pays");
     }
 
     #[test]

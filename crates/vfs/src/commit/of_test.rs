@@ -89,11 +89,23 @@ impl Logs {
 
     /// SQLite writes a transaction, which is logged as deltas, durably.
     pub fn commit_deltas(&self, pages: &[(u32, u8)], database_pages: u32) {
+        let lsn = self.queue_deltas(pages, database_pages, Durability::Durable);
+        self.group.wait_durable(self.pages(), lsn).unwrap();
+    }
+
+    /// The same, without a sync; answers its LSN.
+    pub fn commit_unsynced(&self, pages: &[(u32, u8)], database_pages: u32) -> u64 {
+        let lsn = self.queue_deltas(pages, database_pages, Durability::Buffered);
+        self.group.write_out(self.pages(), lsn).unwrap();
+        lsn
+    }
+
+    fn queue_deltas(&self, pages: &[(u32, u8)], database_pages: u32, durability: Durability) -> u64 {
         let transaction = self.write_first_bytes(pages, database_pages);
         let data = &**self.db.data();
         let payload = DeltaEncoding::default().encode(&self.frames.read(), data, transaction).unwrap();
-        let lsn = self.group.enqueue_deltas(&self.db, payload, transaction, true).unwrap();
-        self.group.wait_durable(self.pages(), lsn).unwrap();
+        let (bytes, wants_durability) = ((pages.len() * PAGE) as u64, durability == Durability::Durable);
+        self.group.enqueue_deltas(&self.db, (payload, bytes), transaction, wants_durability).unwrap()
     }
 
     /// The pages of its commits.

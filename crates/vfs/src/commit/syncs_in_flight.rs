@@ -8,6 +8,8 @@
 //! 1. A group is durable once its sync and those of all groups before it have ended.
 //! 2. The depth grows by one while more syncs at a time make at least [`LEAST_GAIN`] percent more transactions durable in
 //!    the same time. It shrinks again where they do not, and is tried anew after a while.
+//! 3. A flush, of what was written before without a sync, is in flight alone: of two syncs of one file that fail, Linux
+//!    tells one.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -34,6 +36,8 @@ struct Flight {
 #[derive(Debug, Default)]
 pub(crate) struct SyncsInFlight {
     flights: VecDeque<Flight>,
+    /// True while a flush is in flight.
+    flushes: bool,
     last_number: u64,
     depth: Depth,
     /// Since when transactions are counted, and how many syncs have ended since.
@@ -45,12 +49,23 @@ pub(crate) struct SyncsInFlight {
 impl SyncsInFlight {
     /// True while a sync has not ended.
     pub fn is_flying(&self) -> bool {
+        self.flushes || self.has_groups()
+    }
+
+    /// True while the sync of a group has not ended.
+    pub fn has_groups(&self) -> bool {
         !self.flights.is_empty()
+    }
+
+    /// A flush begins, or ends.
+    pub fn set_flush(&mut self, flushes: bool) {
+        debug_assert!(!self.has_groups() || !flushes, "a group is in flight");
+        self.flushes = flushes;
     }
 
     /// True while as many are in flight as pay.
     pub fn is_full(&self) -> bool {
-        self.flights.len() >= self.depth.get()
+        self.flushes || self.flights.len() >= self.depth.get()
     }
 
     /// True for a transaction that one of them makes durable.
@@ -192,5 +207,14 @@ mod tests {
         assert!(syncs.is_full());
         syncs.depth.judge(1_000);
         assert!(!syncs.is_full());
+    }
+
+    #[test]
+    fn a_flush_is_in_flight_alone() {
+        let mut syncs = SyncsInFlight::default();
+        syncs.set_flush(true);
+        assert!(syncs.is_flying() && syncs.is_full() && !syncs.has_groups() && !syncs.covers(1));
+        syncs.set_flush(false);
+        assert!(!syncs.is_flying() && !syncs.is_full());
     }
 }

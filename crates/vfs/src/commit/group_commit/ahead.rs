@@ -5,12 +5,16 @@ use crate::commit::pages_ahead::{PAGES_PER_WRITE, PagesAhead, pays};
 use litefoot_storage::file;
 
 impl GroupCommit {
-    /// Writes pages that the deltas have changed ahead to the redo log. Then it waits until all records up to now are durable. So the
+    /// Writes pages that the deltas have changed ahead to the redo log. Then it waits until the records up to now are durable. So the
     /// materialization, which keeps commits waiting, has little left to do. One thread at a time does this.
     pub fn write_ahead(&self, pages: CommitPages<'_>) {
         // The materialization writes what is not ahead. It meets a full disk again, and a latch that is closed.
         if self.write_rounds(pages).is_ok_and(|rounds| rounds > 0) {
-            let _ = self.wait_durable(pages, self.next_lsn() - 1);
+            let _ = match self.not_durable() {
+                Some(lsn) => self.wait_durable(pages, lsn),
+                // Commits that wait for no sync go on meanwhile.
+                None => self.flush(),
+            };
         }
     }
 

@@ -2,10 +2,12 @@
 
 use super::{CommitPages, GroupCommit};
 use crate::commit::commit_queue::{Admission, PendingForm};
+use crate::commit::log_writer::LogWriter;
 use crate::db::Db;
 use crate::error::Result;
 use crate::txn::wal_frames::Transaction;
-use litefoot_storage::commit_log::CommitLog;
+use litefoot_storage::commit_log::{Base, CommitLog};
+use litefoot_storage::log_file::Durability;
 use std::sync::atomic::Ordering;
 
 impl GroupCommit {
@@ -14,18 +16,23 @@ impl GroupCommit {
         self.queue.lock().takes_deltas(transaction, page_bytes)
     }
 
-    /// Queues a transaction as deltas, and answers its LSN; `None` where pages must be logged. `wants_durability` raises the
-    /// committed LSN. The caller holds the write lock.
+    /// The deltas of a transaction, whose pages take so many bytes, would take about as many.
+    pub fn note_refused(&self, page_bytes: u64) {
+        self.queue.lock().delta_start.note_refused(page_bytes);
+    }
+
+    /// Queues a transaction, whose pages take so many bytes, as deltas, and answers its LSN; `None` where pages must be logged.
+    /// `wants_durability` raises the committed LSN. The caller holds the write lock.
     pub fn enqueue_deltas(
         &self,
         db: &Db,
-        payload: Vec<u8>,
+        (payload, page_bytes): (Vec<u8>, u64),
         transaction: Transaction,
         wants_durability: bool,
     ) -> Option<u64> {
         let bytes = CommitLog::bytes_of([payload.len()]);
         let mut queue = self.queue.lock();
-        if let Admission::Prepare(needed) = queue.admit_deltas(bytes) {
+        if let Admission::Prepare(needed) = queue.admit_deltas(bytes, page_bytes)? {
             drop(queue);
             self.prepare_deltas(db, needed)?;
             queue = self.queue.lock();
@@ -39,7 +46,8 @@ impl GroupCommit {
 
     /// Makes the commit log ready for `needed` more bytes of deltas. A full disk fails here, before the commit counts.
     fn prepare_deltas(&self, db: &Db, needed: u64) -> Option<()> {
-        let mut writer = self.writer();
+        let is_open = |writer: &LogWriter| matches!(writer.commit_log.base(), Some(Base::Deltas(_)));
+        let mut writer = self.writer_for(Durability::Buffered, is_open);
         let room = self.room_for(&writer, needed)?;
         if !writer.prepare_deltas(db, room).ok()? {
             return None;
@@ -65,7 +73,7 @@ impl GroupCommit {
         let (Some(mut writer), Some(frames)) = (self.writer.try_lock(), pages.frames.try_read()) else {
             return;
         };
-        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.is_flying());
+        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.has_groups());
         let Some(ahead) = self.ahead.try_lock().map(|mut ahead| ahead.take()) else { return };
         if !flies && self.latch.reason().is_none() {
             // A failure leaves the deltas to the next open.

@@ -28,6 +28,7 @@ use crate::commit::delta_start::DeltaStart;
 use crate::commit::log_writer::{LogWriter, Materialized};
 use crate::commit::pages_ahead::AheadPlace;
 use crate::commit::rollback_checkpoint::copy_in_place;
+use crate::commit::syncs_in_flight::SyncsInFlight;
 use crate::db::{Db, tier};
 use crate::error::Result;
 use crate::stats::FallbackCause;
@@ -271,10 +272,16 @@ impl GroupCommit {
     /// The log writer, locked, while no sync is in flight. A panic of the thread that has it latches the database.
     fn writer(&self) -> WriterGuard<'_> {
         let writer = self.busy_writer();
+        self.await_syncs(SyncsInFlight::is_flying);
+        writer
+    }
+
+    /// Waits while `flies`, with the log writer locked, so that no other sync takes off.
+    fn await_syncs(&self, flies: fn(&SyncsInFlight) -> bool) {
         loop {
             let mut queue = self.queue.lock();
-            if !queue.syncs.is_flying() {
-                return writer;
+            if !flies(&queue.syncs) {
+                return;
             }
             queue.follow(u64::MAX);
             drop(queue);
@@ -318,7 +325,12 @@ impl GroupCommit {
 
     /// Writes transactions of the queue.
     fn write(&self, pages: CommitPages<'_>, mut batch: Vec<Pending>, durability: Durability) -> Result<()> {
-        let mut writer = self.writer();
+        let (last_lsn, has_deltas) = match batch.last() {
+            Some(last) => (last.lsn, matches!(last.form, PendingForm::Delta(_))),
+            None => (0, false),
+        };
+        let mut writer =
+            self.writer_for(durability, |writer| has_deltas || writer.commit_log.base().is_some());
         let writer = &mut *writer;
         // An earlier leader that failed took transactions along that other threads wait for.
         self.latch.check(&self.path)?;
@@ -347,6 +359,9 @@ impl GroupCommit {
             Durability::Durable => result.and_then(|()| writer.redo.sync()),
             Durability::Buffered => result,
         };
+        if result.is_ok() {
+            self.queue.lock().note_written_lsn(last_lsn);
+        }
         Ok(result.inspect_err(|error| self.latch.close(&error.to_string()))?)
     }
 
@@ -376,7 +391,7 @@ impl GroupCommit {
         counted: bool,
         (commit, unpublished): (Option<Transaction>, Option<Transaction>),
     ) -> Result<()> {
-        let mut writer = self.writer();
+        let mut writer = self.writer_for(durability, |writer| writer.commit_log.is_empty());
         let last_lsn = self.queue.lock().last_lsn;
         let materialized = writer.materialize(&frames.read(), db, durability, commit);
         let Materialized { end, early, has_slots } = materialized.inspect_err(|_| {
@@ -392,6 +407,7 @@ impl GroupCommit {
         }
         let mut queue = self.queue.lock();
         queue.note_materialized(end, counted, writer.positions());
+        queue.note_written_lsn(last_lsn + u64::from(counted));
         if durability == Durability::Durable {
             self.durable_lsn.fetch_max(last_lsn + u64::from(counted), Ordering::AcqRel);
         }
@@ -584,5 +600,6 @@ impl Drop for WriterGuard<'_> {
 mod ahead;
 mod deltas;
 mod flight;
+mod flush;
 #[cfg(test)]
 mod tests;

@@ -236,17 +236,20 @@ impl Wal {
         if !db.options().logs_deltas() || transaction.end - transaction.first > MOST_FRAMES {
             return None;
         }
-        let payload = {
+        let (payload, bytes) = {
             let frames = self.frames.read();
-            let bytes = (transaction.end - transaction.first) * frames.page_bytes();
-            if frames.has_spilled_pages(transaction) || !self.commits.takes_deltas(transaction, bytes as u64)
-            {
+            let bytes = ((transaction.end - transaction.first) * frames.page_bytes()) as u64;
+            if frames.has_spilled_pages(transaction) || !self.commits.takes_deltas(transaction, bytes) {
                 return None;
             }
-            self.deltas.lock().encode(&frames, &*self.data, transaction)?
+            (self.deltas.lock().encode(&frames, &*self.data, transaction), bytes)
+        };
+        let Some(payload) = payload else {
+            self.commits.note_refused(bytes);
+            return None;
         };
         let one_block = payload.len() as u64 <= BLOCK_BYTES - RECORD_BYTES;
-        let lsn = self.commits.enqueue_deltas(db, payload, transaction, wants_durability)?;
+        let lsn = self.commits.enqueue_deltas(db, (payload, bytes), transaction, wants_durability)?;
         if wants_durability {
             // After the committed LSN, and before SQLite publishes the commit.
             db.shared().note_durability_wanted();
@@ -296,7 +299,7 @@ impl Wal {
         if self.replaying.load(Ordering::Acquire) || !wants_durability {
             return Ok(());
         }
-        self.flush_soon(db, self.commits.next_lsn() - 1)
+        self.flush_soon(db)
     }
 
     /// Notes the size that the database has without a commit that was revoked.
@@ -327,7 +330,7 @@ impl Wal {
     /// Hands a queued transaction to the operating system, and flushes soon.
     pub fn write_out(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
         self.commits.write_out(self.pages(), lsn)?;
-        self.flush_soon(db, lsn)
+        self.flush_soon(db)
     }
 
     /// True for a transaction with early writes, which must be logged before another writer begins.
@@ -349,16 +352,16 @@ impl Wal {
         self.flush_logged(db, wants_durability)
     }
 
-    /// Makes a commit, and all others until then, durable within `flush_interval_ms`.
-    fn flush_soon(self: &Arc<Self>, db: &Db, lsn: u64) -> Result<()> {
+    /// Makes a commit that was written, and all others until then, durable within `flush_interval_ms`.
+    fn flush_soon(self: &Arc<Self>, db: &Db) -> Result<()> {
         let request = self.flusher.request(db.latch(), db.options().flush_interval, || {
-            let wal = self.clone();
+            let wal = Arc::downgrade(self);
             // A failure has latched the database, which fails the next commit.
-            move || drop(wal.wait_for_all())
+            move || wal.upgrade().map(|wal| wal.commits.flush()).is_some()
         });
         match request {
             FlushRequest::Begun | FlushRequest::Served => Ok(()),
-            FlushRequest::NoThread => self.wait_durable(lsn),
+            FlushRequest::NoThread => self.commits.flush(),
         }
     }
 
@@ -375,11 +378,6 @@ impl Wal {
     /// The LSN that a new reader must wait for.
     pub fn not_durable(&self) -> Option<u64> {
         self.commits.not_durable()
-    }
-
-    /// Waits until everything queued so far is durable.
-    pub fn wait_for_all(&self) -> Result<()> {
-        self.wait_durable(self.commits.next_lsn() - 1)
     }
 
     /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut
