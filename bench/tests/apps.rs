@@ -37,6 +37,17 @@ fn patterns_are_measured_on_both_sides_and_nothing_is_left() {
                 true => device.into_iter().for_each(positive),
                 false => assert_eq!(device.map(of), [None; 5], "{pattern}.{mode}"),
             }
+            // A connection for each commit finds a void log, or a void journal, of the one before.
+            if pattern == "python_per_connection" {
+                let (syncs, bytes) = if mode == "delete_full" { (4.3, 45_000.0) } else { (2.1, 20_000.0) };
+                assert!(of("own_syncs") <= Some(syncs), "{mode}: {:?}", of("own_syncs"));
+                assert!(of("own_bytes") <= Some(bytes), "{mode}: {:?}", of("own_bytes"));
+                if counted {
+                    assert!(of("bytes_ratio") < Some(0.65), "{mode}: {:?}", of("bytes_ratio"));
+                    let (ours, stock) = (of("litefoot_flushes").unwrap(), of("stock_flushes").unwrap());
+                    assert!(ours <= stock + 0.2, "{mode}: {ours} {stock}");
+                }
+            }
             // A commit of stock SQLite with a rollback journal syncs the journal twice, the database, and the directory.
             if counted && mode == "delete_full" {
                 assert!(of("stock_flushes") > Some(2.5), "{pattern}: {:?}", of("stock_flushes"));

@@ -23,6 +23,8 @@
 mod directed;
 mod large;
 mod model;
+#[cfg(test)]
+mod short_openings;
 mod unusual;
 mod verify;
 mod workload;

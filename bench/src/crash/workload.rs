@@ -199,14 +199,18 @@ pub(super) fn vfs_over(
     register(builder_over(medium, pass_through, options))
 }
 
-fn builder_over(medium: &SimMedium, pass_through: bool, options: litefoot::Options) -> litefoot::VfsBuilder {
+pub(super) fn builder_over(
+    medium: &SimMedium,
+    pass_through: bool,
+    options: litefoot::Options,
+) -> litefoot::VfsBuilder {
     litefoot::Vfs::builder(vfs_name())
         .medium(Arc::new(medium.clone()))
         .pass_through(pass_through)
         .options(options)
 }
 
-fn register(builder: litefoot::VfsBuilder) -> Result<litefoot::Vfs, String> {
+pub(super) fn register(builder: litefoot::VfsBuilder) -> Result<litefoot::Vfs, String> {
     builder.register().map_err(|error| error.to_string())
 }
 

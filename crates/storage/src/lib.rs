@@ -13,6 +13,7 @@
 //! budget       one memory for all pools of a process
 //! wal_file     the write-ahead log on disk, in SQLite's format
 //! commit_log   the commit log on disk: the statements of transactions
+//! rollback_journal  a journal that stays, in SQLite's format
 //! page_delta   how the pages of a transaction differ from their versions before
 //! worker       work on a background thread, and the threads that wait for it
 //! log_file     the common part of both logs
@@ -38,6 +39,7 @@ pub mod page_delta;
 mod page_state;
 pub mod prefetch;
 pub mod reserve;
+pub mod rollback_journal;
 pub mod sync;
 pub mod thread;
 pub mod wal_file;

@@ -7,12 +7,16 @@ import sqlite3
 import subprocess
 import sys
 
+# The journal mode, and what is kept in it.
+MODE = sys.argv[2] if len(sys.argv) > 2 else "WAL"
+KEPT = {"WAL": "app.db-wal", "DELETE": "app.db-journal"}[MODE]
+
 
 def commit(path="app.db", create=False, close=True):
     """One opening with one commit."""
     db = sqlite3.connect(path, isolation_level=None)
     if create:
-        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"PRAGMA journal_mode={MODE}")
         db.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
     db.execute("INSERT INTO t(b) VALUES(hex(randomblob(50)))")
     if close:
@@ -39,10 +43,10 @@ def files():
 
 
 def begin():
-    """Openings after which the log is kept."""
+    """Openings after which the log, or the journal, is kept."""
     commit(create=True)
     commit()
-    assert files() == "app.db app.db-wal", files()
+    assert files() == f"app.db {KEPT}", files()
 
 
 def in_turns():
@@ -67,9 +71,9 @@ def rights():
     os.umask(0)
     begin()
     os.chmod("app.db", 0o600)
-    assert os.stat("app.db-wal").st_mode & 0o777 == 0o644, "the log of before"
+    assert os.stat(KEPT).st_mode & 0o777 == 0o644, "the file of before"
     db = commit(close=False)
-    print(oct(os.stat("app.db-wal").st_mode & 0o777))
+    print(oct(os.stat(KEPT).st_mode & 0o777))
     db.close()
     commit()
     print(rows())
@@ -85,6 +89,40 @@ def many():
     for _ in range(50):
         commit()
     print(rows())
+
+
+def serve():
+    """Another process, which opens the database for each line."""
+    for _ in sys.stdin:
+        commit()
+        print("done", flush=True)
+
+
+def two():
+    begin()
+    command = [sys.executable, __file__, "serve", MODE]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for number in range(20):
+        print("commit", file=other.stdin, flush=True)
+        assert other.stdout.readline() == "done\n"
+        commit()
+        if number == 10:
+            stock("INSERT INTO t(b) VALUES(1)")
+    print(files())
+    other.communicate()
+    print(files())
+    commit()
+    print(rows())
+
+
+def directory_removed():
+    for _ in range(2):
+        os.mkdir("d")
+        commit("d/app.db", create=True)
+        commit("d/app.db")
+        commit("d/app.db")
+        print(rows("d/app.db"), sorted(os.listdir("d")))
+        shutil.rmtree("d")
 
 
 def killed():
@@ -121,7 +159,7 @@ def forked():
 def moved():
     begin()
     shutil.copy("app.db", "copy.db")
-    shutil.copy("app.db-wal", "copy.db-wal")
+    shutil.copy(KEPT, KEPT.replace("app", "copy"))
     commit("copy.db")
     print(rows("copy.db"), stock("PRAGMA integrity_check", "copy.db").strip())
     os.remove("copy.db")

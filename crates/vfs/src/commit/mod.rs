@@ -11,6 +11,7 @@
 //! | `rollback_log` | the redo log of a database: reads, commits, resets |
 //! | `redo_log_state` | the log under its lock, and the newest page 1 |
 //! | `rollback_append` | what a commit appends, and when it writes in place instead |
+//! | `kept_journal` | commits of short openings, by a rollback journal that stays |
 //! | `rollback_deltas` | transactions as deltas of their pages, by choice |
 //! | `rollback_checkpoint` | copying the log to the database file |
 //! | `page_one` | the counters of page 1 in the log |
@@ -61,6 +62,7 @@ pub(crate) mod delta_generation;
 pub(crate) mod delta_start;
 pub(crate) mod flusher;
 pub(crate) mod group_commit;
+pub(crate) mod kept_journal;
 pub(crate) mod log_form_backoff;
 pub(crate) mod log_identity;
 pub(crate) mod log_place;

@@ -6,6 +6,7 @@
 //! 3. While deltas wait, the log has no frame, and there is no `page_one`.
 //! 4. Page 1 gets into the database file only with a counter that the log tells: at its end, or where an image of page 1 follows.
 
+use super::kept_journal::KeptJournal;
 use super::rollback_deltas::RollbackDeltas;
 use crate::db::Db;
 use crate::stats::Stats;
@@ -32,6 +33,8 @@ pub(crate) struct RedoLogState {
     /// True where the database file may have a page 1 that a checkpoint has written which failed then: the next
     /// transaction logs page 1, so that the log goes on telling what is in the file.
     pub page_one_written: bool,
+    /// The journal of an opening that has no log.
+    pub kept_journal: KeptJournal,
 }
 
 impl RedoLogState {

@@ -125,6 +125,18 @@ impl Db {
         Ok(())
     }
 
+    /// Puts back what a commit has overwritten that has failed, for those who go on reading. A latch may be closed: a journal that
+    /// is durable has the same pages, and the next open writes them once more.
+    pub(crate) fn put_back(&self, pages: &[(u32, Vec<u8>)], page_bytes: usize, len: u64) {
+        for (number, page) in pages {
+            let _ = self.data().write_at(page, u64::from(number - 1) * page_bytes as u64);
+        }
+        let _tail = self.shared.tail.lock();
+        if self.data().set_len(len).is_ok() {
+            self.shared.change_len(|_| len);
+        }
+    }
+
     /// Syncs the database file if it was written since the last sync.
     pub fn sync_if_written(&self) -> Result<()> {
         if self.shared.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }

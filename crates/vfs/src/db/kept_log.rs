@@ -1,13 +1,17 @@
-//! Kept logs: void redo logs that closes of this process have left for the next openings.
+//! Kept logs: void redo logs and rollback journals that closes of this process have left for the next openings.
 //!
 //! # Why
 //! A program that opens its database for each commit would create and remove a log each time, which costs more than the
 //! commit. So a close leaves the log at its name, void, where this process closes the database again and again. SQLite
 //! leaves such logs itself (`SQLITE_FCNTL_PERSIST_WAL`): it finds nothing in them, and its last close removes them.
 //!
+//! In rollback-journal modes a journal stays instead ([`kept_journal`](crate::commit::kept_journal)), which SQLite knows from its mode
+//! PERSIST. The mark in it tells any process that the file is void, durably
+//! ([`rollback_journal`](litefoot_storage::rollback_journal)). So what is remembered here of a journal is only that it is to be removed.
+//!
 //! # Promises
 //! 1. No descriptor, lock or thread is kept. A mark in the file tells the next opening that nobody has written to it.
-//! 2. Logs are kept only in a process whose exit is told ([`KeptLogs::remove_all`]). They are removed then, unless somebody
+//! 2. Files are kept only in a process whose exit is told ([`KeptLogs::remove_all`]). They are removed then, unless somebody
 //!    has the database open. A process that is killed leaves a log, and the next ordinary close removes that.
 //! 3. A log has the rights of its database. Where the database was given others meanwhile, the log is made anew.
 //! 4. At most [`MOST_DATABASES`] databases are remembered. A forked child remembers none.
@@ -16,6 +20,7 @@ use crate::db::{Companion, Db};
 use crate::error::Result;
 use crate::sync::owner_lock;
 use litefoot_storage::file::{FileId, FileKind, Medium, OpenMode};
+use litefoot_storage::rollback_journal::RollbackJournal;
 use litefoot_storage::sync::{AcrossFork, Global};
 use litefoot_storage::wal_file::{KeptLog, RedoLog};
 use std::collections::HashMap;
@@ -28,7 +33,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Most databases that are remembered.
 pub const MOST_DATABASES: usize = 64;
 
-/// The kept logs of one VFS.
+/// The kept logs and journals of one VFS.
 pub struct KeptLogs {
     medium: Arc<dyn Medium>,
     closed: Global<Closed>,
@@ -49,6 +54,10 @@ struct ClosedDatabase {
     path: PathBuf,
     at: Instant,
     log: Option<KeptLog>,
+    /// True if a journal was kept.
+    journal: bool,
+    /// True if it had few commits, in a rollback-journal mode.
+    short: bool,
 }
 
 /// All of the process.
@@ -88,8 +97,23 @@ impl KeptLogs {
         let former = std::mem::replace(&mut database.path, path.to_owned());
         drop(closed);
         // It stays where that fails: it is void.
-        let _ = self.remove(data, &former, &log);
+        let _ = self.remove(data, &former, Some(&log), false);
         None
+    }
+
+    /// True where a database that is not in WAL mode was closed a moment ago, after few commits. A journal that was kept at another
+    /// path, where the database lay, is removed.
+    fn expects_short_opening(&self, data: FileId, path: &Path) -> bool {
+        let mut closed = self.closed.lock();
+        let Some(database) = closed.0.get_mut(&data) else { return false };
+        let expected = database.short && keeps(Some(database.at.elapsed()));
+        if database.path != path && std::mem::take(&mut database.journal) {
+            let former = database.path.clone();
+            drop(closed);
+            // It stays where that fails: it is void.
+            let _ = self.remove(data, &former, None, true);
+        }
+        expected
     }
 
     /// Ends the use of the log of a database that is closed, or that leaves WAL mode: keeps it, or removes it.
@@ -108,43 +132,54 @@ impl KeptLogs {
             db.companions().set_alone(Companion::Wal, true);
         }
         if was_used || log.is_some() {
-            self.note(data, ClosedDatabase { path: db.path().to_owned(), at: now, log });
+            let path = db.path().to_owned();
+            self.note(data, ClosedDatabase { path, at: now, log, journal: false, short: false });
         }
         Ok(())
     }
 
-    fn note(&self, data: FileId, database: ClosedDatabase) {
+    fn note(&self, data: FileId, mut database: ClosedDatabase) {
         let mut closed = self.closed.lock();
+        if let Some(former) = closed.0.get_mut(&data).filter(|former| former.path == database.path) {
+            database.log = database.log.or(former.log.take());
+            database.journal |= former.journal;
+        }
         if closed.0.len() >= MOST_DATABASES {
-            closed
-                .0
-                .retain(|_, other| other.log.is_some() || keeps(Some(database.at.duration_since(other.at))));
+            closed.0.retain(|_, other| other.is_kept() || keeps(Some(database.at.duration_since(other.at))));
         }
         if closed.0.len() < MOST_DATABASES || closed.0.contains_key(&data) {
             closed.0.insert(data, database);
         }
     }
 
-    /// Removes all logs that are kept. For the end of the process: nothing is waited for.
+    /// Removes all that is kept. For the end of the process: nothing is waited for.
     pub fn remove_all() {
         let all: Vec<Arc<KeptLogs>> = ALL.lock().0.iter().filter_map(Weak::upgrade).collect();
         all.iter().for_each(|kept| kept.remove_these());
         std::mem::forget(all);
     }
 
-    fn remove_these(&self) {
+    /// Removes all that this VFS has kept.
+    pub(crate) fn remove_these(&self) {
         let closed = std::mem::take(&mut self.closed.lock().0);
         for (data, database) in closed {
-            if let Some(log) = &database.log {
-                // It stays where that fails: it is void.
-                let _ = self.remove(data, &database.path, log);
+            if database.is_kept() {
+                // What cannot be removed stays: it is void.
+                let _ = self.remove(data, &database.path, database.log.as_ref(), database.journal);
             }
         }
     }
 
-    /// Removes a log, unless somebody has the database open, or has written to the log.
-    fn remove(&self, data: FileId, path: &Path, log: &KeptLog) -> Result<()> {
-        let remove = || remove_untouched(&*self.medium, &Companion::Wal.of(path), log);
+    /// Removes a log, and a journal, unless somebody has the database open, or has written to them.
+    fn remove(&self, data: FileId, path: &Path, log: Option<&KeptLog>, journal: bool) -> Result<()> {
+        let remove = || {
+            log.map_or(Ok(()), |log| remove_untouched(&*self.medium, &Companion::Wal.of(path), log))?;
+            let path = Companion::Journal.of(path);
+            match journal.then(|| RollbackJournal::find(&*self.medium, &path, Arc::default())).transpose()? {
+                Some(Some(journal)) => journal.delete(&*self.medium),
+                _ => Ok(()),
+            }
+        };
         match self.medium.identity(path)? {
             None => Ok(remove()?),
             Some(id) if id != data => Ok(()),
@@ -159,6 +194,12 @@ impl KeptLogs {
                 Ok(removed?)
             }
         }
+    }
+}
+
+impl ClosedDatabase {
+    fn is_kept(&self) -> bool {
+        self.log.is_some() || self.journal
     }
 }
 
@@ -186,9 +227,28 @@ impl Db {
     }
 
     /// True if a file has the rights of the database, which may have been given others since.
-    fn has_own_rights(&self, path: &Path) -> litefoot_storage::file::Result<bool> {
+    pub(crate) fn has_own_rights(&self, path: &Path) -> litefoot_storage::file::Result<bool> {
         let [file, database] = [path, self.path()].map(|path| self.medium().info(path));
         Ok(matches!((file?, database?), (Some(file), Some(database)) if file.has_rights_of(&database)))
+    }
+
+    /// True if closes of this database may leave void files.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.kept_logs.is_some()
+    }
+
+    /// True where an opening that is not in WAL mode is expected to be short.
+    pub(crate) fn expects_short_opening(&self) -> bool {
+        let kept = self.kept_logs.as_ref();
+        kept.is_some_and(|kept| kept.expects_short_opening(self.file().id(), self.path()))
+    }
+
+    /// An opening in a rollback-journal mode ends that has committed.
+    pub(crate) fn note_short_opening(&self, short: bool, journal: bool) {
+        if let Some(kept) = &self.kept_logs {
+            let (path, at) = (self.path().to_owned(), Instant::now());
+            kept.note(self.file().id(), ClosedDatabase { path, at, log: None, journal, short });
+        }
     }
 
     /// Removes the redo log, whose pages are all in the synced data file, or keeps it for the next opening.

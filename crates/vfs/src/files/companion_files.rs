@@ -77,6 +77,7 @@ impl Vfs {
                 format!("{name}: renamed or removed since it was opened: it cannot begin a write-ahead log");
             return Err(Error::Refused(what));
         }
+        database.rollback_log().remove_kept_journal(database.db());
         let spill = self.provide_spill(database);
         database.wal_or_open(spill).map(Some)
     }

@@ -312,7 +312,8 @@ fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     }
     let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
     let page_bytes = held.new_page_bytes()?;
-    database.rollback_log().commit(database, held, durability)?;
+    let committed = database.rollback_log().commit(database, held, durability);
+    // Also where that has failed: readers go on with what is in the file then.
     database.cache().publish(database.db(), database.rollback_log(), held.changed_numbers(), page_bytes);
-    Ok(())
+    committed
 }

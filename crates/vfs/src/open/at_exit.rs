@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! Scripts, and programs that just return, do not close their databases. Nothing is lost then. But stock SQLite, which does
-//! not know the commit log, would see the last checkpoint until litefoot opens the database again. And void logs that closes
-//! have kept ([`KeptLogs`]) are of no use any more.
+//! not know the commit log, would see the last checkpoint until litefoot opens the database again. And void logs and
+//! journals that closes have kept ([`KeptLogs`]) are of no use any more.
 //!
 //! # Promises
 //! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open.
@@ -35,12 +35,12 @@ pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
 
 /// Leaves all databases as another program expects them. For the end of the process.
 pub fn leave() {
-    materialize();
+    bring_home();
     KeptLogs::remove_all();
 }
 
-/// Materializes the deltas of all databases that are open.
-fn materialize() {
+/// Materializes the deltas of all databases that are open, and removes the journals that they would keep.
+fn bring_home() {
     let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
     for database in &open {
         if let Some(wal) = database.wal_at_exit() {
@@ -48,6 +48,7 @@ fn materialize() {
         }
         if database.db().is_of_this_process() && database.db().shared().was_owned() {
             database.rollback_log().fold_at_exit(database.db());
+            database.rollback_log().remove_kept_journal_at_exit(database.db());
         }
     }
     // Closing is the application's.

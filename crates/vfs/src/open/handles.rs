@@ -57,6 +57,7 @@ impl OpenDatabase {
             return Ok(());
         }
         self.rollback_log.retire(&self.db)?;
+        self.rollback_log.leave_kept_journal(&self.db);
         // SQLite makes no checkpoint of a file that has lost its name.
         if let Some(wal) = self.wal().filter(|_| !self.db.has_its_name()) {
             wal.checkpoint_and_delete(&self.db)?;

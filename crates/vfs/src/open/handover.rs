@@ -213,7 +213,9 @@ fn bring_home(database: &OpenDatabase) -> Result<()> {
         wal.finish();
         wal.before_in_place(&database.db)?;
     }
-    database.rollback_log.retire(&database.db)
+    database.rollback_log.retire(&database.db)?;
+    database.rollback_log.leave_kept_journal(&database.db);
+    Ok(())
 }
 
 /// Nothing counts any more; then the file is anybody's.

@@ -79,8 +79,9 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     // What recovery leaves: a database that its deltas take into WAL mode has a log now.
     db.file_end().set_committed_len(db.data().len()?);
     for companion in [Companion::Wal, Companion::Journal] {
-        let there = db.medium().identity(&db.companion_path(companion))?;
-        db.companions().set_alone(companion, there.is_none());
+        let there = db.medium().identity(&db.companion_path(companion))?.is_some();
+        let is_kept = there && companion == Companion::Journal && database.rollback_log.find_kept_journal(db);
+        db.companions().set_alone(companion, !there || is_kept);
     }
     Ok(())
 }

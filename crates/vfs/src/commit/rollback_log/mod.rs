@@ -132,6 +132,9 @@ impl RollbackRedoLog {
         let db = target.db();
         dirty.write_new(target)?;
         let mut state = self.state.write();
+        if state.commit_by_journal(db, dirty, durability)? {
+            return Ok(());
+        }
         if self.open(&mut state, db, Some(dirty))?.is_none() {
             drop(state);
             return commit_without_log(&**target, dirty, durability);
@@ -399,8 +402,31 @@ impl RollbackRedoLog {
         }
     }
 
+    /// Looks for the journal that an earlier opening has kept: void, and nothing to SQLite.
+    pub(crate) fn find_kept_journal(&self, db: &Db) -> bool {
+        self.state.write().kept_journal.find(db)
+    }
+
+    /// The opening ends: a journal that is kept stays.
+    pub(crate) fn leave_kept_journal(&self, db: &Db) {
+        self.state.write().kept_journal.leave(db);
+    }
+
+    /// Removes a journal that is kept: the database gets a write-ahead log.
+    pub(crate) fn remove_kept_journal(&self, db: &Db) {
+        self.state.write().kept_journal.remove(db);
+    }
+
+    /// The same when the process exits, without waiting for anybody.
+    pub(crate) fn remove_kept_journal_at_exit(&self, db: &Db) {
+        if let (Some(mut state), None) = (self.state.try_write(), db.latch().reason()) {
+            state.kept_journal.remove(db);
+        }
+    }
+
     /// Prepares for a real journal: as [`RollbackRedoLog::clear`], and the tier's chunks come back to the database file.
     pub fn clear_for_journal(&self, db: &Db) -> Result<()> {
+        self.state.write().kept_journal.give_up();
         if db.tier().is_none() {
             return self.clear(db);
         }

@@ -248,7 +248,8 @@ fn a_database_that_has_moved_leaves_no_log_behind() {
 #[test]
 fn so_many_databases_are_remembered_and_none_in_a_forked_child() {
     let kept = kept_logs(&SimMedium::new());
-    let database = |log| ClosedDatabase { path: PathBuf::new(), at: Instant::now(), log };
+    let database =
+        |log| ClosedDatabase { path: PathBuf::new(), at: Instant::now(), log, journal: false, short: false };
     for inode in 0..2 * MOST_DATABASES as u64 {
         kept.note(FileId { device: 1, inode }, database(None));
     }
