@@ -8,9 +8,12 @@ use litefoot::rusqlite::Connection;
 use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::FileKind;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::wal_file::format::{HEADER_BYTES, Header};
+use litefoot_storage::wal_file::{Frame, frames};
 use litefoot_testkit::sqlite::metric_or_zero;
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -136,12 +139,27 @@ fn commits_that_wait_together_share_a_sync() {
     assert_eq!(syncs.load(Ordering::Relaxed), 2, "{figures}");
 }
 
+/// Frames behind the last one of the redo log that counts.
+fn frames_ahead(medium: &SimMedium) -> usize {
+    let path = Path::new("/app.db-wal");
+    let Ok(file) = medium.open(path, FileKind::RedoLog, OpenMode::ReadOnly) else { return 0 };
+    let mut bytes = [0; HEADER_BYTES];
+    let read = file.read_at(&mut bytes, 0).unwrap();
+    let Some((header, checksum)) = Header::decode(&bytes[..read]) else { return 0 };
+    let mut ahead = 0;
+    let count = |frame: Frame, _: &[u8]| ahead = if frame.database_pages == 0 { ahead + 1 } else { 0 };
+    frames(&*file, &header, checksum, count).unwrap();
+    ahead
+}
+
 /// The commit log is full, and its pages are on their way to the redo log: other commits do not wait for them. What a crash leaves
 /// then is the last checkpoint to stock SQLite, which changes nothing, and every commit to litefoot.
 #[test]
 fn commits_finish_while_a_full_log_is_materialized() {
-    const ROWS: i64 = 100;
-    const WRITES_AHEAD: u64 = 1;
+    // More pages than the log has records: none is changed twice.
+    const ROWS: i64 = 2_000;
+    const FRAMES_AHEAD: usize = 64;
+    const FULL_BYTES: i64 = 52_000;
     thread_local! {
         static IS_APPLICATIONS: Cell<bool> = const { Cell::new(false) };
     }
@@ -149,17 +167,16 @@ fn commits_finish_while_a_full_log_is_materialized() {
     let (reached, waits) = mpsc::channel::<()>();
     let (go, gate) = mpsc::channel::<()>();
     let (reached, gate) = (std::sync::Mutex::new(reached), std::sync::Mutex::new(gate));
-    // Writes of the checkpointer to the redo log until it is stopped.
-    let left = Arc::new(AtomicU64::new(u64::MAX));
-    let count = left.clone();
+    let (sim, armed) = (SimMedium::unrecorded(), Arc::new(AtomicBool::new(true)));
+    let (looked_at, arm) = (sim.clone(), armed);
+    // The checkpointer is stopped once some frames are there that do not count.
     let hook = move |kind: FileKind, _: bool| {
-        let is_checkpointer = !IS_APPLICATIONS.get();
-        if is_checkpointer && kind == FileKind::RedoLog && count.fetch_sub(1, Ordering::AcqRel) == 0 {
+        let is_checkpointers = !IS_APPLICATIONS.get() && kind == FileKind::RedoLog;
+        if is_checkpointers && frames_ahead(&looked_at) == FRAMES_AHEAD && arm.swap(false, Ordering::AcqRel) {
             reached.lock().unwrap().send(()).unwrap();
             let _ = gate.lock().unwrap().recv();
         }
     };
-    let sim = SimMedium::new();
     let medium = HookedMedium { medium: sim.clone(), hook: Arc::new(hook) };
     let mut options = Options::default();
     options.set_list("commit_log=deltas&commit_log_size=64K").unwrap();
@@ -173,11 +190,12 @@ fn commits_finish_while_a_full_log_is_materialized() {
     ))
     .unwrap();
     let update = |round: i64| {
-        db.execute("UPDATE t SET n = n + 1 WHERE id = 1 + ?1 % 100", [round]).unwrap();
+        db.execute("UPDATE t SET n = n + 1 WHERE id = 1 + ?1 % ?2", [round, ROWS]).unwrap();
     };
-    left.store(WRITES_AHEAD, Ordering::Release);
     let mut updates = 0;
-    while waits.try_recv().is_err() {
+    let is_full = || metric_or_zero(&db, "commit_log_bytes") > FULL_BYTES;
+    // A full log is given time: commits that find no room in it would materialize it themselves.
+    while waits.recv_timeout(Duration::from_secs(if is_full() { 10 } else { 0 })).is_err() {
         update(updates);
         updates += 1;
         assert!(updates < 100_000, "the log is never full");
@@ -199,16 +217,14 @@ fn commits_finish_while_a_full_log_is_materialized() {
         in_time.expect("a commit waits for the pages of others");
         let sum =
             |db: &Connection| db.query_row("SELECT sum(n) FROM t", [], |row| row.get::<_, i64>(0)).unwrap();
-        // Frames ahead of this generation are in the redo log.
+        assert_eq!(frames_ahead(&crashed), FRAMES_AHEAD);
         let directory = tempfile::tempdir().unwrap();
         let contents = |name: &str| {
             let files = crashed.files();
             files.into_iter().find(|(path, ..)| path.ends_with(name)).map(|(_, _, bytes)| bytes).unwrap()
         };
-        let wal = contents("app.db-wal");
-        assert_eq!(wal[16..24], wal[32 + 8..32 + 16]);
         let path = directory.path().join("app.db");
-        std::fs::write(directory.path().join("app.db-wal"), wal).unwrap();
+        std::fs::write(directory.path().join("app.db-wal"), contents("app.db-wal")).unwrap();
         std::fs::write(&path, contents("app.db")).unwrap();
         let stock = Connection::open(&path).unwrap();
         assert_eq!(sum(&stock), 0);
