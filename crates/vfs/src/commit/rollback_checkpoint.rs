@@ -67,6 +67,10 @@ impl RedoLogState {
             // The file is complete, and a crash must not find a log that cannot explain this counter.
             redo.restart()?;
             db.write_unseen(&page[..SECTOR_BYTES.min(page.len())], 0)?;
+            // The next log begins upon this sector.
+            db.sync()?;
+            redo.reset();
+            redo.restart()?;
         }
         (self.page_one, self.page_one_written) = (None, false);
         self.deltas.note_checkpoint();

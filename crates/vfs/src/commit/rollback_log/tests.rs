@@ -131,6 +131,30 @@ fn slots_keep_the_log_from_being_reset() {
 }
 
 #[test]
+fn the_next_log_begins_upon_a_counter_that_is_durable() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    db.sync().unwrap();
+    commit(&target, &log, 11, &[(2, 2)]);
+    // Nothing but the counters changes, by more than the log can tell.
+    commit(&target, &log, 20, &[]);
+    log.reserve_slots(db, PAGE, 0, 3).unwrap();
+    log.with_state(|state| state.checkpoint(db)).unwrap();
+    log.discard_early_writes(db, &DirtyPages::new(db, PAGE, 4 * PAGE as u64));
+    let mut dirty = DirtyPages::new(db, PAGE, 4 * PAGE as u64);
+    dirty.write(&target, &page_one(21, 5), 0).unwrap();
+    dirty.write(&target, &[3; PAGE], 2 * PAGE as u64).unwrap();
+    log.commit(&target, &mut dirty, Durability::Durable).unwrap();
+    for seed in 0..40 {
+        let after = medium.cut(&mut litefoot_sim::Random::new(seed));
+        let db = Db::opened_on(&after);
+        recover(&db);
+        assert_eq!(in_file(&db), [2, 3, 7], "seed {seed}");
+    }
+}
+
+#[test]
 fn a_reset_of_commits_that_nobody_synced_makes_the_log_small_and_leaves_the_file_for_later() {
     let medium = SimMedium::new();
     let (target, log) = database(&medium);
