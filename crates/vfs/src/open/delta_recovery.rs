@@ -117,9 +117,19 @@ impl WaitingDeltas {
         data: &DataFile,
     ) -> Result<DeltaFacts> {
         let strangers = log.is_strangers(&data.path)?;
-        let data_file = found_data_file(log, base, data)?;
+        let data_file = match found_data_file(log, base, data)? {
+            // Nothing else tells that nobody has written such a page between the crash and the copy.
+            FoundDataFile::Copied if self.lacks_version_before(base.stamp.len) => FoundDataFile::Changed,
+            found => found,
+        };
         let pages = self.found_pages(redo, &*data.content)?;
         Ok(DeltaFacts { data_file, pages, redo_log: !redo.is_empty(), strangers })
+    }
+
+    /// True if the records do not tell the version before of some page that a data file of that length has.
+    fn lacks_version_before(&self, data_bytes: u64) -> bool {
+        let first = |number: u32| u64::from(number.saturating_sub(1)) * self.page_bytes as u64;
+        self.pages.iter().any(|(number, sums)| sums.first.is_none() && first(*number) < data_bytes)
     }
 
     /// Refuses a data file whose pages are not all as before the first record.

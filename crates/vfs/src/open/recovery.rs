@@ -102,7 +102,8 @@ pub struct DeltaFacts {
 pub enum FoundDataFile {
     /// The same, with the same stamp.
     AsBegun,
-    /// A copy of the same length and with the same first sector, beside a copy of the log that is not older.
+    /// A copy of the same length and with the same first sector, beside a copy of the log that is not older and tells the
+    /// version before of each page.
     Copied,
     /// Written since.
     Changed,

@@ -112,6 +112,17 @@ fn a_data_file_that_was_changed_since_is_noticed() {
 }
 
 #[test]
+fn a_log_says_which_pages_it_knows_from_before() {
+    // Page 5 is new; the others have a version before.
+    assert!(!waiting(&crashed()).lacks_version_before(4 * PAGE as u64));
+    assert!(waiting(&crashed()).lacks_version_before(5 * PAGE as u64));
+    let bits = PAGE.trailing_zeros() as u8;
+    let whole = with_records(&SimMedium::new(), [zeros(bits, 4, [3].into_iter())]);
+    assert!(waiting(&whole).lacks_version_before(4 * PAGE as u64));
+    assert!(!waiting(&whole).lacks_version_before(2 * PAGE as u64));
+}
+
+#[test]
 fn a_page_that_is_not_the_one_before_is_refused_and_nothing_counts() {
     for bytes in [0, 1 << 20] {
         let db = crashed();

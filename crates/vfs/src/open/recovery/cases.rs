@@ -158,7 +158,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         found: &[
-            "a copy, and the log beside it is one that is not older",
+            "a copy, beside a log that is not older and tells the version before of each page",
             "no frame",
             "as before the first delta",
         ],
