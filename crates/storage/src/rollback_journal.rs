@@ -32,7 +32,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The bytes that a header begins with.
+/// The bytes that a header begins with, and a journal ends with where it names a super-journal (file format, section 3).
 pub const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// Most bytes of a journal that stays.

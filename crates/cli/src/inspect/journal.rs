@@ -2,8 +2,8 @@
 
 use super::be_u32;
 use litefoot_storage::file::{File, Result};
+use litefoot_storage::rollback_journal::MAGIC;
 
-const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const HEADER_BYTES: usize = 28;
 
 /// A rollback journal.

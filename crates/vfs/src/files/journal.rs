@@ -7,11 +7,9 @@ use crate::files::handle::{Handle, read_exactly};
 use crate::files::journal_content::Journal;
 use crate::memory::memory_file::{MemoryFile, position};
 use crate::open::OpenDatabase;
+use litefoot_storage::rollback_journal::MAGIC;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
-
-/// The bytes that a journal begins with, and ends with where it names a super-journal (file format, section 3).
-const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// A connection's handle on its journal.
 pub struct JournalFile {
