@@ -177,8 +177,8 @@ mod tests {
     use crate::file::{FileKind, Medium};
     use crate::log_file::Durability;
     use crate::sim::{CountingMedium, Faults, SimMedium};
-    use crate::wal_file::tests::{PAGE, append, look, open, page, version_of};
-    use crate::wal_file::{Transaction, frames};
+    use crate::wal_file::frames;
+    use crate::wal_file::tests::{PAGE, append, look, open, page, version_of, with_pages};
     use std::path::Path;
 
     /// Begins frames ahead, and writes these pages.
@@ -201,18 +201,9 @@ mod tests {
 
     /// Appends the end of their transaction.
     fn end(log: &mut RedoLog, ahead: &FramesAhead, numbers: &[u32], version: u32) -> Result<()> {
-        let transaction = Transaction {
-            slots: &[],
-            early: &[],
-            page_numbers: numbers,
-            page_bytes: PAGE as u32,
-            database_pages: 100 + version,
-        };
-        let mut copy = |index: usize, out: &mut [u8]| {
-            out.copy_from_slice(&page(numbers[index], version));
-            Ok(())
-        };
-        log.append_behind(ahead, &transaction, &mut copy, Durability::Durable)
+        with_pages(numbers, version, |transaction, copy| {
+            log.append_behind(ahead, transaction, copy, Durability::Durable)
+        })
     }
 
     fn versions(log: &RedoLog) -> [Option<u32>; 5] {

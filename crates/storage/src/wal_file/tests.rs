@@ -26,6 +26,15 @@ pub(super) fn page(number: u32, version: u32) -> Vec<u8> {
 }
 
 pub(super) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
+    with_pages(numbers, version, |transaction, copy| log.append(transaction, copy, durability))
+}
+
+/// Has `append` append these pages in that version.
+pub(super) fn with_pages(
+    numbers: &[u32],
+    version: u32,
+    append: impl FnOnce(&Transaction<'_>, &mut dyn FnMut(usize, &mut [u8]) -> Result<()>) -> Result<()>,
+) -> Result<()> {
     let transaction = Transaction {
         slots: &[],
         early: &[],
@@ -37,7 +46,7 @@ pub(super) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durabilit
         out.copy_from_slice(&page(numbers[index], version));
         Ok(())
     };
-    log.append(&transaction, &mut copy, durability)
+    append(&transaction, &mut copy)
 }
 
 pub(super) fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
