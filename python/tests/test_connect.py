@@ -70,7 +70,7 @@ class Connect(InFolder):
     def test_options_of_litefoot_arrive(self):
         log_path = self.path("n?v#r%41 m&=+.commits")
         db = litefoot.connect(
-            self.path(), commit_log="statements", write_buffer_size="8M", commit_log_size=65536, passthrough=False, writer_timeout_ms=7, commit_log_path=Path(log_path), atomic="off"
+            self.path(), commit_log="statements", write_buffer_size="8M", commit_log_size=65536, sharing="exclusive", writer_timeout_ms=7, commit_log_path=Path(log_path), atomic="off"
         )
         self.assertEqual(db.execute("PRAGMA journal_mode = WAL").fetchone(), ("wal",))
         with db:
@@ -81,7 +81,7 @@ class Connect(InFolder):
         self.assertIn(os.path.basename(log_path), os.listdir(self.folder))
         db.close()
 
-        db = litefoot.connect(self.path("shared.db"), passthrough=True)
+        db = litefoot.connect(self.path("shared.db"), sharing="passthrough")
         db.execute("CREATE TABLE t(x)")
         self.assertEqual(litefoot.stats(db), {})
         stock = sqlite3.connect(self.path("shared.db"))

@@ -122,7 +122,8 @@ fn default_options_reach_the_program() {
     let ask = "import sqlite3; db = sqlite3.connect('a.db'); db.execute('CREATE TABLE IF NOT EXISTS t(a)'); \
                print(db.execute('PRAGMA litefoot_version').fetchone())";
     // A shared database is left to SQLite's own VFS, which knows no litefoot PRAGMA.
-    let shared = succeed(directory.path(), &["run", "--set", "passthrough=1", "--", "python3", "-c", ask]);
+    let shared =
+        succeed(directory.path(), &["run", "--set", "sharing=passthrough", "--", "python3", "-c", ask]);
     assert_eq!(shared, "None\n");
     let output = output_of(litefoot(directory.path(), &["run", "--set", "shard=1", "--", "true"]));
     assert_eq!(output.status.code(), Some(2));

@@ -200,7 +200,7 @@ fn wrong_arguments_are_told_and_nothing_is_made() {
         (&["tier", "stat", "text"], 1, "neither a tier device nor a database"),
         (&["sql", "file:a.db?tier=t&tier_size=much", "SELECT 1"], 1, "tier_size"),
         (&["sql", "file:a.db?tier=t&tier_policy=best", "SELECT 1"], 1, "tier_policy"),
-        (&["sql", "file:a.db?tier=t&passthrough=1", "CREATE TABLE t(a)"], 1, "passthrough=1"),
+        (&["sql", "file:a.db?tier=t&sharing=passthrough", "CREATE TABLE t(a)"], 1, "sharing=passthrough"),
     ] {
         let refused = run(directory, arguments);
         assert_eq!(refused.status.code(), Some(code), "{arguments:?}: {}", stderr_of(&refused));

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`Connection`] derefs to [`rusqlite::Connection`], so everything that works there works here.
-//! Options of the storage are URI parameters: `Connection::open("file:app.db?passthrough=1")`.
+//! Options of the storage are URI parameters: `Connection::open("file:app.db?sharing=passthrough")`.
 
 pub mod graph;
 mod library;

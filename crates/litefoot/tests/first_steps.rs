@@ -98,7 +98,10 @@ fn refused_opens_say_which_file_and_what_to_do() {
             format!("file:{base}/a.db?litefoot_shard=1"),
             vec!["a.db", "unknown option \"shard\"", "passthrough"],
         ),
-        (format!("file:{base}/a.db?passthrough=maybe"), vec!["a.db", "passthrough takes 0 or 1"]),
+        (
+            format!("file:{base}/a.db?sharing=maybe"),
+            vec!["a.db", "sharing takes auto, exclusive or passthrough"],
+        ),
         (format!("{base}/missing/a.db"), vec!["missing/a.db", "the directory must exist"]),
         (format!("{base}"), vec!["directory: name a file in it"]),
     ];
@@ -115,7 +118,7 @@ fn refused_opens_say_which_file_and_what_to_do() {
 fn shared_databases_are_left_to_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let db = Connection::open(format!("file:{}?passthrough=1", path.display())).unwrap();
+    let db = Connection::open(format!("file:{}?sharing=passthrough", path.display())).unwrap();
     fill(&db, "wal");
     verify(&stock(&path).unwrap());
 }
@@ -125,7 +128,7 @@ fn options_and_figures_are_pragmas() {
     let directory = tempfile::tempdir().unwrap();
     let db = Connection::open(directory.path().join("app.db")).unwrap();
     fill(&db, "delete");
-    let shared: String = db.query_row("PRAGMA litefoot_passthrough", [], |row| row.get(0)).unwrap();
+    let shared: String = db.query_row("PRAGMA litefoot_sharing", [], |row| row.get(0)).unwrap();
     assert_eq!(shared, "0");
     let stats: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
     assert!(stats.lines().all(|line| line.contains('|')), "{stats}");

@@ -27,7 +27,7 @@ pub enum Error {
     /// Another process has the database open.
     #[error(
         "{}: {} has this database open; a database has one owner at a time: close it there, or open it \
-         everywhere with passthrough=1",
+         everywhere with sharing=passthrough",
         path.display(), holder.as_deref().unwrap_or("another process")
     )]
     Owned {

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The options of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Leaves the database to the platform's VFS, for use by several processes.
-    pub passthrough: bool,
+    /// What is done where other processes use the database, too.
+    pub sharing: Sharing,
     /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
     /// process's budget.
     pub write_buffer_size: Option<usize>,
@@ -45,6 +45,18 @@ pub struct Options {
     pub page_cleaner: PageCleaner,
     /// Thousandths of a transaction's memory that dirty pages fill before they are spilled.
     pub max_dirty_ratio: u16,
+}
+
+/// Sharing: the use of one database by several processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
+    #[default]
+    Auto,
+    /// Litefoot's commits; other processes find the database locked.
+    Exclusive,
+    /// The platform's VFS, which is SQLite's own.
+    Passthrough,
 }
 
 /// The page cleaner: the thread that spills pages of a transaction while it goes on.
@@ -100,7 +112,7 @@ pub enum AtomicWrites {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            passthrough: false,
+            sharing: Sharing::Auto,
             write_buffer_size: None,
             atomic: AtomicWrites::Auto,
             max_wal_size: 4 << 20,
@@ -343,14 +355,17 @@ const KNOWN: &[Known] = &[
         "ewma" => PolicyKind::Ewma,
         "lru" => PolicyKind::Lru,
     ),
-    Known {
-        name: "passthrough",
-        takes: "0 or 1",
-        meaning: "`1`: leave the database to SQLite's own VFS, without litefoot's commits",
-        change_when: "several processes use it",
-        set: |options, value| boolean(value).map(|value| options.passthrough = value),
-        get: |options| u8::from(options.passthrough).to_string(),
-    },
+    one_of!(
+        sharing,
+        "auto, exclusive or passthrough",
+        "`auto`: litefoot's commits while this process is the only one that has the database open, SQLite's own protocol \
+         while others have. `exclusive`: other processes find the database locked. `passthrough`: SQLite's own VFS, without \
+         litefoot's commits",
+        "nobody else shall read or write the database (`exclusive`); several processes write it all the time (`passthrough`)",
+        "auto" => Sharing::Auto,
+        "exclusive" => Sharing::Exclusive,
+        "passthrough" => Sharing::Passthrough,
+    ),
 ];
 
 /// A part of one, in thousandths.
@@ -383,14 +398,6 @@ fn milliseconds(value: &str) -> Option<Duration> {
 
 fn path(value: &str) -> Option<PathBuf> {
     (!value.is_empty()).then(|| PathBuf::from(value))
-}
-
-fn boolean(value: &str) -> Option<bool> {
-    match value.to_ascii_lowercase().as_str() {
-        "1" | "on" | "yes" | "true" => Some(true),
-        "0" | "off" | "no" | "false" => Some(false),
-        _ => None,
-    }
 }
 
 /// A number of bytes as a user would write it: whole mebibytes with their letter, else as it is.
@@ -483,17 +490,19 @@ mod tests {
     fn names_values_and_mistakes() {
         let cases: &[(&str, Result<bool, &str>)] = &[
             ("", Ok(false)),
-            ("passthrough=1", Ok(true)),
-            ("passthrough=1&passthrough=off", Ok(false)),
-            ("passthrough=maybe", Err("passthrough takes 0 or 1")),
+            ("sharing=passthrough", Ok(true)),
+            ("sharing=passthrough&sharing=auto", Ok(false)),
+            ("sharing=maybe", Err("sharing takes auto, exclusive or passthrough")),
             ("shard=1", Err("unknown option \"shard\"")),
             ("mode=ro", Err("unknown option \"mode\"")),
-            ("passthrough", Err("has no value")),
+            ("sharing", Err("has no value")),
         ];
         for (list, expected) in cases {
             let mut options = Options::default();
             match (options.set_list(list), expected) {
-                (Ok(()), Ok(shared)) => assert_eq!(options.passthrough, *shared, "{list}"),
+                (Ok(()), Ok(shared)) => {
+                    assert_eq!(options.sharing == Sharing::Passthrough, *shared, "{list}")
+                }
                 (Err(message), Err(part)) => assert!(message.contains(part), "{list}: {message}"),
                 (result, expected) => panic!("{list}: {result:?}, expected {expected:?}"),
             }

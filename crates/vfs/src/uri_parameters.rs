@@ -80,6 +80,7 @@ fn is_misspelling(word: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Sharing;
 
     fn set(list: &[(&str, &str)]) -> Result<Options, String> {
         let list: Vec<_> =
@@ -101,10 +102,10 @@ mod tests {
 
     #[test]
     fn options_are_set_with_and_without_the_prefix() {
-        let expected = Options { passthrough: true, ..Options::default() };
-        assert_eq!(set(&[("passthrough", "1")]), Ok(expected.clone()));
-        assert_eq!(set(&[("other", "x"), ("litefoot_passthrough", "1")]), Ok(expected));
-        assert!(set(&[("passthrough", "maybe")]).is_err());
+        let expected = Options { sharing: Sharing::Passthrough, ..Options::default() };
+        assert_eq!(set(&[("sharing", "passthrough")]), Ok(expected.clone()));
+        assert_eq!(set(&[("other", "x"), ("litefoot_sharing", "passthrough")]), Ok(expected));
+        assert!(set(&[("sharing", "maybe")]).is_err());
     }
 
     #[test]

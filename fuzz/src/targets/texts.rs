@@ -12,7 +12,7 @@ pub const OPTIONS: Target = Target {
     seal: |_| (),
     seeds: || {
         let texts = [
-            "passthrough=1&buffer_pool_size=4M&direct_io=on&page_cleaner=foreground&max_dirty_ratio=0.5",
+            "sharing=passthrough&buffer_pool_size=4M&direct_io=on&page_cleaner=foreground&max_dirty_ratio=0.5",
             "tier=/fast/tier&tier_size=8M&tier_policy=lru&commit_log_path=/fast/log",
             "flush_interval_ms=10&writer_timeout_ms=18446744073709551615&write_buffer_size=1G&log_size=64K&commit_log_size=1M&atomic=off",
             "mode=ro&cache=shared&_journal_mode=WAL",

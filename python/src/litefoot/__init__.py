@@ -37,7 +37,7 @@ OPTIONS = (
     "tier",
     "tier_size",
     "tier_policy",
-    "passthrough",
+    "sharing",
     # end of table
 )
 """The options that are litefoot's own."""

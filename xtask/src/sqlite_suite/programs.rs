@@ -1,6 +1,6 @@
 //! SQLite's own tests of many threads (`threadtest3`) and of many processes (`mptest`), on both sides.
 //!
-//! A database on litefoot has one owner, so the processes of `mptest` run with `passthrough=1`. The test shows that
+//! A database on litefoot has one owner, so the processes of `mptest` run with `sharing=passthrough`. The test shows that
 //! litefoot is in nobody's way there.
 
 use super::build::Cache;
@@ -56,7 +56,7 @@ pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Res
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut verdicts = Vec::new();
         for side in [Side::Stock, Side::Litefoot] {
-            let options = if program == "mptester" { Some("passthrough=1") } else { None };
+            let options = if program == "mptester" { Some("sharing=passthrough") } else { None };
             let limit = Duration::from_secs(300);
             let outcome = room.run_with(side, program, program, &arguments, limit, options)?;
             verdicts.push((verdict(outcome.end, &outcome.output), outcome));

@@ -22,7 +22,7 @@ use std::process::{Command, ExitCode};
 Examples:
   litefoot run -- python3 app.py
   litefoot run -- sqlite3 app.db \"SELECT count(*) FROM t\"
-  litefoot run --set passthrough=1 -- ./server --port 8080
+  litefoot run --set sharing=passthrough -- ./server --port 8080
 
 Exit codes: the program's own; 127 when the program or the library is not found, 126 when it cannot be run.")]
 pub struct Args {
@@ -119,12 +119,12 @@ mod tests {
         assert_eq!(option_list(None, &["a=1".into(), "b=2".into()]), "a=1&b=2");
         assert_eq!(option_list(Some("c=3".into()), &["a=1".into()]), "c=3&a=1");
         for (text, good) in [
-            ("passthrough=1", true),
-            ("passthrough=maybe", false),
+            ("sharing=passthrough", true),
+            ("sharing=maybe", false),
             ("shard=1", false),
             ("=1", false),
-            ("passthrough", false),
-            ("passthrough=1&passthrough=0", false),
+            ("sharing", false),
+            ("sharing=passthrough&sharing=auto", false),
         ] {
             assert_eq!(option(text).is_ok(), good, "{text}");
         }

@@ -179,8 +179,8 @@ fn devices_of_another_time_or_database_are_refused_when_the_database_is_opened()
     let mut others = early.clone();
     others.push(("/db/other.db".into(), FileKind::Database, Vec::new()));
     refused(others, "file:/db/other.db?tier=/fast/app.tier", &["belongs to /db/app.db"]);
-    let shared = "file:/db/app.db?tier=/fast/app.tier&passthrough=1";
-    refused(early, shared, &["leave passthrough=1 out"]);
+    let shared = "file:/db/app.db?tier=/fast/app.tier&sharing=passthrough";
+    refused(early, shared, &["leave sharing=passthrough out"]);
 }
 
 #[test]

@@ -186,14 +186,14 @@ impl Db {
         self.access.writable
     }
 
-    /// True if transactions are held back until they commit.
+    /// True if transactions are held back until they commit: never while other processes may have the database open.
     pub fn holds_back(&self) -> bool {
-        self.access.holds_back
+        self.access.holds_back && !self.shared.is_multi_process()
     }
 
     /// True if its pages are kept in memory for all connections.
     pub fn is_pooled(&self) -> bool {
-        self.access.pooled
+        self.access.pooled && !self.shared.is_multi_process()
     }
 
     /// The build of SQLite that writes statements to the commit log, and replays them.

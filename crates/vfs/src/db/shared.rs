@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! 1. `len` is [`UNKNOWN`] while this process does not own the database: the file may be another process's.
-//! 2. Only the holder of `tail` writes behind the end of the database, or moves it.
+//! 2. `owned` and `multi_process` are never both set.
+//! 3. Only the holder of `tail` writes behind the end of the database, or moves it.
 
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
@@ -18,6 +19,8 @@ pub const UNKNOWN: u64 = u64::MAX;
 pub struct Shared {
     /// True if this process is the owner.
     owned: AtomicBool,
+    /// True while other processes may have the database open: SQLite's own protocol is used, and nobody is the owner.
+    multi_process: AtomicBool,
     /// Bytes of a page, as the file says; 0 while that must be read.
     pub(super) page_bytes: AtomicU32,
     /// Length of the file, while this process owns it; [`UNKNOWN`] before.
@@ -38,6 +41,7 @@ impl Default for Shared {
     fn default() -> Shared {
         Shared {
             owned: AtomicBool::new(false),
+            multi_process: AtomicBool::new(false),
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
             written: AtomicBool::new(false),
@@ -65,6 +69,18 @@ impl Shared {
     /// This process becomes the owner, or is the owner no more.
     pub fn set_owned(&self, owned: bool) {
         self.owned.store(owned, Ordering::SeqCst);
+    }
+
+    /// True while other processes may have the database open, so that SQLite's own protocol is used: real locks on the
+    /// file, a real `-wal`, `-shm` and journal. This process owns nothing then.
+    #[inline]
+    pub fn is_multi_process(&self) -> bool {
+        self.multi_process.load(Ordering::Acquire)
+    }
+
+    /// The database begins, or ceases, to be used by SQLite's own protocol.
+    pub fn set_multi_process(&self, multi_process: bool) {
+        self.multi_process.store(multi_process, Ordering::SeqCst);
     }
 
     /// Nothing is known of the file any more: another process may change it.

@@ -11,7 +11,7 @@ use crate::files::vfs::{Opened, Vfs};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
-use crate::options::Options;
+use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
 use litefoot_tier::tier_of;
@@ -118,9 +118,9 @@ impl Vfs {
             *commit_log_path = self.medium.absolute(commit_log_path)?.path;
         }
         let Some(tier) = &options.tier else { return Ok(()) };
-        if self.pass_through || options.passthrough {
+        if self.pass_through || options.sharing == Sharing::Passthrough {
             return Err(Error::Refused(format!(
-                "{}: a tier needs a database that one process owns: leave passthrough=1 out; nothing was opened",
+                "{}: a tier needs a database that one process owns: leave sharing=passthrough out; nothing was opened",
                 tier.display()
             )));
         }

@@ -28,7 +28,7 @@ use crate::memory::memory_file::MemoryFile;
 use crate::memory::reservation::MemoryReservation;
 use crate::open::OpenDatabase;
 use crate::open::registry::Registry;
-use crate::options::Options;
+use crate::options::{Options, Sharing};
 use litefoot_storage::file::{DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Vfs {
 
     /// True if databases are left to the platform's VFS unless they say otherwise.
     pub(crate) fn passthrough_by_default(&self) -> bool {
-        self.defaults.passthrough
+        self.defaults.sharing == Sharing::Passthrough
     }
 
     /// Opens what SQLite asks for.

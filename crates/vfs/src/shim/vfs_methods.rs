@@ -259,7 +259,7 @@ unsafe fn main_parameters(name: *const c_char, flags: c_int) -> Vec<(String, Str
     unsafe { filenames::parameters(name) }
 }
 
-/// True for a file of a database that the platform's VFS serves (`passthrough=1`).
+/// True for a file of a database that the platform's VFS serves (`sharing=passthrough`).
 ///
 /// # Safety
 /// As for `xOpen`.
@@ -283,11 +283,11 @@ fn is_passthrough(parameters: &[(String, String)], by_default: impl FnOnce() -> 
         found.map(|(_, value)| value.as_str())
     };
     if value(["tier", "litefoot_tier"]).is_some() {
-        // Litefoot serves it, and refuses the tier together with `passthrough=1`.
+        // Litefoot serves it, and refuses the tier together with `sharing=passthrough`.
         return false;
     }
-    match value(["passthrough", "litefoot_passthrough"]) {
-        Some(value) => matches!(value, "1" | "on" | "yes" | "true"),
+    match value(["sharing", "litefoot_sharing"]) {
+        Some(value) => value == "passthrough",
         None => by_default(),
     }
 }
@@ -477,11 +477,11 @@ mod tests {
             (&[][..], false, false),
             (&[], true, true),
             (&[("other", "1")], true, true),
-            (&[("passthrough", "1")], false, true),
-            (&[("litefoot_passthrough", "yes")], false, true),
-            (&[("passthrough", "0")], true, false),
-            (&[("passthrough", "maybe")], true, false),
-            (&[("passthrough", "1"), ("tier", "/fast")], true, false),
+            (&[("sharing", "passthrough")], false, true),
+            (&[("litefoot_sharing", "passthrough")], false, true),
+            (&[("sharing", "auto")], true, false),
+            (&[("sharing", "maybe")], true, false),
+            (&[("sharing", "passthrough"), ("tier", "/fast")], true, false),
             (&[("litefoot_tier", "/fast")], true, false),
         ] {
             let list: Vec<_> = parameters
