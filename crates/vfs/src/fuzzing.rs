@@ -8,7 +8,7 @@ use crate::open::recovery::RecoveryDecision;
 use crate::open::take_over::{Recovery, delta_decision, finish_redo_log, recover_deltas, recovery_decision};
 use crate::options::Options;
 use crate::readahead::btree_node::{Node, among};
-use crate::stats::{PAGE_BYTES, Reading, image};
+use crate::stats::{DatabaseState, PAGE_BYTES, Reading, image};
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::wal_file::RedoLog;
@@ -56,7 +56,7 @@ pub fn figures(bytes: &[u8]) -> u64 {
     let Some(reading) = Reading::parse(&page) else { return 0 };
     let harmless = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     assert!(reading.figures.iter().all(|(name, _, _)| harmless(name)), "a name could reach a terminal");
-    1 + reading.figures.len() as u64 * 2 + u64::from(reading.owner)
+    1 + reading.figures.len() as u64 * 2 + u64::from(reading.state == DatabaseState::Owned)
 }
 
 /// A statistics page, as it begins.

@@ -51,6 +51,14 @@ figures! {
     commits_in_place: Counter,
     /// Commits, or readers, that waited for a checkpoint in the background.
     checkpoint_waits: Counter,
+    /// Changes between owned and multi-process, in both directions.
+    sharing_changes: Counter,
+    /// When the database was last shared with other processes, in milliseconds since 1970; 0 while it is not.
+    shared_since_ms: Gauge,
+    /// The process because of which it was last shared; 0 where that is not known.
+    shared_because_pid: Gauge,
+    /// Milliseconds in the multi-process state; the present ones are added when it ends.
+    shared_ms: Counter,
     /// Directories that were synced.
     directory_syncs: Counter,
     /// Bytes of the commit log that are in use.

@@ -29,12 +29,12 @@
 //! ```text
 //! offset  bytes
 //!      0      8   "LFSTATS" and the version of this layout, 1
-//!      8      8   state: 0 closed, 1 open, 2 open, and its process owns the database
+//!      8      8   state: 0 closed, 1 open, 2 open, and its process owns the database, 3 open, and multi-process
 //!     16      8   the process, as it calls itself
 //!     24      8   when the database was opened, in milliseconds since 1970
 //!     32      8   n, the number of figures
 //!     40      8   m, bytes of their names
-//!     48     16   zero
+//!     48     16   the program because of which the database was last shared, filled with zeros
 //!     64     8n   the figures
 //!  64+8n      m   their names, a line each: "c " for a counter or "g " for a gauge, and the name
 //! ```
@@ -47,14 +47,16 @@
 //! 2. Nothing but atomics is ever accessed in it.
 
 use crate::stats::figures::{COUNT, FigureKind, Stats, figures};
+use crate::stats::processes;
 use litefoot_storage::file::FileId;
+use litefoot_storage::sync::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Begins every page; its last byte is the version.
 pub(super) const MAGIC: [u8; 8] = *b"LFSTATS\x01";
@@ -68,14 +70,22 @@ pub(super) const PROCESS: usize = 2;
 pub(super) const OPENED: usize = 3;
 pub(super) const FIGURES: usize = 4;
 pub(super) const NAMES_BYTES: usize = 5;
+pub(super) const VISITOR: usize = 6;
+/// Bytes of a program's name, which the system cuts behind 15.
+pub(super) const VISITOR_BYTES: usize = 16;
 
 /// The state of a database in the process that has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum DatabaseState {
+pub enum DatabaseState {
+    /// Not open any more.
     Closed = 0,
+    /// Open, and not owned: nothing was read yet, or another process has it.
     Open = 1,
+    /// The process owns the database, and keeps others out.
     Owned = 2,
+    /// The process follows SQLite's own protocol between processes.
+    MultiProcess = 3,
 }
 
 /// The beginning of the page: the head and the figures, which change.
@@ -95,6 +105,8 @@ pub(crate) struct StatsPage {
     shared: Option<File>,
     /// The process that made the page: a forked child has a copy of this value, and leaves the page alone.
     process: u32,
+    /// When the database became shared, while it is. The wall clock that others read may jump.
+    shared_at: Mutex<Option<Instant>>,
 }
 
 // SAFETY: it is atomics, which live until it is dropped.
@@ -106,7 +118,7 @@ impl StatsPage {
     /// A page that nobody else can see.
     pub fn private() -> StatsPage {
         let whole = NonNull::from(Box::leak(Box::default()));
-        StatsPage { whole, shared: None, process: std::process::id() }
+        StatsPage::new(whole, None, std::process::id())
     }
 
     #[cfg(test)]
@@ -118,16 +130,71 @@ impl StatsPage {
     pub fn shared(database: FileId) -> StatsPage {
         let process = std::process::id();
         match share(&name_of(database), &image(process)) {
-            Ok((whole, file)) => StatsPage { whole, shared: Some(file), process },
+            Ok((whole, file)) => StatsPage::new(whole, Some(file), process),
             Err(_) => StatsPage::private(),
         }
     }
 
+    fn new(whole: NonNull<Whole>, shared: Option<File>, process: u32) -> StatsPage {
+        StatsPage { whole, shared, process, shared_at: Mutex::new(None) }
+    }
+
     /// Stores the state of the database, in the process that made the page.
     pub fn set_state(&self, state: DatabaseState) {
-        if self.process == std::process::id() {
+        if self.is_of_this_process() {
             self.whole().head[STATE].store(state as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that the database is multi-process from now on, and because of which process, where that is known. While it is
+    /// multi-process already, only a process that is named is noted: it may be found later than the change.
+    #[cfg_attr(not(test), expect(dead_code, reason = "changes of state call it, as soon as there are any"))]
+    pub fn note_shared(&self, because: Option<u32>) {
+        if !self.is_of_this_process() {
+            return;
+        }
+        let mut shared_at = self.shared_at.lock();
+        let is_change = shared_at.is_none();
+        if is_change {
+            *shared_at = Some(Instant::now());
+            Stats::add(&self.sharing_changes, 1);
+            Stats::set(&self.shared_since_ms, now_ms());
+            self.set_state(DatabaseState::MultiProcess);
+        }
+        if is_change || because.is_some() {
+            self.set_visitor(because);
+        }
+    }
+
+    /// Notes that the database is not multi-process any more. The caller holds the owner lock again.
+    #[cfg_attr(not(test), expect(dead_code, reason = "changes of state call it, as soon as there are any"))]
+    pub fn note_alone(&self) {
+        if !self.is_of_this_process() {
+            return;
+        }
+        if let Some(since) = self.shared_at.lock().take() {
+            Stats::add(&self.sharing_changes, 1);
+            Stats::add(&self.shared_ms, since.elapsed().as_millis() as u64);
+            Stats::set(&self.shared_since_ms, 0);
+            self.set_state(DatabaseState::Owned);
+        }
+    }
+
+    /// The visitor stays on the page when it has left, for those who look later.
+    fn set_visitor(&self, process: Option<u32>) {
+        let mut name = [0; VISITOR_BYTES];
+        if let Some(program) = process.and_then(processes::program) {
+            let len = program.len().min(VISITOR_BYTES);
+            name[..len].copy_from_slice(&program.as_bytes()[..len]);
+        }
+        Stats::set(&self.shared_because_pid, process.map_or(0, u64::from));
+        for (word, bytes) in self.whole().head[VISITOR..].iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
     }
 
     fn whole(&self) -> &Whole {
@@ -162,13 +229,18 @@ pub(super) fn name_of(database: FileId) -> String {
     format!("litefoot-stats:{:x}:{:x}", database.device, database.inode)
 }
 
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
 /// The page as it begins.
 pub(crate) fn image(process: u32) -> Vec<u8> {
     let mut names = String::new();
     for (name, kind, _) in figures() {
         names.extend([if kind == FigureKind::Counter { "c " } else { "g " }, &name, "\n"]);
     }
-    let opened = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+    let opened = now_ms();
     let mut head = [0; HEAD_WORDS];
     head[0] = u64::from_ne_bytes(MAGIC);
     (head[STATE], head[PROCESS], head[OPENED]) = (DatabaseState::Open as u64, u64::from(process), opened);
@@ -270,6 +342,30 @@ mod tests {
         let place = figures().position(|(name, _, _)| name == "commits_pages").unwrap();
         let at = 8 * (HEAD_WORDS + place);
         assert_eq!(u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap()), 5);
+    }
+
+    #[test]
+    fn changes_of_state_are_counted_once_and_the_visitor_stays() {
+        let page = StatsPage::private();
+        let figure = |name: &str| page.rows().into_iter().find(|row| row.0 == name).unwrap().1;
+        let state = || page.whole().head[STATE].load(Ordering::Relaxed);
+        page.note_alone();
+        assert_eq!((figure("sharing_changes"), state()), (0, 0), "it was never shared");
+        page.note_shared(None);
+        let since = figure("shared_since_ms");
+        assert!(since > 0 && figure("shared_because_pid") == 0);
+        let own = std::process::id();
+        page.note_shared(Some(own));
+        page.note_shared(None);
+        assert_eq!((figure("sharing_changes"), state()), (1, DatabaseState::MultiProcess as u64));
+        assert_eq!((figure("shared_since_ms"), figure("shared_because_pid")), (since, i64::from(own)));
+        page.note_alone();
+        page.note_alone();
+        assert_eq!((figure("sharing_changes"), state()), (2, DatabaseState::Owned as u64));
+        assert_eq!((figure("shared_since_ms"), figure("shared_because_pid")), (0, i64::from(own)));
+        page.note_shared(None);
+        assert_eq!((figure("sharing_changes"), figure("shared_because_pid")), (3, 0));
+        assert_eq!(page.whole().head[VISITOR].load(Ordering::Relaxed), 0, "the next one is not known");
     }
 
     #[test]

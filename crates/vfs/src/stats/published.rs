@@ -6,16 +6,15 @@
 
 use crate::stats::figures::FigureKind;
 use crate::stats::page::{
-    DatabaseState, FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, name_of,
+    DatabaseState, FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, VISITOR,
+    VISITOR_BYTES, name_of,
 };
+use crate::stats::processes::{PROCESSES, processes};
 use litefoot_storage::file::FileId;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// The directory in which the system lists processes.
-const PROCESSES: &str = "/proc";
 
 /// The figures of a database in the memory of the process that has it open.
 #[derive(Debug)]
@@ -31,31 +30,40 @@ pub struct Published {
 /// The figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// True where the process owns the database; else the process has it open, and may be waiting for the owner.
-    pub owner: bool,
+    /// The state of the database in that process.
+    pub state: DatabaseState,
     /// When it was opened.
     pub opened: SystemTime,
     /// The figures in their order: name, kind, value.
     pub figures: Vec<(String, FigureKind, u64)>,
+    /// The program because of which the database was last shared, where it is known.
+    pub visitor: Option<String>,
     /// The process, as it calls itself.
     process: u64,
 }
 
 impl Published {
-    /// The process that owns the database of that identity, as far as this process may know: those of other users
-    /// show nothing. Where only processes are found that do not own it, none of them is answered.
+    /// The process that owns the database of that identity, or one that shares it with others, as far as this process may
+    /// know: those of other users show nothing. Processes that merely have it open are not answered.
     pub fn find(database: FileId) -> Option<Published> {
         let name = PathBuf::from(format!("/memfd:{} (deleted)", name_of(database)));
-        let mut best: Option<(bool, Published)> = None;
+        let mut best: Option<((bool, bool), Published)> = None;
         for found in processes().flat_map(|process| memory_files(process, &name)) {
-            let Some(reading) = found.read().filter(|reading| reading.owner) else { continue };
+            let Some(reading) = found.read().filter(Reading::is_in_use) else { continue };
             // A forked child has its parent's files, and calls itself otherwise.
             let itself = u64::from(found.process) == reading.process;
-            if best.as_ref().is_none_or(|(known, _)| itself && !known) {
-                best = Some((itself, found));
+            let rank = (reading.state == DatabaseState::Owned, itself);
+            if best.as_ref().is_none_or(|(known, _)| rank > *known) {
+                best = Some((rank, found));
             }
         }
         best.map(|(_, found)| found)
+    }
+
+    /// The process that owns the database of that identity, as far as this process may know.
+    pub fn find_owner(database: FileId) -> Option<Published> {
+        Published::find(database)
+            .filter(|found| found.read().is_some_and(|reading| reading.state == DatabaseState::Owned))
     }
 
     /// The figures now; `None` when the process is gone or has closed the database.
@@ -72,8 +80,8 @@ impl Published {
 
 impl Reading {
     /// A reading of figures that come from elsewhere.
-    pub fn new(owner: bool, opened: SystemTime, figures: Vec<(String, FigureKind, u64)>) -> Reading {
-        Reading { owner, opened, figures, process: 0 }
+    pub fn new(state: DatabaseState, opened: SystemTime, figures: Vec<(String, FigureKind, u64)>) -> Reading {
+        Reading { state, opened, figures, visitor: None, process: 0 }
     }
 
     /// Reads a page; `None` for one that is closed or of a layout that is not known.
@@ -81,10 +89,15 @@ impl Reading {
         let word = |place: usize| -> Option<u64> {
             Some(u64::from_ne_bytes(bytes.get(8 * place..8 * place + 8)?.try_into().ok()?))
         };
-        let state = word(STATE)?;
-        if !bytes.starts_with(&MAGIC) || state == DatabaseState::Closed as u64 {
+        if !bytes.starts_with(&MAGIC) {
             return None;
         }
+        let state = match word(STATE)? {
+            0 => return None,
+            2 => DatabaseState::Owned,
+            3 => DatabaseState::MultiProcess,
+            _ => DatabaseState::Open,
+        };
         let count = usize::try_from(word(FIGURES)?).ok().filter(|count| *count <= PAGE_BYTES / 8)?;
         let names_at = 8 * (HEAD_WORDS + count);
         let names_end = usize::try_from(word(NAMES_BYTES)?).ok()?.checked_add(names_at)?;
@@ -100,11 +113,17 @@ impl Reading {
             Some((name.to_owned(), kind, word(HEAD_WORDS + place)?))
         });
         Some(Reading {
-            owner: state == DatabaseState::Owned as u64,
+            state,
             opened: UNIX_EPOCH.checked_add(Duration::from_millis(word(OPENED)?))?,
             figures: figures.collect(),
+            visitor: visitor(bytes.get(8 * VISITOR..8 * VISITOR + VISITOR_BYTES)?),
             process: word(PROCESS)?,
         })
+    }
+
+    /// True where the process has read the database, and keeps others out or shares it with them.
+    fn is_in_use(&self) -> bool {
+        matches!(self.state, DatabaseState::Owned | DatabaseState::MultiProcess)
     }
 
     /// The value of a figure; 0 where it is not known.
@@ -113,9 +132,12 @@ impl Reading {
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir(PROCESSES).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+/// The name of a program, behind which zeros stand.
+fn visitor(bytes: &[u8]) -> Option<String> {
+    let name = bytes.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
+    // Nothing that a terminal would take for a command.
+    let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '?' };
+    Some(name.iter().map(shown).collect())
 }
 
 /// The open files of a process that have this name; none where it is not ours to know.
@@ -163,7 +185,12 @@ mod tests {
         let figures =
             [("new.a".to_owned(), FigureKind::Counter, 5), ("old".to_owned(), FigureKind::Gauge, 6)];
         assert_eq!(reading.figures, figures);
-        assert!(reading.owner && reading.process == 77 && reading.get("old") == 6 && reading.get("x") == 0);
+        assert!(
+            reading.state == DatabaseState::Owned
+                && reading.process == 77
+                && reading.get("old") == 6
+                && reading.get("x") == 0
+        );
     }
 
     #[test]
@@ -185,9 +212,23 @@ mod tests {
             let reading = Reading::parse(&bytes);
             assert!(reading.is_none() || name == "opened never", "{name}: {reading:?}");
         }
+        let mut other = page();
+        other[8] = 9;
+        assert_eq!(Reading::parse(&other).unwrap().state, DatabaseState::Open, "a state of a later version");
         let mut odd = page();
         odd[82] = 0x1b;
         assert_eq!(Reading::parse(&odd).unwrap().figures.len(), 1, "no escape reaches a terminal");
+    }
+
+    #[test]
+    fn the_name_of_a_visitor_is_text() {
+        for (bytes, name) in [
+            (*b"sqlite3\0\0\0\0\0\0\0\0\0", Some("sqlite3")),
+            (*b"\0sqlite3\0\0\0\0\0\0\0\0", None),
+            (*b"a\x1b[2J\xff 3456789 b", Some("a?[2J? 3456789 b")),
+        ] {
+            assert_eq!(visitor(&bytes).as_deref(), name);
+        }
     }
 
     #[test]
@@ -206,6 +247,14 @@ mod tests {
         assert_eq!(found.read().unwrap().get("commits_pages"), 3);
         Stats::add(&counted.commits_pages, 1);
         assert_eq!(found.read().unwrap().get("commits_pages"), 4);
+        assert!(Published::find_owner(database).is_some());
+        counted.note_shared(Some(std::process::id()));
+        let reading = Published::find(database).unwrap().read().unwrap();
+        assert_eq!((reading.state, reading.get("sharing_changes")), (DatabaseState::MultiProcess, 1));
+        assert!(reading.visitor.is_some_and(|program| !program.is_empty()));
+        assert!(Published::find_owner(database).is_none(), "it keeps nobody out");
+        counted.note_alone();
+        assert!(Published::find_owner(database).is_some());
         drop(counted);
         assert!(found.read().is_none() && Published::find(database).is_none());
     }

@@ -14,7 +14,7 @@
 
 use crate::error::{Error, Result};
 use crate::notice;
-use crate::stats::Published;
+use crate::stats::{Published, program};
 use litefoot_storage::file::{File, RangeLock};
 
 /// First of SQLite's lock bytes (`PENDING_BYTE`): file format, section 1.4.
@@ -47,12 +47,11 @@ fn holder(file: &dyn File) -> Option<String> {
     // A lock on an open file description names no process; the owner's statistics page does.
     let process = file
         .lock_holder(LOCK_OFFSET, LOCK_BYTES)
-        .or_else(|| Published::find(file.id()).map(|owner| owner.process))?;
-    let program = std::fs::read_to_string(format!("/proc/{process}/comm"));
-    Some(program.map_or_else(
-        |_| format!("process {process}"),
-        |name| format!("process {process} ({})", name.trim_end()),
-    ))
+        .or_else(|| Published::find_owner(file.id()).map(|owner| owner.process))?;
+    Some(
+        program(process)
+            .map_or_else(|| format!("process {process}"), |name| format!("process {process} ({name})")),
+    )
 }
 
 /// Gives the owner lock back. Explicit, because a forked child may still have the descriptor.

@@ -144,12 +144,13 @@ impl Rates {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use litefoot::stats::DatabaseState;
     use std::time::UNIX_EPOCH;
 
     /// A reading with these figures.
     pub fn reading(figures: &[(&str, FigureKind, u64)]) -> Reading {
         let figures = figures.iter().map(|(name, kind, value)| ((*name).to_owned(), *kind, *value)).collect();
-        Reading::new(true, UNIX_EPOCH, figures)
+        Reading::new(DatabaseState::Owned, UNIX_EPOCH, figures)
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! The processes of this machine, as far as the system shows them, and which of them have a file open.
+//!
+//! # Why
+//! A person who finds a database shared wants to know because of whom. The system does not tell the holder of a lease which
+//! process asked, but it lists the open files of each process.
+//!
+//! # What it promises
+//! 1. Nothing is opened: a link is followed to the identity of its file, and no further. The file is not asked for anything that a
+//!    server of a network file system would have to answer.
+//! 2. The work is bounded: [`LINKS_MAX`] links are followed.
+//!
+//! A process that still waits in its `open` is not found: it has no descriptor yet. Processes of other users are found by root.
+
+use litefoot_storage::file::FileId;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The directory in which the system lists processes.
+pub(super) const PROCESSES: &str = "/proc";
+
+/// Links of open files that one search follows. A link costs about a microsecond.
+pub const LINKS_MAX: usize = 20_000;
+
+/// The processes that this one can see.
+pub(super) fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(PROCESSES).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Another process that has this file open, as far as this one may know: the youngest, if there are several.
+pub fn process_that_opened(file: FileId) -> Option<u32> {
+    search(file).next()
+}
+
+/// The other processes that have this file open, as far as this one may know.
+pub fn processes_that_opened(file: FileId) -> Vec<u32> {
+    search(file).collect()
+}
+
+/// The name of the program that a process runs, where the system tells.
+pub fn program(process: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("{PROCESSES}/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// The youngest first: those who come for a moment have come last, mostly.
+fn search(file: FileId) -> impl Iterator<Item = u32> {
+    let own = std::process::id();
+    let mut found: Vec<u32> = processes().filter(|process| *process != own).collect();
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    let mut left = LINKS_MAX;
+    found.into_iter().filter(move |process| open_files(*process, &mut left).any(|link| leads_to(&link, file)))
+}
+
+/// The links of the files that a process has open.
+fn open_files(process: u32, left: &mut usize) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(format!("{PROCESSES}/{process}/fd")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).take_while(move |_| {
+        let more = *left > 0;
+        *left = left.saturating_sub(1);
+        more
+    })
+}
+
+/// True for a link to that file. Sockets, pipes and the like have no path.
+fn leads_to(link: &Path, file: FileId) -> bool {
+    let is_path = fs::read_link(link).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/"));
+    is_path && identity(link) == Some(file)
+}
+
+/// The identity of the file behind a link, as the system knows it already.
+#[cfg(target_os = "linux")]
+fn identity(link: &Path) -> Option<FileId> {
+    let name = std::ffi::CString::new(link.as_os_str().as_bytes()).ok()?;
+    // SAFETY: zeros are a value of this structure of numbers.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let (flags, mask) = (libc::AT_STATX_DONT_SYNC, libc::STATX_INO);
+    // SAFETY: the path ends with NUL, and the structure is as the call expects it.
+    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, mask, &raw mut found) } != 0 {
+        return None;
+    }
+    let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+    Some(FileId { device, inode: found.stx_ino })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn identity(_link: &Path) -> Option<FileId> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn another_process_is_found_while_it_has_the_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let file = fs::File::create(&path).unwrap();
+        let metadata = file.metadata().unwrap();
+        let id = FileId { device: metadata.dev(), inode: metadata.ino() };
+        assert_eq!(process_that_opened(id), None, "this process does not count");
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(file).spawn().unwrap();
+        assert_eq!(process_that_opened(id), Some(cat.id()));
+        assert_eq!(processes_that_opened(id), [cat.id()]);
+        assert!(program(cat.id()).is_some_and(|name| !name.is_empty()));
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        assert_eq!(process_that_opened(id), None);
+    }
+
+    #[test]
+    fn no_more_links_are_followed_than_agreed() {
+        let mut left = 2;
+        let own = std::process::id();
+        assert_eq!((open_files(own, &mut left).count(), left), (2, 0));
+        assert_eq!((open_files(own, &mut left).count(), left), (0, 0));
+    }
+}
