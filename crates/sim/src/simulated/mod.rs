@@ -27,6 +27,7 @@
 
 mod event;
 mod faults;
+mod locks;
 mod replay;
 mod times;
 
@@ -39,6 +40,7 @@ use litefoot_storage::file::{
     Resolved, Result, Stamp, parent_directory,
 };
 use litefoot_storage::sync::{Mutex, MutexGuard};
+use locks::Locks;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -76,20 +78,13 @@ struct Content {
     /// Of the last change.
     time: u64,
     bytes: Vec<u8>,
-    locks: Vec<Lock>,
+    locks: Locks,
     handles: usize,
 }
 
 fn next_birth() -> u64 {
     static BIRTHS: AtomicU64 = AtomicU64::new(1);
     BIRTHS.fetch_add(1, Ordering::Relaxed)
-}
-
-struct Lock {
-    handle: u64,
-    start: u64,
-    end: u64,
-    exclusive: bool,
 }
 
 /// Files in memory, with the memory of everything that was done to them.
@@ -128,7 +123,7 @@ impl SimMedium {
         for Born { path, kind, birth, time, bytes } in files {
             state.base.push((path.clone(), time, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content { kind, birth, time, bytes, locks: Vec::new(), handles: 0 });
+            state.files.push(Content { kind, birth, time, bytes, locks: Locks::default(), handles: 0 });
         }
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
@@ -393,29 +388,23 @@ impl File for SimFile {
     }
 
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
-        let (start, end) = (offset, offset + len);
-        let mut state = self.medium.state();
-        let locks = &mut state.files[self.inode].locks;
-        let overlaps = |lock: &Lock| lock.start < end && start < lock.end;
-        let exclusive = lock == RangeLock::Exclusive;
-        let blocked =
-            |held: &Lock| held.handle != self.handle && overlaps(held) && (exclusive || held.exclusive);
-        if lock != RangeLock::None && locks.iter().any(blocked) {
-            return Ok(false);
+        if lock == RangeLock::Exclusive && !self.writable {
+            // As the system: EBADF.
+            return Err(DeviceError::new(Operation::Lock, &self.path, io::Error::from_raw_os_error(9)));
         }
-        // Whole ranges are locked and unlocked as they were; litefoot never splits one.
-        locks.retain(|held| held.handle != self.handle || !overlaps(held));
-        if lock != RangeLock::None {
-            locks.push(Lock { handle: self.handle, start, end, exclusive });
-        }
-        Ok(true)
+        Ok(self.medium.state().files[self.inode].locks.set(self.handle, offset..offset + len, lock))
+    }
+
+    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
+        let state = self.medium.state();
+        Ok(state.files[self.inode].locks.blocks(self.handle, &(offset..offset + len), RangeLock::Shared))
     }
 }
 
 impl Drop for SimFile {
     fn drop(&mut self) {
         let mut state = self.medium.state();
-        state.files[self.inode].locks.retain(|lock| lock.handle != self.handle);
+        state.files[self.inode].locks.drop_all(self.handle);
         state.files[self.inode].handles -= 1;
         state.free_if_gone(self.inode);
     }
@@ -441,7 +430,7 @@ impl Medium for SimMedium {
                 let birth = next_birth();
                 let time = state.clock.change();
                 let bytes = Vec::new();
-                state.files.push(Content { kind, birth, time, bytes, locks: Vec::new(), handles: 0 });
+                state.files.push(Content { kind, birth, time, bytes, locks: Locks::default(), handles: 0 });
                 state.names.insert(path.clone(), inode);
                 state.record(Event::Create { path: path.clone(), inode, time });
                 inode

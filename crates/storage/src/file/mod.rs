@@ -240,6 +240,16 @@ pub trait File: Send + Sync {
     /// Returns `false` when another process (or another handle) stands in the way.
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool>;
 
+    /// Tells whether another process (or another handle) has an exclusive lock on part of a range of which this handle
+    /// has locked nothing. This default takes a lock for a moment, in which the range is locked for others.
+    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
+        let is_free = self.lock_range(offset, len, RangeLock::Shared)?;
+        if is_free {
+            self.lock_range(offset, len, RangeLock::None)?;
+        }
+        Ok(!is_free)
+    }
+
     /// The process with a lock in the way of ours on the range, where the system can tell.
     fn lock_holder(&self, _offset: u64, _len: u64) -> Option<u32> {
         None

@@ -137,6 +137,11 @@ macro_rules! pass_on {
             self.$field.lock_range(offset, len, lock)
         }
     };
+    (@is_locked $field:tt) => {
+        fn is_locked(&self, offset: u64, len: u64) -> $crate::file::Result<bool> {
+            self.$field.is_locked(offset, len)
+        }
+    };
     (@lock_holder $field:tt) => {
         fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
             self.$field.lock_holder(offset, len)

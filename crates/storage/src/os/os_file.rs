@@ -325,14 +325,15 @@ impl File for OsFile {
         }
     }
 
+    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
+        let in_the_way = self.lock_in_the_way_of(flock(offset, len, RangeLock::Shared));
+        Ok(in_the_way.map_err(|error| self.error(Operation::Lock, error))?.is_some())
+    }
+
     fn lock_holder(&self, offset: u64, len: u64) -> Option<u32> {
-        let mut request = flock(offset, len, RangeLock::Exclusive);
-        // SAFETY: as above.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) };
+        let in_the_way = self.lock_in_the_way_of(flock(offset, len, RangeLock::Exclusive)).ok()??;
         // An open-file-description lock reports process -1.
-        (result == 0 && i32::from(request.l_type) != libc::F_UNLCK)
-            .then(|| u32::try_from(request.l_pid).ok())
-            .flatten()
+        u32::try_from(in_the_way.l_pid).ok()
     }
 
     fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
@@ -365,6 +366,16 @@ impl File for OsFile {
 }
 
 impl OsFile {
+    /// The lock that a request for one would meet.
+    fn lock_in_the_way_of(&self, mut request: libc::flock) -> io::Result<Option<libc::flock>> {
+        // SAFETY: `request` is a valid flock that outlives the call.
+        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((i32::from(request.l_type) != libc::F_UNLCK).then_some(request))
+    }
+
     fn write_all(&self, bufs: &[IoSlice<'_>], offset: u64, flags: libc::c_int) -> io::Result<()> {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         let mut done = 0;
@@ -508,10 +519,12 @@ mod tests {
         assert_eq!(first.id(), second.id());
         assert!(first.lock_range(0, 10, RangeLock::Exclusive).unwrap());
         assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
+        assert!(second.is_locked(9, 3).unwrap() && !second.is_locked(10, 3).unwrap());
         drop(OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap());
         assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
         assert!(first.lock_range(0, 10, RangeLock::None).unwrap());
         assert!(second.lock_range(5, 1, RangeLock::Shared).unwrap());
+        assert!(!first.is_locked(0, 10).unwrap(), "a shared lock is in no reader's way");
     }
 
     #[test]
