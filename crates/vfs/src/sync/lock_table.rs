@@ -201,7 +201,12 @@ impl LockTable {
 
     /// Tells whether any handle is at RESERVED or above.
     pub fn is_reserved(&self) -> bool {
-        strongest(&self.reader_slots.lock(), None) >= Level::Reserved
+        self.strongest() >= Level::Reserved
+    }
+
+    /// The highest level of any handle.
+    pub(super) fn strongest(&self) -> Level {
+        strongest(&self.reader_slots.lock(), None)
     }
 
     /// Opens or closes the gate, as the slots say. Under the lock.

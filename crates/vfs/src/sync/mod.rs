@@ -5,18 +5,23 @@
 //! forks          SQLite's locks of the whole process, around a fork
 //! owner_lock     one process owns a database
 //! lock_table     SQLite's file locks, between the connections of the owner
+//! file_locks     SQLite's file locks on the file, while a database is multi-process
 //! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, and readers' marks
 //! writer_queue   writers in WAL mode wait in order
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! ```
 
+#[cfg_attr(not(test), expect(dead_code, reason = "called by the multi-process state"))]
+pub(crate) mod file_locks;
 pub(crate) mod forks;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;
+#[cfg(test)]
+mod stock_process;
 pub(crate) mod wal_index;
 mod wal_index_marks;
 mod wal_index_region;

@@ -1,0 +1,218 @@
+//! File locks: SQLite's own locks on the database file, while the database is multi-process.
+//!
+//! Other processes then use the file by SQLite's protocol (<https://www.sqlite.org/lockingv3.html>), and so does this one. Its
+//! locks lie on its one open file description, and conflict with the locks of stock SQLite as those do among each other.
+//!
+//! ```text
+//! 0x40000000        PENDING   exclusive: no new readers; a reader shares it while it takes SHARED
+//! 0x40000001        RESERVED  exclusive: one is going to write
+//! 0x40000002 + 510  SHARED    shared by readers, exclusive for the one that writes the file
+//! ```
+//!
+//! Between the handles of this process the lock table counts, as ever (`lock_table.rs`). The file has the locks of the
+//! handle with the highest level, as SQLite's own VFS has them for all handles of a process on an inode.
+//!
+//! # Invariants
+//! 1. In the multi-process state a level of the lock table changes through [`FileLocks`] only, and no handle has a higher
+//!    level than the file, apart from a handle that is about to find that this process owns the database no more.
+//! 2. At no moment of [`Change::begin`] or [`Change::end`] can another process take what a handle of this one relies on.
+//! 3. Lock order: first [`FileLocks`], then the lock table. So a change of state begins with [`FileLocks::change`], and looks
+//!    for an idle moment then.
+//! 4. A handle at SHARED that asks for EXCLUSIVE gets it, or stays at SHARED: a hot journal is to be rolled back, or a
+//!    connection in WAL mode is being closed. Only a handle at RESERVED leaves PENDING behind.
+
+use crate::error::Result;
+use crate::sync::lock_table::{Level, LockTable, ReaderSlot};
+use crate::sync::owner_lock::{self, LOCK_BYTES, LOCK_OFFSET};
+use litefoot_storage::file::{File, RangeLock};
+use litefoot_storage::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+const PENDING: u64 = LOCK_OFFSET;
+const RESERVED: u64 = LOCK_OFFSET + 1;
+const SHARED: u64 = LOCK_OFFSET + 2;
+const SHARED_BYTES: u64 = LOCK_BYTES - 2;
+
+/// The locks of this process on one database file.
+#[derive(Debug, Default)]
+pub struct FileLocks {
+    /// What is locked on the file.
+    level: Mutex<Level>,
+}
+
+impl FileLocks {
+    /// Keeps all locks as they are, for a change of the database's state. The lock table is asked afterwards.
+    pub fn change(&self) -> Change<'_> {
+        Change { level: self.level.lock() }
+    }
+
+    /// Raises a handle's lock, in the table and on the file; `false` when another handle or process is in the way.
+    pub fn lock(
+        &self,
+        file: &dyn File,
+        table: &LockTable,
+        reader_slot: &ReaderSlot,
+        wanted: Level,
+    ) -> Result<bool> {
+        let mut level = self.level.lock();
+        let before = reader_slot.level();
+        if before >= wanted {
+            return Ok(true);
+        }
+        table.lock(reader_slot, wanted);
+        let raised = match request(before, reader_slot.level()) {
+            Some(to) => raise(&mut level, file, before, to),
+            None => Ok(()),
+        };
+        let after = outcome(before, wanted, reader_slot.level().min(*level));
+        if raised.is_err() || after < wanted {
+            table.unlock(reader_slot, if raised.is_err() { before } else { after });
+            let lowered = lower(&mut level, file, table.strongest());
+            raised.and(lowered)?;
+        }
+        Ok(after >= wanted)
+    }
+
+    /// Lowers a handle's lock, in the table and on the file.
+    ///
+    /// # Errors
+    /// Those of the file. The handle's lock is lowered all the same; the file keeps more than is needed.
+    pub fn unlock(
+        &self,
+        file: &dyn File,
+        table: &LockTable,
+        reader_slot: &ReaderSlot,
+        to: Level,
+    ) -> Result<()> {
+        let mut level = self.level.lock();
+        table.unlock(reader_slot, to);
+        lower(&mut level, file, table.strongest())
+    }
+
+    /// Takes back the slot of a handle that is closed.
+    ///
+    /// # Errors
+    /// As [`FileLocks::unlock`].
+    pub fn leave(&self, file: &dyn File, table: &LockTable, reader_slot: &Arc<ReaderSlot>) -> Result<()> {
+        let mut level = self.level.lock();
+        table.leave(reader_slot);
+        lower(&mut level, file, table.strongest())
+    }
+
+    /// Tells whether a handle of this process, or another process, is at RESERVED or above.
+    pub fn is_reserved(&self, file: &dyn File, table: &LockTable) -> Result<bool> {
+        let level = self.level.lock();
+        Ok(table.is_reserved() || (*level < Level::Reserved && file.is_locked(RESERVED, 1)?))
+    }
+}
+
+/// The locks on the file while the state of the database changes: no handle raises or lowers one.
+pub struct Change<'a> {
+    level: MutexGuard<'a, Level>,
+}
+
+impl Change<'_> {
+    /// From the owner lock to SHARED where handles hold that, else to no lock. Others may lock the file then.
+    ///
+    /// # Errors
+    /// Those of the file; no other process can lock it then.
+    pub fn begin(&mut self, file: &dyn File, shared: bool) -> Result<()> {
+        // In this order: PENDING keeps others away until the file is locked as it will be.
+        if shared {
+            file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)?;
+            file.lock_range(PENDING, SHARED - PENDING, RangeLock::None)?;
+        } else {
+            owner_lock::release(file)?;
+        }
+        *self.level = if shared { Level::Shared } else { Level::None };
+        Ok(())
+    }
+
+    /// From no lock to SHARED where handles hold that: other processes have the file. `false` where one writes it.
+    pub fn begin_beside(&mut self, file: &dyn File, shared: bool) -> Result<bool> {
+        if shared {
+            raise(&mut self.level, file, Level::None, Level::Shared)?;
+        }
+        Ok(!shared || *self.level >= Level::Shared)
+    }
+
+    /// From what the handles hold to the owner lock. No handle is in a transaction. `false` where another process is in the way;
+    /// all locks are as before then.
+    pub fn end(&mut self, file: &dyn File, writable: bool) -> Result<bool> {
+        let is_owner = owner_lock::try_acquire(file, writable)?;
+        if is_owner {
+            *self.level = Level::None;
+        }
+        Ok(is_owner)
+    }
+}
+
+/// What is to be locked on the file, by the level that the lock table has raised a handle to.
+fn request(before: Level, granted: Level) -> Option<Level> {
+    match (before, granted) {
+        // Readers of this process are in the way.
+        (Level::None | Level::Shared, Level::Pending) => None,
+        (before, granted) => (granted > before).then_some(granted),
+    }
+}
+
+/// The level of a handle after a request, by the highest level that both the lock table and the file have for it.
+fn outcome(before: Level, wanted: Level, reached: Level) -> Level {
+    match reached {
+        reached if reached >= wanted => wanted,
+        Level::Pending if before >= Level::Reserved => Level::Pending,
+        _ => before,
+    }
+}
+
+/// Raises the locks on the file as far as other processes let it, for a handle that was `before`.
+fn raise(level: &mut Level, file: &dyn File, before: Level, to: Level) -> Result<()> {
+    if *level < Level::Shared {
+        if !file.lock_range(PENDING, 1, RangeLock::Shared)? {
+            return Ok(());
+        }
+        let is_shared = file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared);
+        if matches!(is_shared, Ok(true)) {
+            *level = Level::Shared;
+        }
+        file.lock_range(PENDING, 1, RangeLock::None)?;
+        if !is_shared? {
+            return Ok(());
+        }
+    }
+    let steps = [
+        (to == Level::Reserved, Level::Reserved, RESERVED, 1),
+        (to >= Level::Pending && before >= Level::Reserved, Level::Pending, PENDING, 1),
+        (to == Level::Exclusive, Level::Exclusive, SHARED, SHARED_BYTES),
+    ];
+    for (is_taken, next, offset, bytes) in steps {
+        if is_taken && *level < next {
+            if !file.lock_range(offset, bytes, RangeLock::Exclusive)? {
+                return Ok(());
+            }
+            *level = next;
+        }
+    }
+    Ok(())
+}
+
+/// Lowers the locks on the file to what the handles need: above SHARED they stay as they are.
+fn lower(level: &mut Level, file: &dyn File, needed: Level) -> Result<()> {
+    match needed {
+        needed if needed >= *level => {}
+        Level::None => {
+            owner_lock::release(file)?;
+            *level = Level::None;
+        }
+        Level::Shared => {
+            file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)?;
+            file.lock_range(PENDING, SHARED - PENDING, RangeLock::None)?;
+            *level = Level::Shared;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
