@@ -191,6 +191,11 @@ impl Db {
         self.access.holds_back && !self.shared.is_multi_process()
     }
 
+    /// The same, while no other process has the database open.
+    pub fn may_hold_back(&self) -> bool {
+        self.access.holds_back
+    }
+
     /// True if its pages are kept in memory for all connections.
     pub fn is_pooled(&self) -> bool {
         self.access.pooled && !self.shared.is_multi_process()

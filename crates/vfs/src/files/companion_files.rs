@@ -3,6 +3,9 @@
 //! # Invariants
 //! 1. A redo log of a rollback-journal database is never shown to SQLite, which would take it for a write-ahead log.
 //! 2. A deleted file is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
+//! 3. A handle that stays open goes with the state of the database. Where that cannot be, since it is not known whose the file
+//!    is, the database goes over to SQLite's own protocol until it is closed.
+//! 4. While other processes may have the database open nothing is known of what lies beside it.
 
 use crate::commit::wal::Wal;
 use crate::db::Companion;
@@ -29,6 +32,11 @@ impl Vfs {
         flags: c_int,
         connection: Option<Arc<ConnectionState>>,
     ) -> Result<Opened> {
+        if let Some(connection) = connection.as_ref().filter(|connection| connection.is_beside_others())
+            && let Some(opened) = self.open_beside_others(connection, flags)?
+        {
+            return Ok(opened);
+        }
         if let Some(connection) = connection.as_ref().filter(|connection| connection.may_hold()) {
             if flags & SQLITE_OPEN_WAL != 0
                 && let Some(wal) = self.wal_of(&connection.database)?
@@ -42,7 +50,7 @@ impl Vfs {
             if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
                 connection.begin_writing();
                 let memory = self.memory(&connection.database);
-                return Ok(Opened::new(JournalFile::new(connection.clone(), memory), flags));
+                return Ok(Opened::new(JournalFile::new(connection.clone(), memory)?, flags));
             }
         }
         let is_new = flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE) != 0;
@@ -50,10 +58,25 @@ impl Vfs {
             Some(connection) => Some(connection.database.clone()),
             None => self.companion_at(path).map(|(database, _)| database),
         };
-        if let Some(database) = database.as_ref().filter(|database| is_new && database.db().holds_back()) {
+        if let Some(database) = database.as_ref().filter(|database| is_new && database.db().may_hold_back()) {
             database.go_native()?;
         }
         self.open_companion(path, flags, database)
+    }
+
+    /// Opens the log, or a new journal, of a connection while other processes may have its database open; `None` where the
+    /// file is not kept open, or can only be read.
+    fn open_beside_others(&self, connection: &Arc<ConnectionState>, flags: c_int) -> Result<Option<Opened>> {
+        let is_log = flags & SQLITE_OPEN_WAL != 0;
+        if flags & SQLITE_OPEN_CREATE == 0 || is_log && !connection.database.db().writable() {
+            return Ok(None);
+        }
+        Ok(Some(if is_log {
+            Opened::new(WalFile::of_state(connection.clone())?, flags)
+        } else {
+            let memory = self.memory(&connection.database);
+            Opened::new(JournalFile::new(connection.clone(), memory)?, flags)
+        }))
     }
 
     /// The open database whose log or journal would have that path, and which of them it is.
@@ -143,7 +166,9 @@ impl Vfs {
         // cut, and roll an acknowledged transaction back. An old log could be taken for a new one.
         if sync_directory || !self.pass_through {
             self.medium.sync_directory(parent_directory(&actual))?;
-            if let Some((database, companion)) = companion {
+            if let Some((database, companion)) = companion
+                && !database.db().shared().is_multi_process()
+            {
                 database.db().companions().set_alone(companion, true);
             }
         }

@@ -168,11 +168,23 @@ impl ConnectionState {
         }
     }
 
+    /// True if it is known which writes are one transaction, so that its journal and its log can go with the state of the
+    /// database.
+    #[inline]
+    pub fn is_heard(&self) -> bool {
+        let heard = self.receives_file_controls.load(Ordering::Relaxed) && !self.unlocked;
+        heard && !self.database.is_native()
+    }
+
+    /// True if its journal and its log are files now, since other processes may have the database open.
+    pub fn is_beside_others(&self) -> bool {
+        self.database.db().shared().is_multi_process() && self.is_heard()
+    }
+
     /// True if transactions may be held back, with a journal or a log in memory.
     #[inline]
     pub fn may_hold(&self) -> bool {
-        let heard = self.receives_file_controls.load(Ordering::Relaxed) && !self.unlocked;
-        heard && self.database.db().holds_back() && !self.database.is_native()
+        self.is_heard() && self.database.db().holds_back()
     }
 
     /// True if the transaction is in a real journal, which a connection in exclusive mode keeps open.

@@ -1,7 +1,13 @@
 //! The content of the rollback journal that SQLite sees: memory, until a transaction needs a real file.
+//!
+//! # Invariants
+//! 1. While other processes may have the database open, the journal is a real file from its first byte.
+//! 2. A journal goes with the state of the database between transactions only, while it is void. A handle that is kept
+//!    open across transactions shows nothing of the form that it had before.
 
 use crate::db::{Companion, Db};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::files::passthrough::open_beside_others;
 use crate::memory::memory_file::MemoryFile;
 use litefoot_storage::file::{File, FileKind, OpenMode, SECTOR_BYTES, parent_directory};
 use std::sync::Arc;
@@ -20,12 +26,48 @@ pub struct Journal {
     pub(super) has_header: bool,
     /// How many transactions were in it.
     pub(super) transactions: u64,
+    /// True if it is a real file that other processes may roll back.
+    beside_others: bool,
+    /// True if the first sync of the real file must make its name durable.
+    name_unsynced: bool,
 }
 
 impl Journal {
     /// An empty journal in memory.
     pub fn new(memory: MemoryFile) -> Journal {
-        Journal { memory, real: None, unsynced: false, has_header: false, transactions: 0 }
+        Journal {
+            memory,
+            real: None,
+            unsynced: false,
+            has_header: false,
+            transactions: 0,
+            beside_others: false,
+            name_unsynced: false,
+        }
+    }
+
+    /// Before a transaction begins: goes with the state of the database.
+    ///
+    /// # Errors
+    /// The state cannot change within a transaction. Should it have, nothing is written that nobody would roll back.
+    pub(super) fn follow(&mut self, db: &Db) -> Result<()> {
+        let beside_others = db.shared().is_multi_process();
+        if self.beside_others == beside_others {
+            return Ok(());
+        }
+        if self.has_header {
+            let path = db.companion_path(Companion::Journal);
+            return Err(Error::Io(format!("{}: a transaction has begun elsewhere", path.display())));
+        }
+        self.real = if beside_others { Some(open_beside_others(db, Companion::Journal)?) } else { None };
+        self.memory.set_len(0)?;
+        (self.beside_others, self.name_unsynced, self.unsynced) = (beside_others, beside_others, false);
+        Ok(())
+    }
+
+    /// The handle is closed. A journal that others may roll back is as durable as SQLite has asked for.
+    pub(super) fn close(&mut self, db: &Db) -> Result<()> {
+        if self.beside_others { Ok(()) } else { self.settle(db) }
     }
 
     /// True if it has become a real file, and a transaction is in it.
@@ -46,6 +88,10 @@ impl Journal {
                 db.latch().check(real.path())?;
                 db.latch().watch(real.sync())?;
                 self.unsynced = false;
+                if self.name_unsynced {
+                    db.latch().watch(db.medium().sync_directory(parent_directory(real.path())))?;
+                    self.name_unsynced = false;
+                }
                 Ok(())
             }
             _ => Ok(()),

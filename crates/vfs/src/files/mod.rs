@@ -13,7 +13,7 @@
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
 //! | `connection_state` | what the handles of one connection share |
 //! | `journal`, `journal_content` | the rollback journal that SQLite sees |
-//! | `wal` | the write-ahead log that SQLite sees |
+//! | `wal` | the write-ahead log that SQLite sees: memory, or the file |
 //! | `passthrough`, `temporary`, `rejected` | files passed on, temporary files, refused opens |
 //! | `pragma` | `PRAGMA litefoot_*` |
 //! | `forked_child` | an inherited handle in a forked child |

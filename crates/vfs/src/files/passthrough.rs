@@ -1,12 +1,23 @@
 //! A handle on any file that SQLite uses beside the main database: journals, logs, temporary files.
 
+use crate::db::{Companion, Db};
 use crate::error::Result;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, read_exactly};
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
-use litefoot_storage::file::{File, Medium, parent_directory};
+use litefoot_storage::file::{File, FileKind, Medium, OpenMode, parent_directory};
 use std::ffi::c_int;
 use std::sync::Arc;
+
+/// Opens the log or the journal of a database that other processes may have open, and creates it where there is none. What
+/// a process knew of it does not count any more.
+pub(super) fn open_beside_others(db: &Db, companion: Companion) -> Result<Arc<dyn File>> {
+    let path = db.companion_path(companion);
+    db.latch().check(&path)?;
+    db.companions().set_alone(companion, false);
+    let kind = if companion == Companion::Wal { FileKind::RedoLog } else { FileKind::Journal };
+    Ok(db.medium().open(&path, kind, OpenMode::Create)?)
+}
 
 /// A file that is passed through to the device as SQLite uses it.
 pub struct PassThroughFile {
@@ -59,6 +70,12 @@ impl PassThroughFile {
             delete_on_close: false,
             mmap_size: 0,
         }
+    }
+
+    /// The log or the journal of a database that other processes may have open. The file is created where there is none.
+    pub fn beside_others(database: &Arc<OpenDatabase>, companion: Companion) -> Result<PassThroughFile> {
+        let (file, medium) = (open_beside_others(database.db(), companion)?, database.db().medium().clone());
+        Ok(PassThroughFile::companion(medium, file, Some(database.clone()), true, false))
     }
 
     fn check(&self) -> Result<()> {

@@ -288,6 +288,11 @@ impl OpenDatabase {
         if self.is_native() {
             return Ok(());
         }
+        if self.db.shared().is_multi_process() {
+            // It is so already; now for good.
+            self.native.store(true, Ordering::Release);
+            return Ok(());
+        }
         // A connection without locks may be on a file system that has none.
         match self.own() {
             Err(Error::Device(error)) if error.operation == Operation::Lock => {}
