@@ -128,7 +128,7 @@ impl TieredFile {
 
 /// It has no descriptor, and nothing past the system's cache: either would find flash alone.
 impl File for TieredFile {
-    pass_on!(flash: id, birth, path, lock_range, is_locked, lock_holder);
+    pass_on!(flash: id, birth, path, lock_range, is_locked, lock_holder, take_lease, release_lease);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         self.state.read().read(buf, offset)

@@ -27,6 +27,7 @@
 
 mod event;
 mod faults;
+mod leases;
 mod locks;
 mod replay;
 mod times;
@@ -35,9 +36,10 @@ pub use faults::{Faults, SyncSite};
 pub use replay::{Random, Replay};
 
 use event::{Event, Inode};
+use leases::Lease;
 use litefoot_storage::file::{
-    DeviceError, File, FileId, FileKind, Guarantees, Medium, OpenMode, Operation, PathInfo, RangeLock,
-    Resolved, Result, Stamp, parent_directory,
+    DeviceError, File, FileId, FileKind, Guarantees, LeaseAnswer, Medium, OnBreak, OpenMode, Operation,
+    PathInfo, RangeLock, Resolved, Result, Stamp, parent_directory,
 };
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use locks::Locks;
@@ -79,6 +81,7 @@ struct Content {
     time: u64,
     bytes: Vec<u8>,
     locks: Locks,
+    lease: Option<Lease>,
     handles: usize,
 }
 
@@ -123,7 +126,15 @@ impl SimMedium {
         for Born { path, kind, birth, time, bytes } in files {
             state.base.push((path.clone(), time, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content { kind, birth, time, bytes, locks: Locks::default(), handles: 0 });
+            state.files.push(Content {
+                kind,
+                birth,
+                time,
+                bytes,
+                locks: Locks::default(),
+                lease: None,
+                handles: 0,
+            });
         }
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
@@ -399,10 +410,19 @@ impl File for SimFile {
         let state = self.medium.state();
         Ok(state.files[self.inode].locks.blocks(self.handle, &(offset..offset + len), RangeLock::Shared))
     }
+
+    fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
+        self.take(on_break)
+    }
+
+    fn release_lease(&self) {
+        self.give_back();
+    }
 }
 
 impl Drop for SimFile {
     fn drop(&mut self) {
+        self.give_back();
         let mut state = self.medium.state();
         state.files[self.inode].locks.drop_all(self.handle);
         state.files[self.inode].handles -= 1;
@@ -430,7 +450,15 @@ impl Medium for SimMedium {
                 let birth = next_birth();
                 let time = state.clock.change();
                 let bytes = Vec::new();
-                state.files.push(Content { kind, birth, time, bytes, locks: Locks::default(), handles: 0 });
+                state.files.push(Content {
+                    kind,
+                    birth,
+                    time,
+                    bytes,
+                    locks: Locks::default(),
+                    lease: None,
+                    handles: 0,
+                });
                 state.names.insert(path.clone(), inode);
                 state.record(Event::Create { path: path.clone(), inode, time });
                 inode
@@ -439,8 +467,14 @@ impl Medium for SimMedium {
         state.files[inode].handles += 1;
         state.next_handle += 1;
         let handle = state.next_handle;
+        let on_break = state.break_lease(inode);
+        drop(state);
         let writable = mode != OpenMode::ReadOnly;
-        Ok(Arc::new(SimFile { medium: self.clone(), inode, handle, path, writable }))
+        let file = Arc::new(SimFile { medium: self.clone(), inode, handle, path, writable });
+        if let Some(on_break) = on_break {
+            on_break();
+        }
+        Ok(file)
     }
 
     fn delete(&self, path: &Path) -> Result<()> {

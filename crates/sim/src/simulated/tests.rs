@@ -1,5 +1,5 @@
 use super::*;
-use litefoot_storage::file::ErrorKind;
+use litefoot_storage::file::{ErrorKind, LeaseAnswer, OnBreak};
 use proptest::prelude::*;
 
 const SECTOR: usize = litefoot_storage::file::SECTOR_BYTES;
@@ -251,4 +251,43 @@ proptest! {
             prop_assert!(found, "sector {} is none of its versions", number);
         }
     }
+}
+
+#[test]
+fn a_lease_breaks_before_another_handle_is_there() {
+    let medium = SimMedium::new();
+    let file = open(&medium, "/a");
+    let (breaks, medium_at_break) = (Arc::new(Mutex::new(0)), medium.clone());
+    let on_break: OnBreak = {
+        let (breaks, weak) = (breaks.clone(), Arc::downgrade(&file));
+        Arc::new(move || {
+            *breaks.lock() += 1;
+            // The other one counts already, and the medium is not locked.
+            let again = weak.upgrade().map(|file| file.take_lease(Arc::new(|| ())));
+            assert_eq!(again, Some(LeaseAnswer::Company));
+            medium_at_break.operations();
+        })
+    };
+    assert_eq!(file.take_lease(on_break.clone()), LeaseAnswer::Granted);
+    // Neither its own length nor a look at the name is an open.
+    file.set_len(10).unwrap();
+    medium.info(Path::new("/a")).unwrap();
+    assert!(medium.open(Path::new("/a"), FileKind::Database, OpenMode::CreateNew).is_err());
+    assert_eq!(*breaks.lock(), 0);
+    let other = open(&medium, "/a");
+    assert_eq!(*breaks.lock(), 1);
+    assert_eq!(file.take_lease(on_break.clone()), LeaseAnswer::Company);
+    drop(other);
+    // Given back, or closed, it says nothing.
+    for close in [false, true] {
+        let file = open(&medium, "/b");
+        assert_eq!(file.take_lease(on_break.clone()), LeaseAnswer::Granted);
+        if close {
+            drop(file);
+        } else {
+            file.release_lease();
+        }
+        open(&medium, "/b");
+    }
+    assert_eq!((*breaks.lock(), Arc::strong_count(&on_break)), (1, 1));
 }

@@ -126,6 +126,20 @@ pub enum RangeLock {
     None,
 }
 
+/// What runs when a lease breaks.
+pub type OnBreak = Arc<dyn Fn() + Send + Sync>;
+
+/// The answer to a request for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAnswer {
+    /// Nobody else has the file open, and nobody opens it unnoticed.
+    Granted,
+    /// There is another open file description of the file, in this process or in another one.
+    Company,
+    /// Leases are refused: to users that do not own the file, on network file systems, by simple media.
+    Unsupported,
+}
+
 /// The guarantees of a device about single writes, probed and never assumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guarantees {
@@ -271,6 +285,18 @@ pub trait File: Send + Sync {
     fn guarantees(&self) -> Guarantees {
         Guarantees::default()
     }
+
+    /// Asks for word of everybody else who opens the file. `on_break` then runs once, in a thread of litefoot's. The other
+    /// waits in its `open` until [`File::release_lease`], 45 s at most. A lease that this handle has is given back first.
+    ///
+    /// `on_break` must not open this file: it would wait for itself. It may take and release leases.
+    fn take_lease(&self, _on_break: OnBreak) -> LeaseAnswer {
+        LeaseAnswer::Unsupported
+    }
+
+    /// Gives the lease back, whether it breaks or not, and drops its `on_break`. A call of that which is under way goes on.
+    /// Without a lease this does nothing. Closing the file releases its lease as well.
+    fn release_lease(&self) {}
 }
 
 /// The properties of a file that are known without opening it.

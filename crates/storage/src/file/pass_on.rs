@@ -152,6 +152,16 @@ macro_rules! pass_on {
             self.$field.guarantees()
         }
     };
+    (@take_lease $field:tt) => {
+        fn take_lease(&self, on_break: $crate::file::OnBreak) -> $crate::file::LeaseAnswer {
+            self.$field.take_lease(on_break)
+        }
+    };
+    (@release_lease $field:tt) => {
+        fn release_lease(&self) {
+            self.$field.release_lease();
+        }
+    };
 
     (@open $field:tt) => {
         fn open(

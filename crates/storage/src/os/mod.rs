@@ -4,6 +4,10 @@
 //! Files that are created for a database get the rights that the database has then. The names of logs do not always lead
 //! to their database: those beside a tier device lie in another directory. So a database has a medium of its own.
 
+#[cfg(target_os = "linux")]
+mod aligned;
+#[cfg(target_os = "linux")]
+mod lease;
 mod mapped;
 mod names;
 mod opening;

@@ -6,13 +6,19 @@
 //!
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
+#[cfg(target_os = "linux")]
+use super::aligned::{Aligned, DIRECT_ALIGNMENT};
+#[cfg(target_os = "linux")]
+use super::lease::Lease;
 use super::mapped::{Mapping, MappingKind};
 use super::opening::{self, Rights};
 use super::stamp;
 use crate::file::{
-    DeviceError, File, FileId, FileKind, Guarantees, OpenMode, Operation, RangeLock, Result, Stamp,
+    DeviceError, File, FileId, FileKind, Guarantees, LeaseAnswer, OnBreak, OpenMode, Operation, RangeLock,
+    Result, Stamp,
 };
 use crate::fork::LockedFile;
+use crate::sync::Mutex;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use libc::{off_t, posix_fallocate, preadv, preadv2, pwritev, pwritev2};
 // Offsets have 64 bits in these on 32-bit processors as well.
@@ -49,6 +55,9 @@ pub(super) fn open_file(
         direct: OnceLock::new(),
         mapping: writable_memory(kind, mode).then(|| Mapping::new(MappingKind::Synchronous)),
         locked: OnceLock::new(),
+        opened_twice: Mutex::new(false),
+        #[cfg(target_os = "linux")]
+        lease: Lease::default(),
         durable_write_unsupported: AtomicBool::new(false),
     }))
 }
@@ -61,6 +70,11 @@ struct OsFile {
     durable_write_unsupported: AtomicBool,
     /// The file once more, opened past the kernel's cache: atomic writes need that.
     direct: OnceLock<fs::File>,
+    /// True once the file was opened here once more: there is no lease then.
+    opened_twice: Mutex<bool>,
+    /// The word of others who open the file.
+    #[cfg(target_os = "linux")]
+    lease: Lease,
     /// True if this handle reads past the system's cache.
     is_direct: bool,
     /// The file as memory, for kinds of files that may lie on a device that is memory.
@@ -71,6 +85,7 @@ struct OsFile {
 
 impl Drop for OsFile {
     fn drop(&mut self) {
+        self.release_lease();
         drop(self.locked.take());
     }
 }
@@ -78,43 +93,32 @@ impl Drop for OsFile {
 /// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
 #[cfg(target_os = "linux")]
 const RWF_ATOMIC: libc::c_int = 0x40;
-/// Alignment of memory for writes past the kernel's cache.
-const DIRECT_ALIGNMENT: usize = 4096;
-
-/// Bytes at an aligned address.
-struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-impl Aligned {
-    fn copy_of(bytes: &[u8]) -> Aligned {
-        let mut memory = vec![0; bytes.len() + DIRECT_ALIGNMENT];
-        let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT).min(DIRECT_ALIGNMENT);
-        memory[start..start + bytes.len()].copy_from_slice(bytes);
-        Aligned { memory, start, len: bytes.len() }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
-    }
-}
-
 impl OsFile {
     #[cfg(target_os = "linux")]
     fn direct(&self) -> io::Result<&fs::File> {
         if let Some(direct) = self.direct.get() {
             return Ok(direct);
         }
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let opened = fs::OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
-        let opened = opening::above_standard_streams(opened)?;
+        let mut options = fs::OpenOptions::new();
+        let opened = self.open_twice(options.write(true).custom_flags(libc::O_DIRECT))?;
         Ok(self.direct.get_or_init(|| opened))
+    }
+
+    /// Opens the file once more. Not while there is a lease: the call would wait for this process.
+    #[cfg(target_os = "linux")]
+    fn open_twice(&self, options: &fs::OpenOptions) -> io::Result<fs::File> {
+        let mut opened_twice = self.opened_twice.lock();
+        if self.lease.is_taken() {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        *opened_twice = true;
+        let opened = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        opening::above_standard_streams(opened)
+    }
+
+    /// Keeps the file from forked children.
+    fn note_locked(&self) {
+        self.locked.get_or_init(|| LockedFile::note(self.file.as_raw_fd()));
     }
 
     fn error(&self, operation: Operation, source: io::Error) -> DeviceError {
@@ -311,7 +315,7 @@ impl File for OsFile {
 
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
         // First: what is locked when the process forks must be known.
-        self.locked.get_or_init(|| LockedFile::note(self.file.as_raw_fd()));
+        self.note_locked();
         let mut request = flock(offset, len, lock);
         // SAFETY: `request` is a valid flock that outlives the call.
         let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut request) };
@@ -342,9 +346,8 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn past_cache(&self) -> Option<Arc<dyn File>> {
-        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(link).ok()?;
-        let file = opening::above_standard_streams(file).ok()?;
+        let mut options = fs::OpenOptions::new();
+        let file = self.open_twice(options.read(true).custom_flags(libc::O_DIRECT)).ok()?;
         // Some file systems take the flag and refuse the reads.
         let mut probe = Aligned::copy_of(&[0; DIRECT_ALIGNMENT]);
         file.read_at(probe.bytes_mut(), 0).ok()?;
@@ -356,12 +359,30 @@ impl File for OsFile {
             is_direct: true,
             mapping: None,
             locked: OnceLock::new(),
+            opened_twice: Mutex::new(false),
+            lease: Lease::default(),
             durable_write_unsupported: AtomicBool::new(false),
         }))
     }
 
     fn guarantees(&self) -> Guarantees {
         Guarantees { atomic_write_bytes: atomic_write_bytes(&self.file) }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
+        let opened_twice = self.opened_twice.lock();
+        if *opened_twice {
+            return LeaseAnswer::Unsupported;
+        }
+        // First: a child that has the description would keep the lease.
+        self.note_locked();
+        self.lease.take(self.file.as_raw_fd(), on_break)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn release_lease(&self) {
+        self.lease.release(self.file.as_raw_fd());
     }
 }
 
@@ -477,77 +498,4 @@ fn atomic_write_bytes(_file: &fs::File) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::{ErrorKind, Medium};
-    use crate::os::OsMedium;
-
-    fn fresh() -> (tempfile::TempDir, Arc<dyn File>) {
-        let directory = tempfile::tempdir().unwrap();
-        let file = OsMedium.open(&directory.path().join("f"), FileKind::Database, OpenMode::Create).unwrap();
-        (directory, file)
-    }
-
-    #[test]
-    fn vectored_writes_longer_than_one_call_arrive_whole() {
-        let (_directory, file) = fresh();
-        let bytes: Vec<u8> = (0..3 * VECTORS_PER_CALL).map(|i| i as u8).collect();
-        let slices: Vec<IoSlice<'_>> = bytes.chunks(1).map(IoSlice::new).collect();
-        file.write_vectored_at(&slices, 10).unwrap();
-        file.write_durable_at(&slices, 10 + bytes.len() as u64).unwrap();
-        let mut back = vec![0; 2 * bytes.len()];
-        let (first, second) = back.split_at_mut(700);
-        let mut views = [IoSliceMut::new(first), IoSliceMut::new(second)];
-        assert_eq!(file.read_vectored_at(&mut views, 10).unwrap(), 2 * bytes.len());
-        assert_eq!(back, [bytes.clone(), bytes].concat());
-    }
-
-    #[test]
-    fn reads_past_the_end_are_short() {
-        let (_directory, file) = fresh();
-        file.write_at(b"abc", 0).unwrap();
-        let mut buf = [9; 8];
-        assert_eq!(file.read_at(&mut buf, 1).unwrap(), 2);
-        assert_eq!(file.read_at(&mut buf, 100).unwrap(), 0);
-    }
-
-    #[test]
-    fn locks_belong_to_the_handle() {
-        let (directory, first) = fresh();
-        let path = directory.path().join("f");
-        let second = OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap();
-        assert_eq!(first.id(), second.id());
-        assert!(first.lock_range(0, 10, RangeLock::Exclusive).unwrap());
-        assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
-        assert!(second.is_locked(9, 3).unwrap() && !second.is_locked(10, 3).unwrap());
-        drop(OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap());
-        assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
-        assert!(first.lock_range(0, 10, RangeLock::None).unwrap());
-        assert!(second.lock_range(5, 1, RangeLock::Shared).unwrap());
-        assert!(!first.is_locked(0, 10).unwrap(), "a shared lock is in no reader's way");
-    }
-
-    #[test]
-    fn errors_name_the_file_and_their_kind() {
-        let directory = tempfile::tempdir().unwrap();
-        let missing = directory.path().join("missing/x.db");
-        let cases = [
-            (missing.as_path(), OpenMode::Create, ErrorKind::NotFound),
-            (directory.path(), OpenMode::ReadWrite, ErrorKind::IsDirectory),
-        ];
-        for (path, mode, kind) in cases {
-            let error = OsMedium.open(path, FileKind::Database, mode).err().unwrap();
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.to_string().contains(&path.display().to_string()), "{error}");
-        }
-    }
-
-    #[test]
-    fn allocate_extends_and_never_shrinks() {
-        let (_directory, file) = fresh();
-        file.allocate(10_000).unwrap();
-        assert_eq!(file.len().unwrap(), 10_000);
-        file.allocate(10).unwrap();
-        assert_eq!(file.len().unwrap(), 10_000);
-    }
-}
+mod tests;
