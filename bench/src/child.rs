@@ -1,6 +1,6 @@
 //! The work of the processes that experiments start and kill ([`crate::harness::child`]).
 
-use crate::experiments::{histories, kill};
+use crate::experiments::{histories, kill, visitors};
 use crate::random;
 
 /// Does what the process of that name is for.
@@ -11,6 +11,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
         kill::CHILD => kill::be_killed(arguments),
         histories::CHILD => histories::be_killed(arguments),
+        visitors::CHILD => visitors::be_visited(arguments),
         random::CHILD => random::be_killed(arguments),
         _ => Err(format!("there is no process {name:?}")),
     }

@@ -47,6 +47,14 @@ pub struct Options {
     pub commits: Option<u64>,
     /// True if libraries of others are fetched first, where the experiment takes [`Flag::Install`].
     pub install: bool,
+    /// How long it runs, where the experiment takes [`Flag::Seconds`].
+    pub seconds: Option<u64>,
+    /// True if stock SQLite is in litefoot's place, where the experiment takes [`Flag::Stock`].
+    pub stock: bool,
+    /// True if the application makes no pauses, where the experiment takes [`Flag::Tight`].
+    pub tight: bool,
+    /// True if the application is killed, where the experiment takes [`Flag::OwnerKill`].
+    pub owner_kill: bool,
     /// liblitefoot.so, for experiments that load it into other programs.
     pub library: Option<PathBuf>,
 }
@@ -69,6 +77,10 @@ impl Default for Options {
             patterns: None,
             commits: None,
             install: false,
+            seconds: None,
+            stock: false,
+            tight: false,
+            owner_kill: false,
             library: None,
         }
     }
@@ -101,4 +113,12 @@ pub enum Flag {
     Count,
     /// [`Options::sequences`].
     Sequences,
+    /// [`Options::seconds`].
+    Seconds,
+    /// [`Options::stock`].
+    Stock,
+    /// [`Options::tight`].
+    Tight,
+    /// [`Options::owner_kill`].
+    OwnerKill,
 }

@@ -49,6 +49,10 @@ Examples:
   litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench kill --rounds 10000              processes killed at work
   litefoot bench histories --count 10000          files that others read, write, copy, restore
+  litefoot bench visitors --quick                 sqlite3 and backups beside a working application
+  litefoot bench visitors --seconds 3600          an hour of them; --stock: SQLite in litefoot's place
+  litefoot bench visitors --owner-kill            the application is killed at any moment
+  litefoot bench visitors --case select --rounds 10000   visits of that kind alone
   litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html
@@ -64,7 +68,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -73,7 +77,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -115,6 +119,22 @@ pub struct Args {
     /// How many sequences of statements, where the experiment runs some
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sequences: Option<u64>,
+
+    /// How long, where the experiment has a choice
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+
+    /// SQLite as it is in litefoot's place, where the experiment has a choice
+    #[arg(long)]
+    stock: bool,
+
+    /// An application that makes no pauses, where the experiment has a choice
+    #[arg(long)]
+    tight: bool,
+
+    /// Kill the application at random moments, where the experiment has a choice
+    #[arg(long)]
+    owner_kill: bool,
 
     /// Only these, where the experiment has patterns of several applications
     #[arg(long, value_name = "NAME,NAME")]
@@ -166,10 +186,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return page(directory, &args, &mut output);
     }
     let Some(name) = &args.experiment else {
-        let numbers =
-            [args.cuts, args.rounds, args.count, args.sequences, args.commits].iter().any(Option::is_some);
+        let numbers = [args.cuts, args.rounds, args.count, args.sequences, args.commits, args.seconds]
+            .iter()
+            .any(Option::is_some);
         let lists = !args.rows.is_empty() || !args.modes.is_empty() || args.patterns.is_some();
         let others = args.journal.is_some() || args.tier || args.install || args.case.is_some() || lists;
+        let others = others || args.stock || args.tight || args.owner_kill;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -251,6 +273,10 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.rounds.is_some(), Flag::Rounds, "--rounds"),
         (args.count.is_some(), Flag::Count, "--count"),
         (args.sequences.is_some(), Flag::Sequences, "--sequences"),
+        (args.seconds.is_some(), Flag::Seconds, "--seconds"),
+        (args.stock, Flag::Stock, "--stock"),
+        (args.tight, Flag::Tight, "--tight"),
+        (args.owner_kill, Flag::OwnerKill, "--owner-kill"),
         (!args.rows.is_empty(), Flag::Rows, "--rows"),
         (!args.modes.is_empty(), Flag::Modes, "--modes"),
     ] {
@@ -279,6 +305,10 @@ fn plain_options(args: &Args) -> Options {
         patterns: args.patterns.clone(),
         commits: args.commits,
         install: args.install,
+        seconds: args.seconds,
+        stock: args.stock,
+        tight: args.tight,
+        owner_kill: args.owner_kill,
         library: installed::library().ok(),
     }
 }

@@ -17,6 +17,7 @@ mod read;
 mod smile;
 mod ssl;
 pub mod sweep;
+pub(crate) mod visitors;
 
 use crate::Result;
 use crate::harness::{Environment, Progress};
@@ -109,6 +110,21 @@ pub const ALL: &[Experiment] = &[
         measures: false,
         flags: &[Flag::Count],
         run: histories::run,
+    },
+    Experiment {
+        name: "visitors",
+        description: "sqlite3, backups, copies and kills beside a working application: nothing stale, nothing lost",
+        measures: false,
+        flags: &[
+            Flag::Journal,
+            Flag::Case,
+            Flag::Rounds,
+            Flag::Seconds,
+            Flag::Stock,
+            Flag::Tight,
+            Flag::OwnerKill,
+        ],
+        run: visitors::run,
     },
     Experiment {
         name: "random",
