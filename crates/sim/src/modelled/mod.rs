@@ -242,7 +242,7 @@ impl ModelledFile {
 }
 
 impl File for ModelledFile {
-    pass_on!(inner: stamp, len, id, birth, path, lock_range, is_locked, lock_holder, guarantees, take_lease, release_lease);
+    pass_on!(inner: stamp, len, id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, take_lease, release_lease);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;

@@ -29,6 +29,7 @@ mod event;
 mod faults;
 mod leases;
 mod locks;
+mod mapped;
 mod replay;
 mod times;
 
@@ -43,9 +44,11 @@ use litefoot_storage::file::{
 };
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use locks::Locks;
+use mapped::Mapped;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use times::Clock;
@@ -58,6 +61,8 @@ struct SimState {
     unrecorded: bool,
     names: BTreeMap<PathBuf, Inode>,
     files: Vec<Content>,
+    /// Those of them that were mapped.
+    mapped_files: Vec<Inode>,
     faults: Faults,
     atomic_write_bytes: u32,
     next_handle: u64,
@@ -82,7 +87,15 @@ struct Content {
     bytes: Vec<u8>,
     locks: Locks,
     lease: Option<Lease>,
+    /// Set where the file was mapped.
+    mapped: Option<Mapped>,
     handles: usize,
+}
+
+impl Content {
+    fn new(kind: FileKind, birth: u64, time: u64, bytes: Vec<u8>) -> Content {
+        Content { kind, birth, time, bytes, locks: Locks::default(), lease: None, mapped: None, handles: 0 }
+    }
 }
 
 fn next_birth() -> u64 {
@@ -112,7 +125,8 @@ impl SimMedium {
 
     /// A medium with the files of this one as they are now, with their times: what a process that is killed leaves.
     pub fn copy(&self) -> SimMedium {
-        let state = self.state();
+        let mut state = self.state();
+        state.note_stores();
         let named = state.names.iter().map(|(path, index)| {
             let Content { kind, birth, time, bytes, .. } = &state.files[*index];
             Born { path: path.clone(), kind: *kind, birth: *birth, time: *time, bytes: bytes.clone() }
@@ -126,15 +140,7 @@ impl SimMedium {
         for Born { path, kind, birth, time, bytes } in files {
             state.base.push((path.clone(), time, bytes.clone().into()));
             state.names.insert(path, state.files.len());
-            state.files.push(Content {
-                kind,
-                birth,
-                time,
-                bytes,
-                locks: Locks::default(),
-                lease: None,
-                handles: 0,
-            });
+            state.files.push(Content::new(kind, birth, time, bytes));
         }
         SimMedium { state: Arc::new(Mutex::new(state)) }
     }
@@ -167,7 +173,8 @@ impl SimMedium {
 
     /// Walks through what was recorded, to cut the power at points of the caller's choice.
     pub fn replay(&self) -> Replay {
-        let state = self.state();
+        let mut state = self.state();
+        state.note_stores();
         let kinds = state.files.iter().map(|file| (file.kind, file.birth)).collect();
         Replay::new(&state.base, state.events.clone(), kinds, state.clock)
     }
@@ -196,7 +203,8 @@ impl SimMedium {
 
     /// Every file as it is now.
     pub fn files(&self) -> Vec<(PathBuf, FileKind, Vec<u8>)> {
-        let state = self.state();
+        let mut state = self.state();
+        state.note_stores();
         let file = |(path, inode): (&PathBuf, &Inode)| {
             (path.clone(), state.files[*inode].kind, state.files[*inode].bytes.clone())
         };
@@ -221,6 +229,7 @@ impl SimMedium {
 
 impl SimState {
     fn record(&mut self, event: Event) {
+        self.note_stores();
         if !self.unrecorded {
             self.events.push(event);
         }
@@ -251,6 +260,8 @@ impl SimState {
             content.resize(end, 0);
         }
         content[offset as usize..end].copy_from_slice(bytes);
+        // Should it fail, tests that map the file see that they share nothing.
+        let _ = self.files[inode].mapped.as_ref().map(|mapped| mapped.write(bytes, offset));
     }
 
     /// Gives a file the time of now; answers it.
@@ -306,6 +317,7 @@ impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let mut state = self.medium.state();
         state.fault(Operation::Read, self.inode, &self.path, 0)?;
+        state.note_stores();
         let bytes = &state.files[self.inode].bytes;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let count = buf.len().min(bytes.len() - start);
@@ -371,7 +383,11 @@ impl File for SimFile {
         let mut state = self.medium.state();
         let growth = len.saturating_sub(state.files[self.inode].bytes.len() as u64);
         state.fault(Operation::SetLength, self.inode, &self.path, growth)?;
+        state.note_stores();
         state.files[self.inode].bytes.resize(len as usize, 0);
+        if let Some(mapped) = &state.files[self.inode].mapped {
+            mapped.set_len(len)?;
+        }
         let time = state.change(self.inode);
         state.record(Event::SetLen { inode: self.inode, len, time });
         Ok(())
@@ -411,6 +427,15 @@ impl File for SimFile {
         Ok(state.files[self.inode].locks.blocks(self.handle, &(offset..offset + len), RangeLock::Shared))
     }
 
+    unsafe fn map_over(&self, offset: u64, memory: NonNull<u8>, bytes: usize) -> Result<()> {
+        let mut state = self.medium.state();
+        state.fault(Operation::Map, self.inode, &self.path, 0)?;
+        let mapped = state.mapped(self.inode)?;
+        drop(state);
+        // SAFETY: the caller's promise.
+        unsafe { mapped.map_over(offset, memory, bytes) }
+    }
+
     fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
         self.take(on_break)
     }
@@ -447,18 +472,8 @@ impl Medium for SimMedium {
             (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => return Err(missing(Operation::Open, &path)),
             (None, OpenMode::Create | OpenMode::CreateNew) => {
                 let inode = state.files.len();
-                let birth = next_birth();
                 let time = state.clock.change();
-                let bytes = Vec::new();
-                state.files.push(Content {
-                    kind,
-                    birth,
-                    time,
-                    bytes,
-                    locks: Locks::default(),
-                    lease: None,
-                    handles: 0,
-                });
+                state.files.push(Content::new(kind, next_birth(), time, Vec::new()));
                 state.names.insert(path.clone(), inode);
                 state.record(Event::Create { path: path.clone(), inode, time });
                 inode

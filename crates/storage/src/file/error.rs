@@ -25,6 +25,7 @@ pub enum Operation {
     List,
     SyncDirectory,
     Lock,
+    Map,
 }
 
 impl fmt::Display for Operation {
@@ -43,6 +44,7 @@ impl fmt::Display for Operation {
             Operation::List => "list",
             Operation::SyncDirectory => "sync the directory",
             Operation::Lock => "lock",
+            Operation::Map => "map",
         })
     }
 }

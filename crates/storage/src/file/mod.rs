@@ -29,6 +29,7 @@ pub use latch::SyncLatch;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Bytes that a medium writes atomically: a power cut tears a write only at multiples of this.
@@ -54,11 +55,13 @@ pub enum FileKind {
     Metadata,
     /// The fast device of a tiered store.
     Tier,
+    /// SQLite's wal-index, `-shm`: memory that processes share, and that nobody needs after a crash.
+    WalIndex,
 }
 
 impl FileKind {
     /// All kinds, in the order in which tables print them.
-    pub const ALL: [FileKind; 8] = [
+    pub const ALL: [FileKind; 9] = [
         FileKind::Database,
         FileKind::RedoLog,
         FileKind::CommitLog,
@@ -67,6 +70,7 @@ impl FileKind {
         FileKind::Temporary,
         FileKind::Metadata,
         FileKind::Tier,
+        FileKind::WalIndex,
     ];
 
     /// The name used in tables and JSON.
@@ -80,6 +84,7 @@ impl FileKind {
             FileKind::Temporary => "temporary",
             FileKind::Metadata => "metadata",
             FileKind::Tier => "tier",
+            FileKind::WalIndex => "wal_index",
         }
     }
 }
@@ -279,6 +284,19 @@ pub trait File: Send + Sync {
     /// and offset in multiples of 4 KiB. Such reads see the writes through this handle.
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         None
+    }
+
+    /// Puts `bytes` of the file from `offset` in the place of memory: all processes that have done so share it from now on.
+    /// Whole pages of the system; the file has these bytes, and they are reserved ([`File::allocate`]).
+    ///
+    /// # Safety
+    /// The memory is a mapping of the caller's own, and nobody counts on what is in it. Nobody shortens the file
+    /// while it is mapped.
+    ///
+    /// # Errors
+    /// The memory is as it was.
+    unsafe fn map_over(&self, _offset: u64, _memory: NonNull<u8>, _bytes: usize) -> Result<()> {
+        Err(DeviceError::new(Operation::Map, self.path(), std::io::ErrorKind::Unsupported.into()))
     }
 
     /// The guarantees about single writes on this device.

@@ -147,6 +147,17 @@ macro_rules! pass_on {
             self.$field.lock_holder(offset, len)
         }
     };
+    (@map_over $field:tt) => {
+        unsafe fn map_over(
+            &self,
+            offset: u64,
+            memory: ::std::ptr::NonNull<u8>,
+            bytes: usize,
+        ) -> $crate::file::Result<()> {
+            // SAFETY: the caller's promise.
+            unsafe { self.$field.map_over(offset, memory, bytes) }
+        }
+    };
     (@guarantees $field:tt) => {
         fn guarantees(&self) -> $crate::file::Guarantees {
             self.$field.guarantees()

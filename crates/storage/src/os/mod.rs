@@ -13,6 +13,7 @@ mod names;
 mod opening;
 mod os_file;
 mod resolve;
+mod shared_memory;
 mod stamp;
 
 use crate::file::{

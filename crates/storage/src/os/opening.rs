@@ -111,8 +111,10 @@ fn existing(path: &Path, write: bool) -> io::Result<File> {
 }
 
 fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<File> {
-    let belongs =
-        matches!(kind, FileKind::RedoLog | FileKind::CommitLog | FileKind::Journal | FileKind::Tier);
+    let belongs = matches!(
+        kind,
+        FileKind::RedoLog | FileKind::CommitLog | FileKind::Journal | FileKind::Tier | FileKind::WalIndex
+    );
     let rights = if belongs { rights.or_else(|| Rights::beside(path)) } else { None };
     let mode = match (rights, kind) {
         (Some(rights), _) => rights.mode,

@@ -12,7 +12,7 @@ use super::aligned::{Aligned, DIRECT_ALIGNMENT};
 use super::lease::Lease;
 use super::mapped::{Mapping, MappingKind};
 use super::opening::{self, Rights};
-use super::stamp;
+use super::{shared_memory, stamp};
 use crate::file::{
     DeviceError, File, FileId, FileKind, Guarantees, LeaseAnswer, OnBreak, OpenMode, Operation, RangeLock,
     Result, Stamp,
@@ -32,6 +32,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -338,6 +339,12 @@ impl File for OsFile {
         let in_the_way = self.lock_in_the_way_of(flock(offset, len, RangeLock::Exclusive)).ok()??;
         // An open-file-description lock reports process -1.
         u32::try_from(in_the_way.l_pid).ok()
+    }
+
+    unsafe fn map_over(&self, offset: u64, memory: NonNull<u8>, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let mapped = unsafe { shared_memory::map_over(&self.file, offset, memory, bytes) };
+        mapped.map_err(|error| self.error(Operation::Map, error))
     }
 
     fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {

@@ -60,7 +60,7 @@ impl MeteredFile {
 
 impl File for MeteredFile {
     pass_on!(inner: read_at, read_cached_at, read_vectored_at, read_ahead, start_writeback, stamp, len, is_empty, set_len, allocate);
-    pass_on!(inner: id, birth, path, lock_range, is_locked, lock_holder, guarantees, take_lease, release_lease);
+    pass_on!(inner: id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, take_lease, release_lease);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.inner.write_at(buf, offset)?;
