@@ -114,11 +114,11 @@ mod tests {
             assert!(set(&[(name, "1")]).unwrap_err().contains("unknown option"), "{name}");
         }
         for name in [
-            "pasthrough",
+            "sharring",
             "buffer_pool_sizes",
             "buffer_poll_size",
             "uffer_pool_size",
-            "passthruogh",
+            "shairng",
             "commit_log_szie",
             "write_buffer_sise",
         ] {
