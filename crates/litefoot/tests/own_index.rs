@@ -14,7 +14,7 @@ fn count(db: &Connection) -> (i64, String) {
 
 /// In exclusive locking mode SQLite has its index in memory of its own, or takes no lock in the one that is shared. What keeps
 /// litefoot's checkpoints away is SQLite's lock on the file: an internal connection is refused beside it
-/// (`there_is_none_beside_a_writer_or_without_a_way_into_sqlite` in the VFS). This shows the rest: the log grows on, and
+/// (`there_is_none_beside_others_or_without_a_way_into_sqlite` in the VFS). This shows the rest: the log grows on, and
 /// nothing is lost.
 #[test]
 fn commits_in_exclusive_locking_mode_stay_whatever_the_log_holds() {

@@ -329,6 +329,14 @@ impl ConnectionCache {
         }
     }
 
+    /// Lets go of a pool that the database has no more, since other processes may change the file.
+    #[inline]
+    pub fn let_go<H: CacheHost>(&mut self, host: &H) {
+        if self.pages.is_some() {
+            self.renew(host);
+        }
+    }
+
     /// SQLite does not look any more at a page that was fetched.
     #[inline]
     pub fn unfetch(&mut self, offset: u64) {

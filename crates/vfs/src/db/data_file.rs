@@ -64,7 +64,7 @@ impl Db {
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
     pub fn page_bytes(&self, file_len: u64) -> Result<usize> {
         let known = self.shared.page_bytes.load(Ordering::Relaxed);
-        if known != 0 || file_len == 0 {
+        if file_len == 0 || (known != 0 && !self.shared.is_multi_process()) {
             return Ok(known as usize);
         }
         let mut header = [0; PAGE_SIZE_OFFSET + 2];

@@ -201,6 +201,11 @@ impl Db {
         self.access.pooled && !self.shared.is_multi_process()
     }
 
+    /// The same, while no other process has the database open.
+    pub fn may_be_pooled(&self) -> bool {
+        self.access.pooled
+    }
+
     /// The build of SQLite that writes statements to the commit log, and replays them.
     pub(crate) fn writer(&self) -> Writer {
         self.build.unwrap_or_default()

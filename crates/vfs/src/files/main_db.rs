@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. Work of more than a
-//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `durable_reads`, `wal_commit`, `forked_child`.
+//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `durable_reads`, `wal_commit`, `beside_others`,
+//! `forked_child`.
 //!
 //! # Invariants
 //! 1. Pages are asked for so often that nothing may lie between: the paths of `fetch` and `unfetch` are inlined.
@@ -254,7 +255,7 @@ impl MainFile {
     fn lock_shared(&mut self) -> Result<()> {
         // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
         if self.connection.internal {
-            return Ok(());
+            return if self.is_beside_others() { Err(Error::Busy) } else { Ok(()) };
         }
         check_memory()?;
         self.database.lock(&self.connection.reader_slot, Level::Shared)?;
@@ -303,7 +304,7 @@ impl MainFile {
 
     /// The address of `bytes` at `offset`, where they are one page that can be had.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.rollback_txn.holds() {
+        if self.rollback_txn.holds() || self.is_beside_others() {
             return None;
         }
         self.connection_cache.fetch(&*self.database, offset, bytes)
@@ -321,6 +322,9 @@ impl Handle for MainFile {
         if !self.looked {
             self.look();
         }
+        if self.is_beside_others() {
+            return self.read_file(buf, offset);
+        }
         if !self.rollback_txn.holds() && self.connection_cache.read(&*self.database, buf, offset) {
             return Ok(());
         }
@@ -330,6 +334,9 @@ impl Handle for MainFile {
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         self.connection_cache.leave_fast_path();
+        if self.is_beside_others() {
+            return self.write_file(buf, offset);
+        }
         self.at_leisure(|this| {
             this.before_in_place()?;
             this.rollback_txn.write(&this.connection, buf, offset)
@@ -339,6 +346,9 @@ impl Handle for MainFile {
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check_writable()?;
         self.connection_cache.leave_fast_path();
+        if self.is_beside_others() {
+            return self.database.db().set_len_unseen(len);
+        }
         self.before_in_place()?;
         self.rollback_txn.set_len(&self.connection, len)
     }

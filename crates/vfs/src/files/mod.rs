@@ -8,6 +8,7 @@
 //! | `handle`, `any_handle` | what SQLite can do with an open file |
 //! | `main_db` | a main database: reading, writing, locking |
 //! | `rollback_txn` | its transaction in a rollback-journal mode |
+//! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
 //! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
@@ -20,6 +21,7 @@
 
 pub(crate) mod any_handle;
 mod auto_checkpoint;
+mod beside_others;
 mod companion_files;
 pub(crate) mod connection_state;
 mod durable_reads;

@@ -1,7 +1,7 @@
 //! A main database handle in WAL mode: the wal-index, its slots, and what taking them waits for.
 //!
 //! # Invariants
-//! 1. A slot is taken only while this process owns the database.
+//! 1. A slot is taken only while this process owns the database, or by SQLite's own protocol (`beside_others`).
 //! 2. A reader sees no commit that a power cut could still take back, unless it shows nothing of that before its own
 //!    commit (`durable_reads`).
 //! 3. A writer that was refused in this process leaves a note: it waits in the writer queue once SQLite lets it sleep.
@@ -87,6 +87,9 @@ impl MainFile {
     /// Takes slots of the wal-index.
     #[inline]
     pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        if self.is_beside_others() && self.lock_slots_beside_others(first, count, exclusive)? {
+            return Ok(());
+        }
         if !self.connection.internal && !self.checkpoints_now(first, count, exclusive) {
             return Err(Error::Busy);
         }
@@ -172,6 +175,10 @@ impl MainFile {
     /// Gives slots back; the end of a transaction queues what it has completed.
     #[inline]
     pub(super) fn unlock_slots(&mut self, first: usize, count: usize) -> Result<()> {
+        if self.is_beside_others() {
+            self.unlock_slots_beside_others(first, count);
+            return Ok(());
+        }
         self.database.wal_index().index_made(&self.slots);
         if first == WRITE_SLOT && !self.connection.internal {
             // In a forked child the transaction is the parent's, and so is what it has written early.
@@ -192,14 +199,18 @@ impl MainFile {
             self.unsettled = None;
         }
         if first == CHECKPOINT_SLOT {
-            self.checkpoint = Checkpoint::None;
-            self.auto_checkpoint.ends();
+            self.end_checkpoint();
         }
         self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.wal_index().unlock(&mut self.slots, first, count);
         self.database.handover().note_transaction_end();
         Ok(())
+    }
+
+    pub(super) fn end_checkpoint(&mut self) {
+        self.checkpoint = Checkpoint::None;
+        self.auto_checkpoint.ends();
     }
 
     /// True unless the slots are those of a checkpoint that is left to the checkpointer.
@@ -258,7 +269,7 @@ impl MainFile {
             if !self.database.wal_index().lock(&mut self.slots, first, count, exclusive) {
                 return Ok(false);
             }
-            if self.database.is_owned() {
+            if self.database.is_owned() || self.is_beside_others() {
                 return Ok(true);
             }
             // It was given to another process meanwhile.

@@ -8,7 +8,7 @@ impl OpenDatabase {
     /// A new connection of our own. Not while one of the application's has the database to itself: its index of
     /// the log is then its own, too.
     pub(crate) fn internal_connection(&self) -> Result<InternalConnection> {
-        if self.locks.is_reserved() {
+        if self.locks.is_reserved() || self.db.shared().is_multi_process() {
             return Err(Error::Busy);
         }
         let host = self.host.as_ref().ok_or_else(|| Error::Refused("no way into SQLite".to_owned()))?;
@@ -35,7 +35,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn there_is_none_beside_a_writer_or_without_a_way_into_sqlite() {
+    fn there_is_none_beside_others_or_without_a_way_into_sqlite() {
         let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/a.db"));
         let database = OpenDatabase::new(setup);
         assert!(matches!(database.internal_connection(), Err(Error::Refused(why)) if why.contains("no way")));
@@ -46,5 +46,10 @@ mod tests {
         assert!(matches!(database.internal_connection(), Err(Error::Busy)));
         database.unlock(&writer, Level::None);
         assert!(!matches!(database.internal_connection(), Err(Error::Busy)));
+        database.db().shared().set_multi_process(true);
+        assert!(
+            matches!(database.internal_connection(), Err(Error::Busy)),
+            "other processes have the database open"
+        );
     }
 }

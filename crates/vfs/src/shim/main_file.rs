@@ -43,7 +43,8 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
     // that SQLite makes on that file.
     let handle = unsafe { Connection::new(api, db) };
     connection.set_handle(handle);
-    if database.db().is_pooled() {
+    // Also while other processes have the database open: it may be this process's alone again.
+    if database.db().may_be_pooled() {
         // This comes back through `file_control`.
         use_pool(handle)?;
     }
