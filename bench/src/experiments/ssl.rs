@@ -436,8 +436,8 @@ fn recover(directory: &Path, form: &str, bytes: u64, seed: u64) -> Result<f64> {
     }
     let io = |error: std::io::Error| Error::Wrong(format!("{}: {error}", log.display()));
     for suffix in ["", "-wal", "-commits"] {
-        std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display()))
-            .map_err(io)?;
+        let [from, to] = [&path, &copy].map(|path| format!("{}{suffix}", path.display()));
+        copy_with_time(&from, &to).map_err(io)?;
     }
     let begun = Instant::now();
     let crashed = litefoot::Connection::open(&copy)?;
@@ -450,6 +450,13 @@ fn recover(directory: &Path, form: &str, bytes: u64, seed: u64) -> Result<f64> {
     remove_database(&path)?;
     remove_database(&copy)?;
     Ok(seconds)
+}
+
+/// Copies a file as a crash leaves it: with its time of change.
+fn copy_with_time(from: &str, to: &str) -> std::io::Result<()> {
+    std::fs::copy(from, to)?;
+    let time = std::fs::metadata(from)?.modified()?;
+    std::fs::File::options().write(true).open(to)?.set_modified(time)
 }
 
 #[cfg(test)]

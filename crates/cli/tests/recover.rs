@@ -192,7 +192,7 @@ fn a_rollback_journal_database_that_stock_has_written_is_kept_from_writing() {
 }
 
 #[test]
-fn deltas_are_applied_to_a_copy_that_is_younger_than_its_log() {
+fn deltas_are_applied_to_a_copy_without_its_times() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     crashed_with(directory, "deltas");

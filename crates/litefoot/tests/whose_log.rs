@@ -192,11 +192,104 @@ fn a_log_is_not_applied_to_a_file_that_has_come_in_between() {
 
 #[test]
 fn a_database_and_its_log_that_were_copied_together_recover() {
-    for (mode, options) in [("delete", ""), ("wal", "commit_log=pages"), ("wal", "commit_log=deltas")] {
+    for (mode, options) in [("delete", ""), ("wal", "commit_log=pages")] {
         let medium = SimMedium::with_files(crashed_with(options, "whose-copy", mode, "t", 20).files());
         let vfs = vfs_on(&medium, "whose-copy-after", "");
         assert_eq!(numbers(&vfs.open(DATABASE).unwrap(), "t").unwrap().len(), 20, "{mode}");
         assert!(set_aside(&medium).is_empty(), "{mode}");
+    }
+}
+
+#[test]
+fn deltas_are_applied_to_a_copy_with_its_times_and_kept_beside_one_without() {
+    for mode in ["delete", "wal"] {
+        let crashed = crashed_with("commit_log=deltas", "whose-times", mode, "t", 20);
+        let without_times = SimMedium::with_files(crashed.files());
+        let log = bytes_at(&crashed, COMMITS);
+        let count = |medium: &SimMedium| {
+            let vfs = vfs_on(medium, "whose-times-after", "");
+            let db = vfs.open(DATABASE).unwrap();
+            let found = numbers(&db, "t").map_or(0, |found| found.len());
+            (found, db.execute("INSERT INTO t(n) VALUES(100)", []).is_ok())
+        };
+        assert_eq!(count(&crashed.copy()), (20, true), "{mode}");
+        let (found, writable) = count(&without_times);
+        assert!(found < 20 && !writable, "{mode}: {found} rows");
+        assert!(bytes_at(&without_times, COMMITS) == log, "{mode}");
+    }
+}
+
+/// Copies a database and its logs, as `cp` does; `keeps_times` as `cp -p`, and as a crash leaves them.
+fn copy_all(from: &Path, to: &Path, keeps_times: bool) {
+    for suffix in ["", "-wal", "-journal", "-commits"] {
+        let [from, to] = [from, to].map(|path| PathBuf::from(format!("{}{suffix}", path.display())));
+        if !from.exists() {
+            continue;
+        }
+        fs::copy(&from, &to).unwrap();
+        if keeps_times {
+            let time = fs::metadata(&from).unwrap().modified().unwrap();
+            fs::File::options().write(true).open(&to).unwrap().set_modified(time).unwrap();
+        }
+    }
+}
+
+/// In WAL mode, and beside a `-wal` in any mode, SQLite changes pages and leaves page 1 as it is. Where no delta is of these
+/// pages, the content of the file does not show them.
+#[test]
+fn deltas_are_not_merged_into_a_copy_of_a_file_that_is_another_than_they_were_made_from() {
+    let table = |name: &str| {
+        format!(
+            "CREATE TABLE {name}(n INTEGER PRIMARY KEY, v); INSERT INTO {name} VALUES(0, randomblob(3000));"
+        )
+    };
+    for (mode, by_stock) in
+        [("delete", true), ("truncate", true), ("persist", true), ("wal", true), ("wal", false)]
+    {
+        let what = format!("{mode}, by stock SQLite: {by_stock}");
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let options = || {
+            let mut options = Options::default();
+            options.set_list("commit_log=deltas").unwrap();
+            options
+        };
+        let vfs = Vfs::builder("whose-merged").options(options()).register().unwrap();
+        let db = vfs.open(at("app.db")).unwrap();
+        db.execute_batch(&format!("PRAGMA journal_mode={mode}; {} {}", table("t"), table("u"))).unwrap();
+        drop(db);
+        copy_all(&at("app.db"), &at("earlier.db"), true);
+        vfs.open(at("app.db")).unwrap().execute("INSERT INTO u(n) VALUES(1)", []).unwrap();
+        let db = vfs.open(at("app.db")).unwrap();
+        db.execute_batch(&format!("PRAGMA journal_mode={mode}; UPDATE t SET n=n+1; UPDATE t SET n=n+1"))
+            .unwrap();
+        copy_all(&at("app.db"), &at("crashed.db"), true);
+        copy_all(&at("crashed.db"), &at("kept.db"), true);
+        drop(db);
+        let rows = |name: &str| {
+            let db = vfs.open(at(name)).unwrap();
+            let rows = ["t", "u"].map(|table| numbers(&db, table).unwrap());
+            assert!(is_sound(&db), "{what}");
+            (rows, db.execute("INSERT INTO u(n) VALUES(100)", []).is_ok())
+        };
+        // Each page that they change is as before them, and so is the first sector.
+        let sector = fs::read(at("crashed.db")).unwrap()[..512].to_vec();
+        let log = fs::read(at("crashed.db-commits")).unwrap();
+        let expected = if by_stock {
+            let flags = litefoot::rusqlite::OpenFlags::default();
+            let stock = Connection::open_with_flags_and_vfs(at("crashed.db"), flags, "unix").unwrap();
+            stock.execute("INSERT INTO u(n) VALUES(2)", []).unwrap();
+            [vec![0], vec![0, 1, 2]]
+        } else {
+            fs::copy(at("earlier.db"), at("crashed.db")).unwrap();
+            [vec![0], vec![0]]
+        };
+        assert!(fs::read(at("crashed.db")).unwrap()[..512] == sector, "{what}");
+        copy_all(&at("crashed.db"), &at("copy.db"), false);
+        assert_eq!(rows("copy.db"), (expected, false), "{what}");
+        assert!(fs::read(at("copy.db-commits")).unwrap() == log, "{what}");
+        // Nobody has had the others in his hands.
+        assert_eq!(rows("kept.db"), ([vec![2], vec![0, 1]], true), "{what}");
     }
 }
 

@@ -39,7 +39,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
 
-    /// Apply deltas of pages although the time of change of the database is another one: both files were copied together
+    /// Apply deltas of pages although the time of change of the database is another one: both files were copied together, and no
+    /// other program has written the database since the crash
     #[arg(long, conflicts_with_all = ["sql", "discard"])]
     apply: bool,
 
@@ -130,8 +131,8 @@ fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(),
         ),
         RecoveryOutcome::Applied => "opening the database through litefoot applies them, under any build of SQLite".to_owned(),
         RecoveryOutcome::Refused if found.deltas > 0 => {
-            "the database was written by another program since, or copied with another time of change; it can only be read \
-             until they are applied (--apply), where both files were copied together, or the log is moved away \
+            "the database was written by another program since, or copied without its time of change; it can only be read \
+             until they are applied (--apply), where no other program has written it, or the log is moved away \
              (--discard --yes)"
                 .to_owned()
         }

@@ -33,10 +33,13 @@ fn crash(path: &Path, to: &str) -> PathBuf {
     let copy = directory.parent().unwrap().join(to);
     std::fs::create_dir(&copy).unwrap();
     let mut entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
-    // As `cp app.db*` does: the database before its logs.
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
-        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        let (from, to) = (entry.path(), copy.join(entry.file_name()));
+        std::fs::copy(&from, &to).unwrap();
+        // A crash leaves the times, too: they tell that nobody has written the database since.
+        let time = std::fs::metadata(from).unwrap().modified().unwrap();
+        std::fs::File::options().write(true).open(to).unwrap().set_modified(time).unwrap();
     }
     copy.join("app.db")
 }

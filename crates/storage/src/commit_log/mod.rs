@@ -28,9 +28,7 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-use crate::file::{
-    DeviceError, File, FileKind, Medium, OpenMode, Result, Stamp, SyncLatch, parent_directory,
-};
+use crate::file::{DeviceError, File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
 use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, set_aside, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::{DataFile, which};
@@ -168,11 +166,6 @@ impl CommitLog {
     /// The origin for a generation that begins now; `None` before there is a file.
     pub fn origin(&self, data: &DataFile) -> Result<Option<Origin>> {
         self.file.as_ref().map(|file| data.origin(&**file)).transpose()
-    }
-
-    /// The stamp of its file; `None` before there is one.
-    pub fn stamp(&self) -> Result<Option<Stamp>> {
-        self.file.as_ref().map(|file| file.stamp()).transpose()
     }
 
     /// The identity of its file, in 16 bits; `None` before there is one.

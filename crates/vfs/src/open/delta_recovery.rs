@@ -10,6 +10,8 @@
 //!    everything, durably, and the records are removed. A crash meanwhile leaves things as they were, or that transaction.
 //! 3. Whatever a log says, it takes memory for one record, 32 bytes or so for each page that a record names, and for
 //!    pages what the database may have.
+//! 4. Opening applies deltas only to the data file that they were made from, which its length and time of change tell. No page
+//!    need show that another program has written it: SQLite may change pages that no delta changes, and leave page 1 as it is.
 //!
 //! # Order
 //! The log is read twice. First the checksums are compared: those of each page with each other, from record to record, and with
@@ -117,30 +119,29 @@ impl WaitingDeltas {
         data: &DataFile,
     ) -> Result<DeltaFacts> {
         let strangers = log.is_strangers(&data.path)?;
-        let data_file = match found_data_file(log, base, data)? {
-            // Nothing else tells that nobody has written such a page between the crash and the copy.
-            FoundDataFile::Copied if self.lacks_version_before(base.stamp.len) => FoundDataFile::Changed,
-            found => found,
-        };
+        let data_file = found_data_file(log, base, data)?;
         let pages = self.found_pages(redo, &*data.content)?;
         Ok(DeltaFacts { data_file, pages, redo_log: !redo.is_empty(), strangers })
     }
 
-    /// True if the records do not tell the version before of some page that a data file of that length has.
-    fn lacks_version_before(&self, data_bytes: u64) -> bool {
-        let first = |number: u32| u64::from(number.saturating_sub(1)) * self.page_bytes as u64;
-        self.pages.iter().any(|(number, sums)| sums.first.is_none() && first(*number) < data_bytes)
-    }
-
-    /// Refuses a data file whose pages are not all as before the first record.
+    /// Refuses a data file that shows a change since the log began: in its length, its first sector, or a page that is not as
+    /// before the first record.
+    ///
+    /// A file that shows none may have been written all the same: the caller vouches for it.
     ///
     /// # Errors
-    /// [`Error::Refused`], which names the first other page; errors of reading.
-    pub fn check_before(&self, log: &CommitLog, data: &dyn File) -> Result<()> {
+    /// [`Error::Refused`], which names what has changed; errors of reading.
+    pub fn check_before(&self, log: &CommitLog, base: &DeltaBase, data: &DataFile) -> Result<()> {
+        let is_begun =
+            data.content.len()? == base.stamp.len && content_of(&data.first_sector()?) == base.origin.content;
+        if !is_begun {
+            let what = format!("{} has been written since the log began", data.path.display());
+            return Err(refused(log, &what));
+        }
         let mut page = vec![0; self.page_bytes];
         let firsts = self.pages.iter().filter_map(|(number, sums)| Some((*number, sums.first?)));
         for (number, first) in firsts {
-            read_file_page(data, number, &mut page)?;
+            read_file_page(&*data.content, number, &mut page)?;
             if page_sum(&page) != first {
                 return Err(refused(log, &ApplyError::<Error>::Before(number)));
             }
@@ -213,21 +214,14 @@ fn refused(log: &CommitLog, what: &dyn Display) -> Error {
     Error::Refused(format!("{}: {what}; nothing was changed", log.path().display()))
 }
 
-/// Compares the data file with the one that a log began upon.
+/// Compares the data file with the one that a log began upon. Its stamp alone tells that nobody has written it since.
 fn found_data_file(log: &CommitLog, base: &DeltaBase, data: &DataFile) -> Result<FoundDataFile> {
-    let stamp = data.content.stamp()?;
-    if stamp == base.stamp {
+    if data.content.stamp()? == base.stamp {
         return Ok(FoundDataFile::AsBegun);
     }
     let is_other = which(&*data.file)? != base.origin.data;
-    let log_is_other = log.which()?.is_some_and(|log| log != base.origin.log);
-    let is_same_sector = content_of(&data.first_sector()?) == base.origin.content;
-    let is_older = log.stamp()?.is_some_and(|log| stamp.modified <= log.modified);
-    Ok(match (is_other, log_is_other) {
-        (true, false) => FoundDataFile::Another,
-        (true, true) if stamp.len == base.stamp.len && is_older && is_same_sector => FoundDataFile::Copied,
-        _ => FoundDataFile::Changed,
-    })
+    let log_is_the_same = log.which()? == Some(base.origin.log);
+    Ok(if is_other && log_is_the_same { FoundDataFile::Another } else { FoundDataFile::Changed })
 }
 
 /// Reads the newest version of a page: from the redo log, or else from the data file.

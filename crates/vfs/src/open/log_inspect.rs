@@ -116,8 +116,9 @@ fn outcome(decision: RecoveryDecision) -> RecoveryOutcome {
 }
 
 /// Applies the deltas of a log whose database has another time of change than when the log began, because both files were
-/// copied. Every page must be as before the first delta. Answers how many transactions were applied; the redo log has them
-/// then, which any SQLite recovers.
+/// copied. The caller vouches that nobody has written the database before that. The data file must show no change, and every
+/// page must be as before the first delta. Answers how many transactions were applied; the redo log has them then, which any
+/// SQLite recovers.
 ///
 /// # Errors
 /// Those of the files; that the pages are not those; [`Error::Owned`] where a process has the database open.
@@ -140,7 +141,7 @@ pub fn apply(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Re
     };
     log.sync()?;
     data.content.sync()?;
-    deltas.check_before(&log, &*data.content)?;
+    deltas.check_before(&log, &base, &data)?;
     let share = BudgetShare::join(&ShareRequest::default());
     deltas.recover(&log, &mut redo, &*data.content, (MemoryReservation::new(&share), usize::MAX))?;
     log.delete()?;

@@ -102,10 +102,7 @@ pub struct DeltaFacts {
 pub enum FoundDataFile {
     /// The same, with the same stamp.
     AsBegun,
-    /// A copy of the same length and with the same first sector, beside a copy of the log that is not older and tells the
-    /// version before of each page.
-    Copied,
-    /// Written since.
+    /// Written since, or copied without its time of change.
     Changed,
     /// Another file, beside the same log.
     Another,
@@ -182,7 +179,7 @@ pub enum RecoveryDecision {
 pub enum KeepReason {
     /// It does not belong to the database as it is.
     Foreign,
-    /// Somebody else has written the data file since the log of deltas began, or copied it.
+    /// Somebody else may have written the data file since the log of deltas began.
     Written,
     /// Pages that its deltas change are neither as before nor as after them.
     Damaged,
@@ -233,16 +230,12 @@ fn deltas(facts: &DeltaFacts) -> RecoveryDecision {
         (_, FoundPages::After) => RecoveryDecision::Remove,
         (FoundDataFile::Another, _) => RecoveryDecision::SetAside,
         (FoundDataFile::Changed, _) => RecoveryDecision::Keep(KeepReason::Written),
-        (FoundDataFile::AsBegun | FoundDataFile::Copied, _) if facts.redo_log => {
-            RecoveryDecision::Keep(KeepReason::Written)
-        }
-        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Others) => {
-            RecoveryDecision::Keep(KeepReason::Damaged)
-        }
-        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Before) if facts.strangers => {
+        (FoundDataFile::AsBegun, _) if facts.redo_log => RecoveryDecision::Keep(KeepReason::Written),
+        (FoundDataFile::AsBegun, FoundPages::Others) => RecoveryDecision::Keep(KeepReason::Damaged),
+        (FoundDataFile::AsBegun, FoundPages::Before) if facts.strangers => {
             RecoveryDecision::Keep(KeepReason::Strangers)
         }
-        (FoundDataFile::AsBegun | FoundDataFile::Copied, FoundPages::Before) => RecoveryDecision::Apply,
+        (FoundDataFile::AsBegun, FoundPages::Before) => RecoveryDecision::Apply,
     }
 }
 
@@ -359,14 +352,13 @@ mod tests {
 
     #[test]
     fn deltas_are_applied_only_to_what_they_were_made_from_and_removed_only_where_their_pages_are() {
-        use FoundDataFile::{Another, AsBegun, Changed, Copied};
-        let files = [AsBegun, Copied, Changed, Another];
+        use FoundDataFile::{Another, AsBegun, Changed};
+        let files = [AsBegun, Changed, Another];
         for (data_file, bits) in files.into_iter().flat_map(|file| (0..4).map(move |bits| (file, bits))) {
             for pages in [FoundPages::Before, FoundPages::After, FoundPages::Others] {
                 let facts = DeltaFacts { data_file, pages, redo_log: bits & 1 > 0, strangers: bits & 2 > 0 };
                 let decision = decide(&Facts::Deltas(facts));
-                let applied = facts == DELTAS || facts == DeltaFacts { data_file: Copied, ..DELTAS };
-                assert_eq!(decision == RecoveryDecision::Apply, applied, "{facts:?}");
+                assert_eq!(decision == RecoveryDecision::Apply, facts == DELTAS, "{facts:?}");
                 assert_eq!(decision == RecoveryDecision::Remove, pages == FoundPages::After, "{facts:?}");
             }
         }

@@ -30,9 +30,10 @@ pub(super) fn deltas(db: &Db, log: &CommitLog, reason: KeepReason, count: usize)
             format!("Restore {name} as it was, or move {log} away to go on without them"),
         ),
         KeepReason::Written | KeepReason::Foreign => (
-            "another program has written the database since, or it was copied with another time of change",
+            "another program has written the database since, or it was copied without its time of change",
             format!(
-                "Where both files were copied together, `litefoot recover --apply {name}` applies them; else restore {name} \
+                "Where both files were copied together, and no other program has written the database since the crash, \
+                 `litefoot recover --apply {name}` applies them; else restore {name} \
                  as it was, or move {log} away to go on without them"
             ),
         ),

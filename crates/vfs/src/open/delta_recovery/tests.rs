@@ -36,7 +36,8 @@ fn facts(db: &Db) -> DeltaFacts {
 /// Compares the data file with the state before the deltas.
 fn check_before(db: &Db) -> Result<()> {
     let log = commit_log(db);
-    WaitingDeltas::of(&log).unwrap().unwrap().check_before(&log, &**db.data())
+    let Some(base) = log.waiting_deltas() else { panic!("deltas that wait") };
+    WaitingDeltas::of(&log).unwrap().unwrap().check_before(&log, &base, &db.data_file())
 }
 
 /// Recovers in memory for so many bytes of pages.
@@ -112,14 +113,16 @@ fn a_data_file_that_was_changed_since_is_noticed() {
 }
 
 #[test]
-fn a_log_says_which_pages_it_knows_from_before() {
-    // Page 5 is new; the others have a version before.
-    assert!(!waiting(&crashed()).lacks_version_before(4 * PAGE as u64));
-    assert!(waiting(&crashed()).lacks_version_before(5 * PAGE as u64));
-    let bits = PAGE.trailing_zeros() as u8;
-    let whole = with_records(&SimMedium::new(), [zeros(bits, 4, [3].into_iter())]);
-    assert!(waiting(&whole).lacks_version_before(4 * PAGE as u64));
-    assert!(!waiting(&whole).lacks_version_before(2 * PAGE as u64));
+fn a_first_sector_or_a_length_that_has_changed_is_refused_where_no_delta_tells_of_it() {
+    let changes: [fn(&Db); 2] =
+        [|db| db.data().write_at(&[8], 0).unwrap(), |db| db.data().write_at(&[7], 4 * PAGE as u64).unwrap()];
+    for change in changes {
+        let db = crashed();
+        check_before(&db).unwrap();
+        change(&db);
+        let error = check_before(&db).unwrap_err().to_string();
+        assert!(error.contains("/app.db has been written"), "{error}");
+    }
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         found: &["as when the log began", "no frame", "as before the first delta"],
-        meaning: "crashed, perhaps behind stock SQLite that only read since",
+        meaning: "crashed, perhaps behind stock SQLite that only read since; copied with its time of change",
         action: "applies the deltas, appends the pages to the redo log, removes the log",
         facts: Facts::Deltas(DELTAS),
         decision: RecoveryDecision::Apply,
@@ -157,19 +157,8 @@ pub const CASES: &[Case] = &[
         decision: RecoveryDecision::Keep(KeepReason::Written),
     },
     Case {
-        found: &[
-            "a copy, beside a log that is not older and tells the version before of each page",
-            "no frame",
-            "as before the first delta",
-        ],
-        meaning: "both files were copied after the crash",
-        action: "applies the deltas, appends the pages to the redo log, removes the log",
-        facts: Facts::Deltas(DeltaFacts { data_file: FoundDataFile::Copied, ..DELTAS }),
-        decision: RecoveryDecision::Apply,
-    },
-    Case {
-        found: &["anything else", "any", "not as after the last delta"],
-        meaning: "another program has written the database since, or `cp` has given it a later time of change than the log",
+        found: &["another length or time of change", "any", "not as after the last delta"],
+        meaning: "another program has written the database since, or it was copied without its time of change",
         action: KEEPS,
         facts: Facts::Deltas(DeltaFacts { data_file: FoundDataFile::Changed, ..DELTAS }),
         decision: RecoveryDecision::Keep(KeepReason::Written),
