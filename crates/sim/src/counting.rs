@@ -270,6 +270,11 @@ impl Medium for CountingMedium {
         self.inner.identity(path)
     }
 
+    fn unlinked_identity(&self, path: &Path) -> Result<Option<FileId>> {
+        add(&self.counters.lookups, 1);
+        self.inner.unlinked_identity(path)
+    }
+
     fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
         add(&self.counters.lookups, 1);
         self.inner.glance(path)

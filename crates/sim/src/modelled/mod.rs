@@ -195,7 +195,7 @@ impl ModelledMedium {
 }
 
 impl Medium for ModelledMedium {
-    pass_on!(inner: info, identity, glance, list, absolute);
+    pass_on!(inner: info, identity, unlinked_identity, glance, list, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let created = match mode {

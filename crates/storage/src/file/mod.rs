@@ -326,9 +326,9 @@ pub struct PathInfo {
     pub len: u64,
     /// True if it is a regular file.
     pub is_file: bool,
-    /// True if this process may read it.
+    /// True if this process may open it to read.
     pub readable: bool,
-    /// True if this process may write it.
+    /// True if this process may open it to write.
     pub writable: bool,
     /// Its owner, a user's number.
     pub owner: u32,
@@ -404,7 +404,12 @@ pub trait Medium: Send + Sync {
         Ok(self.info(path)?.map(|info| info.id))
     }
 
-    /// The same, and the file's length.
+    /// The same without following a symbolic link at `path`: that leads to no file that [`Medium::open`] opens.
+    fn unlinked_identity(&self, path: &Path) -> Result<Option<FileId>> {
+        self.identity(path)
+    }
+
+    /// The identity, and the file's length.
     fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
         Ok(self.info(path)?.map(|info| (info.id, info.len)))
     }

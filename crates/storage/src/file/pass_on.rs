@@ -227,6 +227,14 @@ macro_rules! pass_on {
             self.$field.identity(path)
         }
     };
+    (@unlinked_identity $field:tt) => {
+        fn unlinked_identity(
+            &self,
+            path: &::std::path::Path,
+        ) -> $crate::file::Result<Option<$crate::file::FileId>> {
+            self.$field.unlinked_identity(path)
+        }
+    };
     (@list $field:tt) => {
         fn list(&self, directory: &::std::path::Path) -> $crate::file::Result<Vec<::std::path::PathBuf>> {
             self.$field.list(directory)

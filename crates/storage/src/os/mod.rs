@@ -20,6 +20,7 @@ use crate::file::{
     DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result,
 };
 use crate::pass_on;
+use names::Links;
 use opening::Rights;
 use os_file::open_file;
 use resolve::resolve;
@@ -72,7 +73,11 @@ impl Medium for OsMedium {
     }
 
     fn glance(&self, path: &Path) -> Result<Option<(FileId, u64)>> {
-        if_found(path, names::glance(path))
+        if_found(path, names::glance(path, Links::Followed))
+    }
+
+    fn unlinked_identity(&self, path: &Path) -> Result<Option<FileId>> {
+        Ok(if_found(path, names::glance(path, Links::Kept))?.map(|(id, _)| id))
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
@@ -131,7 +136,7 @@ impl DatabaseMedium {
 }
 
 impl Medium for DatabaseMedium {
-    pass_on!(system: delete, rename, rename_new, info, identity, glance, list, sync_directory, absolute);
+    pass_on!(system: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         open_file(path, kind, mode, || self.rights())

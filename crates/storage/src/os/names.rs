@@ -44,37 +44,50 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// What becomes of a symbolic link in the last part of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Links {
+    /// The file that it leads to is meant.
+    Followed,
+    /// The link itself is meant.
+    Kept,
+}
+
 /// The identity and the length of the file at `path`, without its times.
 ///
 /// A file system with exact times (Linux 6.13) notes that they were asked for. The next change of the file is then
 /// written to its journal. A commit that asked for the times of its log took 1.4 times as long.
 #[cfg(target_os = "linux")]
-pub(super) fn glance(path: &Path) -> io::Result<(FileId, u64)> {
+pub(super) fn glance(path: &Path, links: Links) -> io::Result<(FileId, u64)> {
     let name = c_path(path)?;
     // SAFETY: zeros are a value of this structure of numbers.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_INO | libc::STATX_SIZE;
+    let flags = if links == Links::Kept { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
     // SAFETY: the path ends with NUL, and the structure is as the call expects it.
-    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), 0, mask, &raw mut found) } == 0 {
+    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, mask, &raw mut found) } == 0 {
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
         return Ok((FileId { device, inode: found.stx_ino }, found.stx_size));
     }
     let error = io::Error::last_os_error();
     // Sandboxes know the older call only.
     if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
-        glance_with_times(path)
+        glance_with_times(path, links)
     } else {
         Err(error)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn glance(path: &Path) -> io::Result<(FileId, u64)> {
-    glance_with_times(path)
+pub(super) fn glance(path: &Path, links: Links) -> io::Result<(FileId, u64)> {
+    glance_with_times(path, links)
 }
 
-fn glance_with_times(path: &Path) -> io::Result<(FileId, u64)> {
-    let metadata = fs::metadata(path)?;
+fn glance_with_times(path: &Path, links: Links) -> io::Result<(FileId, u64)> {
+    let metadata = match links {
+        Links::Followed => fs::metadata(path)?,
+        Links::Kept => fs::symlink_metadata(path)?,
+    };
     Ok((FileId { device: metadata.dev(), inode: metadata.ino() }, metadata.len()))
 }
 
@@ -93,16 +106,24 @@ pub(super) fn info(path: &Path) -> io::Result<PathInfo> {
     })
 }
 
-/// True if this process may use a file in this way (`R_OK`, `W_OK`).
+/// True if this process may open a file in this way (`R_OK`, `W_OK`).
 fn has_access(path: &Path, mode: libc::c_int) -> bool {
     let Ok(path) = c_path(path) else { return false };
-    // SAFETY: `path` is a NUL-terminated string that outlives the call.
-    unsafe { libc::access(path.as_ptr(), mode) == 0 }
+    // SAFETY: `path` is a NUL-terminated string that outlives the calls.
+    unsafe {
+        // The first asks for the user who has started the process. The other one is unknown to old sandboxes.
+        if (libc::getuid(), libc::getgid()) == (libc::geteuid(), libc::getegid()) {
+            libc::access(path.as_ptr(), mode) == 0
+        } else {
+            libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_rename_replaces_nothing() {
@@ -129,13 +150,42 @@ mod tests {
     #[test]
     fn a_glance_says_the_same_with_and_without_times() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("f");
-        assert_eq!(glance(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let (path, link) = (directory.path().join("f"), directory.path().join("link"));
+        let followed = |path: &Path| glance(path, Links::Followed);
+        assert_eq!(followed(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         fs::write(&path, "four").unwrap();
-        let (id, len) = glance(&path).unwrap();
-        assert_eq!((id, len), glance_with_times(&path).unwrap());
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let (id, len) = followed(&path).unwrap();
         assert_eq!((id, len), info(&path).map(|info| (info.id, info.len)).unwrap());
-        assert_eq!(len, 4);
-        assert!(glance(Path::new("a\0b")).is_err() && !has_access(Path::new("a\0b"), libc::R_OK));
+        assert_eq!((len, followed(&link).unwrap()), (4, (id, 4)));
+        assert_eq!(glance(&path, Links::Kept).unwrap(), (id, len));
+        assert!(glance(&link, Links::Kept).unwrap().0 != id);
+        for links in [Links::Followed, Links::Kept] {
+            for path in [&path, &link] {
+                assert_eq!(glance(path, links).unwrap(), glance_with_times(path, links).unwrap());
+            }
+        }
+        assert!(followed(Path::new("a\0b")).is_err() && !has_access(Path::new("a\0b"), libc::R_OK));
+    }
+
+    #[test]
+    fn access_is_that_of_the_user_whose_rights_the_process_has() {
+        // SAFETY: asks only.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = directory.path().join("f");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let rights = |path: &Path| info(path).map(|info| (info.readable, info.writable)).unwrap();
+        assert_eq!(rights(&path), (true, true));
+        let answer = std::thread::spawn(move || {
+            // SAFETY: changes this thread, which ends.
+            unsafe { libc::syscall(libc::SYS_setresuid, -1, 65_534, -1) };
+            rights(&path)
+        });
+        assert_eq!(answer.join().unwrap(), (true, false));
     }
 }

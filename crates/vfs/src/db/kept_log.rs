@@ -97,7 +97,7 @@ impl KeptLogs {
         let former = std::mem::replace(&mut database.path, path.to_owned());
         drop(closed);
         // It stays where that fails: it is void.
-        let _ = self.remove(data, &former, Some(&log), false);
+        let _ = self.remove(data, &former, Some(&log), false, true);
         None
     }
 
@@ -111,7 +111,7 @@ impl KeptLogs {
             let former = database.path.clone();
             drop(closed);
             // It stays where that fails: it is void.
-            let _ = self.remove(data, &former, None, true);
+            let _ = self.remove(data, &former, None, true, true);
         }
         expected
     }
@@ -152,26 +152,36 @@ impl KeptLogs {
         }
     }
 
-    /// Removes all that is kept. For the end of the process: nothing is waited for.
-    pub fn remove_all() {
+    /// Removes all that is kept, but of databases that this process owns. For the end of the process: nothing is
+    /// waited for.
+    pub fn remove_all(owned: &[FileId]) {
         let all: Vec<Arc<KeptLogs>> = ALL.lock().0.iter().filter_map(Weak::upgrade).collect();
-        all.iter().for_each(|kept| kept.remove_these());
+        all.iter().for_each(|kept| kept.remove_these(owned));
         std::mem::forget(all);
     }
 
     /// Removes all that this VFS has kept.
-    pub(crate) fn remove_these(&self) {
+    pub(crate) fn remove_these(&self, owned: &[FileId]) {
         let closed = std::mem::take(&mut self.closed.lock().0);
         for (data, database) in closed {
             if database.is_kept() {
                 // What cannot be removed stays: it is void.
-                let _ = self.remove(data, &database.path, database.log.as_ref(), database.journal);
+                let is_open = owned.contains(&data);
+                let _ = self.remove(data, &database.path, database.log.as_ref(), database.journal, is_open);
             }
         }
     }
 
-    /// Removes a log, and a journal, unless somebody has the database open, or has written to them.
-    fn remove(&self, data: FileId, path: &Path, log: Option<&KeptLog>, journal: bool) -> Result<()> {
+    /// Removes a log, and a journal, unless somebody has the database open, or has written to them. Where it is open in this
+    /// process, its file is not opened once more: to its lease that would be somebody else.
+    fn remove(
+        &self,
+        data: FileId,
+        path: &Path,
+        log: Option<&KeptLog>,
+        journal: bool,
+        is_open: bool,
+    ) -> Result<()> {
         let remove = || {
             log.map_or(Ok(()), |log| remove_untouched(&*self.medium, &Companion::Wal.of(path), log))?;
             let path = Companion::Journal.of(path);
@@ -182,7 +192,7 @@ impl KeptLogs {
         };
         match self.medium.identity(path)? {
             None => Ok(remove()?),
-            Some(id) if id != data => Ok(()),
+            Some(id) if id != data || is_open => Ok(()),
             Some(_) => {
                 let file = self.medium.open(path, FileKind::Database, OpenMode::ReadWrite)?;
                 // Connections in WAL mode, also those of stock SQLite, hold a lock as long as they are open.

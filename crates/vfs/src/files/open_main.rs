@@ -6,7 +6,7 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
 use crate::files::main_db::MainFile;
-use crate::files::requested_file::{is_true, read_only as to_read_only};
+use crate::files::requested_file::{is_true, open_mode, read_only as to_read_only};
 use crate::files::vfs::{Opened, Vfs};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
@@ -46,30 +46,11 @@ impl Vfs {
         let read_only = flags & SQLITE_OPEN_READONLY != 0;
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
         self.close_devices(&mut options)?;
-        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
+        let has_tier = options.tier.is_some();
+        let (database, out) = self.database_at(path, wanted, options, api)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
-        let id = opened.file.id();
-        if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
-            return Err(Error::LeftToPlatform);
-        }
         // One that is damaged is refused with the first lock.
-        let tiered = options.tier.is_some() || !matches!(tier_of(&*opened.file), Ok(None));
-        let database = self.databases.get_or_insert(id, || {
-            OpenDatabase::new(DatabaseSetup {
-                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
-                medium: self.medium.clone(),
-                file: opened.file.clone(),
-                path: path.to_owned(),
-                options,
-                writable,
-                // SQLite itself leaves the name of a new database to the file system. An empty file counts
-                // as new: whoever created it may have synced nothing.
-                holds_back: !self.pass_through,
-                pooled: !self.pass_through,
-                kept_logs: self.kept_logs.clone(),
-                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
-            })
-        });
+        let tiered = has_tier || !matches!(tier_of(database.db().file()), Ok(None));
         if !self.pass_through {
             self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
         }
@@ -85,6 +66,57 @@ impl Vfs {
         let flags = if read_only { to_read_only(out) } else { out };
         let handle = MainFile::new(database, read_only, powersafe_overwrite, unlocked);
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
+    }
+
+    /// The database at a path, and the flags that a handle of it has.
+    fn database_at(
+        &self,
+        path: &Path,
+        wanted: c_int,
+        options: Options,
+        api: &'static Api,
+    ) -> Result<(Arc<OpenDatabase>, c_int)> {
+        let _opening = self.databases.begin_opening(path);
+        if let Some(found) = self.already_open(path, wanted)? {
+            return Ok(found);
+        }
+        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
+        let writable = out & SQLITE_OPEN_READWRITE != 0;
+        if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
+            return Err(Error::LeftToPlatform);
+        }
+        let database = self.databases.get_or_insert(opened.file.id(), || {
+            OpenDatabase::new(DatabaseSetup {
+                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
+                medium: self.medium.clone(),
+                file: opened.file.clone(),
+                path: path.to_owned(),
+                options,
+                writable,
+                // SQLite itself leaves the name of a new database to the file system. An empty file counts
+                // as new: whoever created it may have synced nothing.
+                holds_back: !self.pass_through,
+                pooled: !self.pass_through,
+                kept_logs: self.kept_logs.clone(),
+                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
+            })
+        });
+        Ok((database, out))
+    }
+
+    /// The database at a path where this process has it open, and the flags that a handle has by today's rights. The file
+    /// is not opened once more: to its lease that would be somebody else.
+    fn already_open(&self, path: &Path, flags: c_int) -> Result<Option<(Arc<OpenDatabase>, c_int)>> {
+        let exists = open_mode(flags) != OpenMode::CreateNew;
+        // What cannot be looked up cannot be opened, and that says why.
+        let Ok(Some(id)) = self.medium.unlinked_identity(path) else { return Ok(None) };
+        let Some(database) = self.databases.get(id).filter(|_| exists) else { return Ok(None) };
+        let info = self.medium.info(path)?.filter(|info| info.id == id && info.readable);
+        let found = info.map(|info| {
+            let writable = info.writable && database.db().writable();
+            (database, if writable { flags } else { to_read_only(flags) })
+        });
+        Ok(found)
     }
 
     /// True if only SQLite's own protocol can read a database: it is in WAL mode, and the database or its log is not
@@ -130,14 +162,20 @@ impl Vfs {
 
     /// In a forked child: the database of an inherited connection, opened by this process.
     pub(crate) fn open_again(&self, parents: &OpenDatabase) -> Result<Arc<OpenDatabase>> {
+        let (path, id) = (parents.db().path(), parents.db().file().id());
+        let _opening = self.databases.begin_opening(path);
+        if self.medium.unlinked_identity(path)? == Some(id)
+            && let Some(database) = self.databases.get(id)
+        {
+            return Ok(database);
+        }
         let mode = if parents.db().writable() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-        let file = self.medium.open(parents.db().path(), FileKind::Database, mode)?;
-        let id = parents.db().file().id();
+        let file = self.medium.open(path, FileKind::Database, mode)?;
         if file.id() != id {
             return Err(Error::Refused(format!(
                 "{}: this connection was opened before fork(), and another file has taken the place of the database since; \
                  open it again",
-                parents.db().path().display()
+                path.display()
             )));
         }
         Ok(self.databases.get_or_insert(id, || {
@@ -145,7 +183,7 @@ impl Vfs {
                 host: parents.host(),
                 medium: self.medium.clone(),
                 file,
-                path: parents.db().path().to_owned(),
+                path: path.to_owned(),
                 options: parents.db().options().clone(),
                 writable: parents.db().writable(),
                 holds_back: !self.pass_through,

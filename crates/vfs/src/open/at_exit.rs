@@ -11,6 +11,7 @@
 
 use crate::db::KeptLogs;
 use crate::open::OpenDatabase;
+use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::{Arc, Weak};
 
@@ -35,14 +36,18 @@ pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
 
 /// Leaves all databases as another program expects them. For the end of the process.
 pub fn leave() {
-    bring_home();
-    KeptLogs::remove_all();
+    let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
+    bring_home(&open);
+    let is_owned = |database: &&Arc<OpenDatabase>| database.db().shared().was_owned();
+    let owned: Vec<FileId> = open.iter().filter(is_owned).map(|database| database.db().file().id()).collect();
+    // Closing is the application's.
+    std::mem::forget(open);
+    KeptLogs::remove_all(&owned);
 }
 
 /// Materializes the deltas of all databases that are open, and removes the journals that they would keep.
-fn bring_home() {
-    let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
-    for database in &open {
+fn bring_home(open: &[Arc<OpenDatabase>]) {
+    for database in open {
         if let Some(wal) = database.wal_at_exit() {
             wal.fold_at_exit();
         }
@@ -51,6 +56,4 @@ fn bring_home() {
             database.rollback_log().remove_kept_journal_at_exit(database.db());
         }
     }
-    // Closing is the application's.
-    std::mem::forget(open);
 }

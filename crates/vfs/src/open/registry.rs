@@ -9,14 +9,41 @@ use crate::open::OpenDatabase;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The time between two looks of a thread that waits for another one's opening of the same path.
+const GLANCE: Duration = Duration::from_micros(50);
 
 /// The open databases.
 pub struct Registry {
     /// Tells it from all others of the process.
     id: u64,
     open: Global<Open>,
+    opening: Global<Paths>,
+}
+
+/// The paths that threads open just now. Those of a parent's threads are none of its child's.
+#[derive(Default)]
+struct Paths(Vec<PathBuf>);
+
+impl AcrossFork for Paths {
+    fn inherit(_parents: Paths) -> Paths {
+        Paths::default()
+    }
+}
+
+/// The opening of a path by one thread; others wait until it is dropped.
+pub struct Opening<'a> {
+    opening: &'a Global<Paths>,
+    path: PathBuf,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.opening.lock().0.retain(|path| *path != self.path);
+    }
 }
 
 /// The open databases, and those that the parent of a forked child had open.
@@ -36,11 +63,30 @@ impl AcrossFork for Open {
 
 impl Default for Registry {
     fn default() -> Registry {
-        Registry { id: companions::note_opened(), open: Global::default() }
+        Registry { id: companions::note_opened(), open: Global::default(), opening: Global::default() }
     }
 }
 
 impl Registry {
+    /// Waits until no other thread opens that path, and lets none begin. Else two threads would open a file at once, and
+    /// the second description would be company to the first.
+    pub fn begin_opening(&self, path: &Path) -> Opening<'_> {
+        loop {
+            let mut opening = self.opening.lock();
+            if !opening.0.iter().any(|other| other == path) {
+                opening.0.push(path.to_owned());
+                return Opening { opening: &self.opening, path: path.to_owned() };
+            }
+            drop(opening);
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// The open database of that identity.
+    pub fn get(&self, id: FileId) -> Option<Arc<OpenDatabase>> {
+        self.open.lock().databases.get(&id).and_then(Weak::upgrade)
+    }
+
     /// The open database of that identity, or the one that `create` makes.
     pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> OpenDatabase) -> Arc<OpenDatabase> {
         let mut open = self.open.lock();
@@ -130,6 +176,7 @@ mod tests {
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::Medium;
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn one_identity_is_one_open_database_until_it_is_closed() {
@@ -143,14 +190,35 @@ mod tests {
         let id = FileId { device: 1, inode: 2 };
         let first = registry.get_or_insert(id, create);
         assert!(Arc::ptr_eq(&first, &registry.get_or_insert(id, create)) && registry.has(id));
+        assert!(registry.get(id).is_some_and(|found| Arc::ptr_eq(&first, &found)));
         let other = registry.get_or_insert(FileId { device: 1, inode: 3 }, create);
         assert!(!Arc::ptr_eq(&first, &other));
         assert_eq!((made.get(), registry.all_at(&first).len()), (2, 1));
         drop((first, other));
-        assert!(!registry.has(id) && registry.all().is_empty());
+        assert!(!registry.has(id) && registry.get(id).is_none() && registry.all().is_empty());
         let again = registry.get_or_insert(id, create);
         assert!(registry.has(id) && made.get() == 3);
         drop(again);
+    }
+
+    #[test]
+    fn one_thread_at_a_time_opens_a_path() {
+        let registry = Registry::default();
+        let (path, inside) = (Path::new("/a.db"), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let opening = registry.begin_opening(path);
+                        let _other = registry.begin_opening(Path::new("/b.db"));
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(opening);
+                    }
+                });
+            }
+        });
     }
 
     #[test]

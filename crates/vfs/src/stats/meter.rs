@@ -26,7 +26,7 @@ impl Meter {
 }
 
 impl Medium for Meter {
-    pass_on!(inner: delete, rename, rename_new, info, identity, glance, list, absolute);
+    pass_on!(inner: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let inner = self.inner.open(path, kind, mode)?;

@@ -130,7 +130,7 @@ fn the_second_opening_commits_by_a_journal_that_stays_until_the_exit() {
     let operations = medium.operations();
     live(&medium, &kept, &[]);
     assert_eq!(medium.operations(), operations, "an opening that only reads writes nothing");
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert_eq!(names(&medium), [DATABASE]);
 }
 
@@ -232,6 +232,6 @@ fn a_database_that_has_moved_leaves_no_journal_behind() {
     let (medium, kept) = process();
     (0..2).for_each(|_| live(&medium, &kept, &[&[(2, 1)]]));
     medium.rename(Path::new(DATABASE), Path::new("/moved.db")).unwrap();
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert_eq!(names(&medium), ["/moved.db"]);
 }

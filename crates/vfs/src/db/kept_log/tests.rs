@@ -4,7 +4,7 @@ use super::*;
 use crate::commit::of_test::{PAGE, cut_everywhere, needless_syncs, newest_page, redo_log};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
-use litefoot_storage::file::RangeLock;
+use litefoot_storage::file::{LeaseAnswer, RangeLock};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::Transaction;
 
@@ -92,7 +92,7 @@ fn history(medium: &SimMedium) -> Vec<(usize, State)> {
     live(medium, &kept, &[], &mut note);
     live(medium, &kept, &[&three(50)], &mut note);
     write_without_log(medium, 55, &mut note);
-    kept.remove_these();
+    kept.remove_these(&[]);
     die_voiding(medium, &two(70), &mut note);
     live(medium, &kept, &[&three(80)], &mut note);
     write_without_log(medium, 85, &mut note);
@@ -194,7 +194,7 @@ fn the_second_close_keeps_the_log_and_the_exit_removes_it() {
         syncs + 2,
         "the commit's, and the void header's"
     );
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert!(!has_log(&medium));
     assert_eq!(found(&medium).unwrap()[1], 1);
 }
@@ -212,24 +212,31 @@ fn the_exit_leaves_what_somebody_uses_or_has_used() {
     let (medium, kept) = kept_log();
     let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
     assert!(file.lock_range(owner_lock::LOCK_OFFSET + 2, 1, RangeLock::Shared).unwrap());
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert!(has_log(&medium), "a connection in WAL mode has a shared lock");
 
     let (medium, kept) = kept_log();
+    let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+    let on_break = || panic!("this process has the database, and opens it once more");
+    assert_eq!(file.take_lease(Arc::new(on_break)), LeaseAnswer::Granted);
+    kept.remove_these(&[file.id()]);
+    assert!(has_log(&medium), "a connection of this process needs it");
+
+    let (medium, kept) = kept_log();
     append(&mut redo_log(&Db::opened_on(&medium)), &[(2, 9)]);
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert!(has_log(&medium), "a process that was killed has committed");
     assert_eq!(found(&medium).unwrap()[1], 9);
 
     let (medium, kept) = kept_log();
     medium.delete(Path::new("/app.db")).unwrap();
     medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert!(has_log(&medium), "another database has the name");
 
     let (medium, kept) = kept_log();
     medium.delete(Path::new("/app.db")).unwrap();
-    kept.remove_these();
+    kept.remove_these(&[]);
     assert!(!has_log(&medium), "the database is gone");
 }
 
