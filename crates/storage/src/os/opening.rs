@@ -29,6 +29,8 @@ const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 /// Bits of a mode that are passed on to files beside a database.
 pub(super) const RIGHTS: u32 = 0o777;
+/// How files are opened: what is no file must not be waited for.
+const FLAGS: libc::c_int = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
 /// Attempts to either open or create a file that others create and remove.
 const ATTEMPTS: u32 = 8;
 /// First descriptor that is no standard stream.
@@ -101,13 +103,19 @@ pub(super) fn open(
 
 fn options(write: bool) -> OpenOptions {
     let mut options = OpenOptions::new();
-    let flags = libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    options.read(true).write(write).custom_flags(flags);
+    options.read(true).write(write).custom_flags(FLAGS);
     options
 }
 
 fn existing(path: &Path, write: bool) -> io::Result<File> {
-    above_standard_streams(options(write).open(path)?)
+    let opened = match options(write).open(path) {
+        // Somebody has a lease on it, and was told. Now this one waits until that is given back.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            options(write).custom_flags(FLAGS & !libc::O_NONBLOCK).open(path)
+        }
+        opened => opened,
+    };
+    above_standard_streams(opened?)
 }
 
 fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<File> {

@@ -76,6 +76,13 @@ pub(crate) fn is_wal_mode(db: &Db, redo: &RedoLog) -> Result<bool> {
     Ok(wal_mode(db, redo)? == Some(true))
 }
 
+/// The same of page 1 in the database file.
+pub(crate) fn says_wal_mode(db: &Db) -> Result<bool> {
+    let mut head = [0; HEAD_BYTES];
+    db.data().read_at(&mut head, 0)?;
+    Ok(wal_mode_of(&head) == Some(true))
+}
+
 /// The journal mode in the newest page 1: true for WAL mode, `None` for an encrypted page 1. A redo log of an encrypted
 /// database is recovered as by a checkpoint: its pages are copied to the database file.
 pub(crate) fn wal_mode(db: &Db, redo: &RedoLog) -> Result<Option<bool>> {

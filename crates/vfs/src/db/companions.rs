@@ -28,6 +28,8 @@ pub enum Companion {
     Journal,
     /// The commit log, which SQLite knows nothing of.
     CommitLog,
+    /// The wal-index, while several processes use the database.
+    WalIndex,
 }
 
 impl Companion {
@@ -42,6 +44,7 @@ impl Companion {
             Companion::Wal => "-wal",
             Companion::Journal => "-journal",
             Companion::CommitLog => "-commits",
+            Companion::WalIndex => "-shm",
         }
     }
 }

@@ -56,12 +56,13 @@ impl MainFile {
             self.may_begin()?;
         }
         self.auto_checkpoint.begins_otherwise();
-        let is_locked = self.database.wal_index().lock(&mut self.slots, first, count, exclusive);
-        if !self.is_beside_others() {
-            self.database.wal_index().unlock(&mut self.slots, first, count);
-            return Ok(false);
+        let slots = &mut self.slots;
+        let wal_index = self.database.wal_index();
+        match self.database.while_multi_process(|| wal_index.lock(slots, first, count, exclusive)) {
+            None => Ok(false),
+            Some(true) => Ok(true),
+            Some(false) => Err(Error::Busy),
         }
-        if is_locked { Ok(true) } else { Err(Error::Busy) }
     }
 
     /// Gives slots back.
@@ -77,7 +78,7 @@ impl MainFile {
         if first == CHECKPOINT_SLOT {
             self.end_checkpoint();
         }
-        self.database.handover().note_transaction_end();
+        self.database.note_transaction_end();
     }
 }
 

@@ -373,7 +373,7 @@ impl Handle for MainFile {
         self.database.writer_queue().leave(self.id);
         self.database.wal_index().unregister(&mut self.slots);
         self.connection_cache.close(&*self.database);
-        self.database.locks().leave(&self.connection.reader_slot);
+        self.database.leave_slot(&self.connection.reader_slot);
         self.database.leave(self.connection.internal)
     }
 

@@ -55,7 +55,8 @@ impl MainFile {
             && reserve::is_untouched()
             && !self.database.checkpointer().has_turn()
             && self.is_settled()
-            && self.database.db().shared().was_owned();
+            && self.database.db().shared().was_owned()
+            && !self.database.wants_attention();
         if !is_ready || !self.database.wal_index().try_share(&self.slots, first, count) {
             return false;
         }
@@ -79,7 +80,7 @@ impl MainFile {
             && self.connection_cache.is_settled()
             && self.database.wal_index().try_unshare(&self.slots, first, count);
         if is_done {
-            self.database.handover().note_transaction_end();
+            self.database.note_transaction_end();
         }
         is_done
     }
@@ -87,8 +88,18 @@ impl MainFile {
     /// Takes slots of the wal-index.
     #[inline]
     pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        while !self.try_lock_slots(first, count, exclusive)? {}
+        Ok(())
+    }
+
+    /// The same; `false` where the state of the database has changed, and nothing was taken.
+    #[inline]
+    fn try_lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
+        if !exclusive && first >= READ_SLOTS && !self.connection.internal && self.slots.is_empty() {
+            self.database.yield_to_others();
+        }
         if self.is_beside_others() && self.lock_slots_beside_others(first, count, exclusive)? {
-            return Ok(());
+            return Ok(true);
         }
         if !self.connection.internal && !self.checkpoints_now(first, count, exclusive) {
             return Err(Error::Busy);
@@ -110,11 +121,12 @@ impl MainFile {
         }
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
-        let mut is_locked = self.take_slots(first, count, exclusive)?;
+        let Some(mut is_locked) = self.take_slots(first, count, exclusive)? else { return Ok(false) };
         if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
             // Our own checkpoint may have been faster: since the writer was admitted.
             self.database.checkpointer().await_end_for_use(self.database.db());
-            is_locked = self.take_slots(first, count, exclusive)?;
+            let Some(taken) = self.take_slots(first, count, exclusive)? else { return Ok(false) };
+            is_locked = taken;
         }
         if !is_locked {
             // That a mark of readers cannot be moved is common, and SQLite uses another.
@@ -137,7 +149,7 @@ impl MainFile {
         if first == CHECKPOINT_SLOT && exclusive {
             self.checkpoint = Checkpoint::Begun;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The connection has the write lock. SQLite refuses it where the snapshot is old.
@@ -191,7 +203,7 @@ impl MainFile {
             if self.unsettled.is_some() && !self.connection.is_waiting() {
                 self.settle();
             }
-            self.database.handover().note_transaction_end();
+            self.database.note_transaction_end();
             return Ok(());
         }
         if first >= READ_SLOTS && self.unsettled.is_some() && self.slots.reads() {
@@ -204,7 +216,7 @@ impl MainFile {
         self.connection_cache.rest(&*self.database);
         let (first, count) = self.widen(first, count);
         self.database.wal_index().unlock(&mut self.slots, first, count);
-        self.database.handover().note_transaction_end();
+        self.database.note_transaction_end();
         Ok(())
     }
 
@@ -261,18 +273,26 @@ impl MainFile {
         if restarts { (READ_SLOTS, count + 1) } else { (first, count) }
     }
 
-    /// Takes slots while this process owns the database; `false` where somebody is in the way.
+    /// Takes slots while this process owns the database; `false` where somebody is in the way, `None` where other processes have
+    /// come.
     #[inline]
-    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<bool> {
+    fn take_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<Option<bool>> {
         loop {
             self.database.own()?;
+            if self.is_beside_others() {
+                return Ok(None);
+            }
+            let attempts = self.database.sharing().attempts();
             if !self.database.wal_index().lock(&mut self.slots, first, count, exclusive) {
-                return Ok(false);
+                if self.database.was_in_the_way(attempts) {
+                    continue;
+                }
+                return Ok(Some(false));
             }
-            if self.database.is_owned() || self.is_beside_others() {
-                return Ok(true);
+            if self.database.is_owned() {
+                return Ok(Some(true));
             }
-            // It was given to another process meanwhile.
+            // It was given to another process, or is shared with others.
             self.database.wal_index().unlock(&mut self.slots, first, count);
         }
     }

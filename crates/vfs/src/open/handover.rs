@@ -19,6 +19,7 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
+use crate::open::ownership::Attention;
 use crate::stats::DatabaseState;
 use crate::sync::owner_lock;
 use crate::sync::relatives;
@@ -46,8 +47,6 @@ pub type SpillSource = Box<dyn Fn() -> MakeSpill + Send + Sync>;
 pub(crate) struct Handover {
     /// How often it was asked for when that was seen to last.
     seen: AtomicU32,
-    /// True if somebody waits for the transactions of this process to end.
-    awaited: AtomicBool,
     /// True if it was given up, and not taken since.
     given: AtomicBool,
     /// How often it was asked for in a row and nobody has answered.
@@ -59,14 +58,6 @@ impl Handover {
     /// Notes where a log that is opened again has its spill from.
     pub(crate) fn set_spill_source(&self, source: SpillSource) {
         let _ = self.spill.set(source);
-    }
-
-    /// Tells a relative that waits: a transaction has ended, or a connection was closed.
-    #[inline]
-    pub(crate) fn note_transaction_end(&self) {
-        if self.awaited.load(Ordering::Relaxed) {
-            relatives::look_again();
-        }
     }
 }
 
@@ -186,7 +177,7 @@ pub(super) fn note_ownership(database: &OpenDatabase) {
         let wanted = relatives::wanted(place);
         let seen = last_answered(wanted, relatives::is_awaited(place));
         database.ownership.handover.seen.store(seen, Ordering::Relaxed);
-        database.ownership.handover.awaited.store(false, Ordering::Relaxed);
+        database.ownership.attention.set(Attention::RELATIVES, false);
         relatives::note_owned(&database);
     }
 }
@@ -207,7 +198,7 @@ fn give_up(database: &OpenDatabase) -> bool {
 }
 
 /// Everything is on the medium, as the next owner expects it.
-fn bring_home(database: &OpenDatabase) -> Result<()> {
+pub(super) fn bring_home(database: &OpenDatabase) -> Result<()> {
     database.db.latch().check(database.db.path())?;
     if let Some(wal) = database.wal() {
         wal.finish();
@@ -220,6 +211,14 @@ fn bring_home(database: &OpenDatabase) -> Result<()> {
 
 /// Nothing counts any more; then the file is anybody's.
 fn let_file_go(database: &OpenDatabase) -> bool {
+    forget_memory(database);
+    database.db.stats_page().set_state(DatabaseState::Open);
+    // Should this fail, nobody else gets the file before it is closed; this process takes it again.
+    owner_lock::release(database.db.file()).is_ok()
+}
+
+/// Nothing in memory counts from now on, and this process is no owner. Its lock on the file stays.
+pub(super) fn forget_memory(database: &OpenDatabase) {
     if let Some(wal) = database.wal() {
         // Handles that are idle still have it.
         wal.close();
@@ -233,9 +232,6 @@ fn let_file_go(database: &OpenDatabase) -> bool {
         database.db.companions().set_alone(companion, false);
     }
     database.db.shared().set_owned(false);
-    database.db.stats_page().set_state(DatabaseState::Open);
-    // Should this fail, nobody else gets the file before it is closed; this process takes it again.
-    owner_lock::release(database.db.file()).is_ok()
 }
 
 impl Lendable for OpenDatabase {
@@ -256,11 +252,11 @@ impl Lendable for OpenDatabase {
             return self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
         }
         // First of all: who ends a transaction from now on says so.
-        self.ownership.handover.awaited.store(true, Ordering::SeqCst);
+        self.ownership.attention.set(Attention::RELATIVES, true);
         let given = give_up(self);
         if given {
             self.ownership.handover.given.store(true, Ordering::Relaxed);
-            self.ownership.handover.awaited.store(false, Ordering::Relaxed);
+            self.ownership.attention.set(Attention::RELATIVES, false);
             self.ownership.handover.seen.store(wanted, Ordering::Relaxed);
         }
     }

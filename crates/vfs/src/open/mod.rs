@@ -6,6 +6,7 @@
 //! | `registry` | the open databases of one VFS, by file identity |
 //! | `ownership` | taking the file for this process with the first lock |
 //! | `handover` | giving the database to a related process, and having it again |
+//! | `sharing` | using the database alone, or by SQLite's own protocol beside other processes |
 //! | `recovery` | what opening does with what it finds: the case table, and the pure decision |
 //! | `take_over`, `open_tier` | gathering the facts, and doing what was decided |
 //! | `delta_recovery` | applying the deltas of a commit log, without SQLite |
@@ -37,6 +38,7 @@ mod ownership;
 pub mod recovery;
 pub mod registry;
 pub mod replay;
+pub(crate) mod sharing;
 pub(crate) mod take_over;
 mod unreplayed;
 

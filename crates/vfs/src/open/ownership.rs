@@ -3,12 +3,14 @@
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::handover::{self, Handover};
+use crate::open::sharing::{self, Sharing};
 use crate::open::take_over;
 use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
-use crate::sync::owner_lock;
+use crate::sync::{owner_lock, relatives};
 use litefoot_storage::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The ownership of a database by this process.
 #[derive(Default)]
@@ -17,6 +19,40 @@ pub(crate) struct Ownership {
     pub(super) becoming: Mutex<()>,
     /// The related processes that want the database.
     pub(super) handover: Handover,
+    /// The other processes that have it open.
+    pub(super) sharing: Sharing,
+    pub(super) attention: Attention,
+}
+
+/// What transactions must look at when they begin and end.
+#[derive(Default)]
+pub(crate) struct Attention(AtomicU8);
+
+impl Attention {
+    /// Another process waits in its `open`.
+    pub(super) const ASKED: u8 = 1;
+    /// The database is multi-process.
+    pub(super) const MULTI_PROCESS: u8 = 2;
+    /// A related process waits for the transactions of this one to end.
+    pub(super) const RELATIVES: u8 = 4;
+
+    /// True if there is anything.
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn has(&self, bit: u8) -> bool {
+        self.0.load(Ordering::SeqCst) & bit != 0
+    }
+
+    pub(super) fn set(&self, bit: u8, is_set: bool) {
+        if is_set {
+            self.0.fetch_or(bit, Ordering::SeqCst);
+        } else {
+            self.0.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
 }
 
 impl OpenDatabase {
@@ -32,6 +68,7 @@ impl OpenDatabase {
     pub fn try_share(&self, reader_slot: &ReaderSlot) -> bool {
         let is_ready = self.db.is_of_this_process()
             && self.db.shared().was_owned()
+            && !self.ownership.attention.is_wanted()
             && !self.recovery.replay_waits.load(Ordering::Acquire);
         if !is_ready || !self.locks.try_share(reader_slot) {
             return false;
@@ -44,21 +81,61 @@ impl OpenDatabase {
         is_owned
     }
 
+    /// True if the beginning or the end of a transaction has something to look at.
+    #[inline]
+    pub(crate) fn wants_attention(&self) -> bool {
+        self.ownership.attention.is_wanted()
+    }
+
+    /// A transaction begins: where another process waits in its `open`, that comes first.
+    #[inline]
+    pub(crate) fn yield_to_others(&self) {
+        if self.ownership.attention.is_wanted() {
+            self.yield_slowly();
+        }
+    }
+
+    #[cold]
+    fn yield_slowly(&self) {
+        if self.ownership.attention.has(Attention::ASKED) {
+            self.ownership.sharing.await_change();
+        }
+        if self.ownership.attention.has(Attention::MULTI_PROCESS) {
+            sharing::come_back_at_once(self);
+        }
+    }
+
     /// Raises a handle's lock; takes ownership of the file with the first one.
     #[inline]
     pub fn lock(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<()> {
         self.db.check_process()?;
+        if reader_slot.level() == Level::None {
+            self.yield_to_others();
+        }
         if wanted == Level::Exclusive {
             self.checkpointer.await_end_for_use(&self.db);
         }
-        self.own()?;
-        if self.recovery.replay_waits.load(Ordering::Acquire) {
-            take_over::replay_once(self)?;
-        }
-        let before = reader_slot.level();
-        let locked = self.locks.lock(reader_slot, wanted);
-        if !locked || !self.is_owned() {
-            self.lock_again(reader_slot, before, wanted, locked)?;
+        loop {
+            self.own()?;
+            if self.is_multi_process() {
+                if self.lock_file(reader_slot, wanted)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            if self.recovery.replay_waits.load(Ordering::Acquire) {
+                take_over::replay_once(self)?;
+            }
+            let before = reader_slot.level();
+            let locked = self.locks.lock(reader_slot, wanted);
+            if self.is_owned() {
+                if !locked {
+                    return Err(Error::Busy);
+                }
+                break;
+            }
+            // It was given to another process meanwhile, or is shared with others.
+            self.locks.unlock(reader_slot, before);
         }
         if wanted == Level::Exclusive {
             self.cache.pin_caches().unpin();
@@ -70,27 +147,30 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// Somebody is in the way of a handle that was `before`, or the database was given to another process meanwhile.
+    /// Raises a handle's lock by SQLite's own protocol; `false` where the database is not multi-process any more.
     #[cold]
-    fn lock_again(
-        &self,
-        reader_slot: &ReaderSlot,
-        before: Level,
-        wanted: Level,
-        mut locked: bool,
-    ) -> Result<()> {
-        while !locked || !self.is_owned() {
-            if !locked && self.is_owned() {
-                return Err(Error::Busy);
+    fn lock_file(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<bool> {
+        self.while_multi_process(|| {
+            let file_locks = &self.ownership.sharing.file_locks;
+            if file_locks.lock(self.db.file(), &self.locks, reader_slot, wanted)? {
+                Ok(true)
+            } else {
+                Err(Error::Busy)
             }
-            self.locks.unlock(reader_slot, before);
-            self.own()?;
-            locked = self.locks.lock(reader_slot, wanted);
-        }
-        Ok(())
+        })
+        .unwrap_or(Ok(false))
     }
 
-    /// Makes this process the owner.
+    /// Calls `then` if the database is multi-process, and keeps it so meanwhile.
+    pub(crate) fn while_multi_process<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        if !self.is_multi_process() {
+            return None;
+        }
+        let _one = self.ownership.becoming.lock();
+        self.is_multi_process().then(then)
+    }
+
+    /// Makes this process the owner; where others have the database open, SQLite's own protocol is used from now on.
     #[inline]
     pub(crate) fn own(&self) -> Result<()> {
         if self.db.shared().was_owned() { Ok(()) } else { self.become_owner() }
@@ -99,7 +179,10 @@ impl OpenDatabase {
     #[cold]
     fn become_owner(&self) -> Result<()> {
         let _one = self.ownership.becoming.lock();
-        if !self.db.shared().was_owned() {
+        if !self.db.shared().was_owned() && !self.is_multi_process() {
+            if sharing::has_company(self) {
+                return sharing::join(self);
+            }
             handover::acquire(self)?;
             if let Err(error) = take_over::take_over(self).and_then(|()| handover::begin_ownership(self)) {
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
@@ -109,6 +192,7 @@ impl OpenDatabase {
                 return Err(error);
             }
             self.db.shared().set_owned(true);
+            sharing::note_ownership(self);
             self.db.stats_page().set_state(DatabaseState::Owned);
             handover::note_ownership(self);
         }
@@ -119,8 +203,8 @@ impl OpenDatabase {
     #[inline]
     pub fn try_unshare(&self, reader_slot: &ReaderSlot) -> bool {
         let is_done = self.locks.try_unshare(reader_slot);
-        if is_done {
-            self.handover().note_transaction_end();
+        if is_done && self.ownership.attention.is_wanted() {
+            self.unlocked(reader_slot, Level::None);
         }
         is_done
     }
@@ -129,7 +213,44 @@ impl OpenDatabase {
     #[inline]
     pub fn unlock(&self, reader_slot: &ReaderSlot, to: Level) {
         self.locks.unlock(reader_slot, to);
-        self.handover().note_transaction_end();
+        if self.ownership.attention.is_wanted() {
+            self.unlocked(reader_slot, to);
+        }
+    }
+
+    /// Takes back the slot of a handle that is closed.
+    pub(crate) fn leave_slot(&self, reader_slot: &Arc<ReaderSlot>) {
+        self.locks.leave(reader_slot);
+        if self.ownership.attention.is_wanted() {
+            self.unlocked(reader_slot, Level::None);
+        }
+    }
+
+    /// A handle's lock was lowered: so are the locks on the file, where there are such.
+    #[cold]
+    fn unlocked(&self, reader_slot: &ReaderSlot, to: Level) {
+        // Closing the file gives its locks back at the latest.
+        let file_locks = &self.ownership.sharing.file_locks;
+        let _ = self.while_multi_process(|| file_locks.unlock(self.db.file(), &self.locks, reader_slot, to));
+        self.note_transaction_end();
+    }
+
+    /// Tells others that wait: a transaction has ended, or a connection was closed.
+    #[inline]
+    pub(crate) fn note_transaction_end(&self) {
+        if self.ownership.attention.is_wanted() {
+            self.wake_waiting();
+        }
+    }
+
+    #[cold]
+    fn wake_waiting(&self) {
+        if self.ownership.attention.has(Attention::RELATIVES) {
+            relatives::look_again();
+        }
+        if self.ownership.attention.has(Attention::ASKED) {
+            sharing::look_again();
+        }
     }
 }
 

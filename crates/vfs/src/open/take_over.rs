@@ -11,7 +11,7 @@
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
 use crate::commit::log_place::{is_in_use, set_commit_log_aside};
-use crate::commit::page_one::is_wal_mode;
+use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
@@ -159,6 +159,41 @@ pub(super) fn replay_once(database: &OpenDatabase) -> Result<()> {
         recovery.replay_waits.store(false, Ordering::Release);
     }
     Ok(())
+}
+
+/// Ends a recovery, where that needs no SQLite. No connection has read anything yet.
+///
+/// # Errors
+/// `Busy` where statements wait; [`Error::Unreplayed`] where a log is kept, so that nothing may be written.
+pub(super) fn complete(database: &OpenDatabase) -> Result<()> {
+    let recovery = &database.recovery;
+    let _one = recovery.replaying.lock();
+    if recovery.replay_waits.load(Ordering::Acquire) {
+        let base = base_at(&**database.db.medium(), &database.db.commit_log_path())?;
+        if let Some(Base::Statements(_)) = base {
+            return Err(Error::Busy);
+        }
+        recover_commit_log(database)?;
+        recovery.replay_waits.store(false, Ordering::Release);
+    }
+    recovery.check_replayed()
+}
+
+/// True if there is a commit log in use.
+pub(super) fn has_commit_log(database: &OpenDatabase) -> Result<bool> {
+    let db = &database.db;
+    Ok(is_there(db)? && base_at(&**db.medium(), &db.commit_log_path())?.is_some())
+}
+
+/// True if commits wait beside a database for litefoot to recover: stock SQLite would not see them.
+pub(super) fn waits_for_recovery(database: &OpenDatabase) -> Result<bool> {
+    let db = &database.db;
+    if has_commit_log(database)? {
+        return Ok(true);
+    }
+    // The redo log of a database that is not in WAL mode.
+    let has_log = db.medium().glance(&db.companion_path(Companion::Wal))?.is_some_and(|(_, len)| len > 0);
+    Ok(has_log && !says_wal_mode(db)?)
 }
 
 /// Does with the commit log what is to be done.

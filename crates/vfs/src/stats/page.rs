@@ -148,7 +148,6 @@ impl StatsPage {
 
     /// Notes that the database is multi-process from now on, and because of which process, where that is known. While it is
     /// multi-process already, only a process that is named is noted: it may be found later than the change.
-    #[cfg_attr(not(test), expect(dead_code, reason = "changes of state call it, as soon as there are any"))]
     pub fn note_shared(&self, because: Option<u32>) {
         if !self.is_of_this_process() {
             return;
@@ -167,7 +166,6 @@ impl StatsPage {
     }
 
     /// Notes that the database is not multi-process any more. The caller holds the owner lock again.
-    #[cfg_attr(not(test), expect(dead_code, reason = "changes of state call it, as soon as there are any"))]
     pub fn note_alone(&self) {
         if !self.is_of_this_process() {
             return;

@@ -1,0 +1,475 @@
+//! Sharing: a database is this process's alone, or is used by SQLite's own protocol beside other processes.
+//!
+//! # Why
+//! A shell, a backup or a second worker may open the database at any moment. A file lease tells of it, and the other waits in
+//! its `open` meanwhile. Everything that is in memory goes to the files, and this process goes on by SQLite's own protocol: real
+//! locks, a real `-wal`, `-shm` and journal. When it is alone again, it takes the database over as after a crash.
+//!
+//! # Promises
+//! 1. Connections stay open. A change is made between their transactions, and fails none of them.
+//! 2. The other process waits for [`YIELD_AFTER`] at most, and for what coming home takes. Where a transaction goes on for longer,
+//!    the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
+//! 3. Changes do not follow one another faster than [`next_pause`] says.
+//!
+//! # Invariants
+//! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
+//! 2. Before the owner lock goes down, everything committed is in files that stock SQLite understands.
+//! 3. The owner lock is taken only with the lease in hand, or where there can be none.
+//! 4. A change is made while no handle is in a transaction and none holds a slot of the wal-index. Nobody is given one then.
+//! 5. No page, length or log in memory is believed across a change.
+//! 6. `becoming` orders all of it: it is held for a change, and for each lock that is taken while the database is
+//!    multi-process.
+
+mod watcher;
+
+use crate::db::Companion;
+use crate::db::companions::has_real_journal;
+use crate::error::{Error, Result};
+use crate::open::OpenDatabase;
+use crate::open::ownership::Attention;
+use crate::open::take_over;
+use crate::options::Sharing as Wanted;
+use crate::stats::process_that_opened;
+use crate::sync::file_locks::{Change as LockChange, FileLocks};
+use crate::sync::owner_lock;
+use litefoot_storage::file::{LeaseAnswer, OnBreak};
+use litefoot_storage::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// The longest time for which a transaction of this process keeps another process waiting in its `open`.
+const YIELD_AFTER: Duration = Duration::from_millis(250);
+/// The time between two looks if a transaction that is in the way has ended. Its end is told as well.
+const GLANCE: Duration = Duration::from_millis(10);
+/// The time between two looks if all others have closed the database.
+const LOOK_BACK: Duration = Duration::from_millis(250);
+/// The least and the greatest time for which a database stays multi-process.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const GREATEST_PAUSE: Duration = Duration::from_secs(60);
+/// Visitors that come again within this time lengthen the pause.
+const SOON: Duration = Duration::from_secs(10);
+/// The pause is at least as many times as long as coming home took.
+const COST_FACTOR: u32 = 20;
+
+/// The sharing of one database with other processes.
+#[derive(Default)]
+pub(crate) struct Sharing {
+    /// True while this process has the lease on the file.
+    has_lease: AtomicBool,
+    /// True if the owner lock is held though nobody owns the database just now.
+    keeps_owner_lock: AtomicBool,
+    /// The locks on the file while the database is multi-process.
+    pub(super) file_locks: FileLocks,
+    /// Attempts to change the state, counted at the beginning and at the end of each.
+    attempts: AtomicU32,
+    change: Mutex<Change>,
+    changed: Condvar,
+}
+
+/// The change that is wanted or was made last.
+#[derive(Default)]
+struct Change {
+    /// When another process opened the file, until the change was made.
+    asked: Option<Instant>,
+    /// True if the other was let go before.
+    is_late: bool,
+    /// When the database became multi-process, and how long it stays so at least.
+    left: Option<(Instant, Duration)>,
+    /// When it was this process's alone again.
+    returned: Option<Instant>,
+}
+
+/// How long a database stays multi-process at least: `cost` is what coming home took, `last` the pause before, and `alone` the
+/// time since the database was alone again.
+fn next_pause(cost: Duration, last: Option<Duration>, alone: Option<Duration>) -> Duration {
+    let least = LEAST_PAUSE.max(cost * COST_FACTOR);
+    let pause = match (last, alone) {
+        (Some(last), Some(alone)) if alone < SOON => least.max(last * 2),
+        _ => least,
+    };
+    pause.min(GREATEST_PAUSE)
+}
+
+/// The facts that decide whether a database may be shared with other processes while it is open.
+#[derive(Clone, Copy, Debug)]
+struct SharingFacts {
+    wanted: Wanted,
+    /// True if SQLite's own protocol is used for another reason, or its calls are only passed on.
+    native: bool,
+    writable: bool,
+    /// True if the database has a tier, or is to have one.
+    tier: bool,
+    /// True if commits are logged as statements, or in a file of their own place.
+    statements: bool,
+}
+
+impl SharingFacts {
+    fn of(database: &OpenDatabase) -> SharingFacts {
+        let (db, options) = (&database.db, database.db.options());
+        SharingFacts {
+            wanted: options.sharing,
+            native: database.is_native() || !db.may_hold_back(),
+            writable: db.writable(),
+            tier: options.tier.is_some() || db.tier().is_some(),
+            statements: options.commit_log_path.is_some() || options.logs_statements(),
+        }
+    }
+
+    fn allow(self) -> bool {
+        self.wanted == Wanted::Auto && !self.native && self.writable && !self.tier && !self.statements
+    }
+}
+
+impl Sharing {
+    /// The attempts so far to change the state: one has all locks for a moment.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::SeqCst)
+    }
+
+    /// A transaction begins: where another process waits in its `open`, that comes first.
+    #[cold]
+    pub(crate) fn await_change(&self) {
+        let mut change = self.change.lock();
+        while let Some(asked) = change.asked.filter(|_| !change.is_late) {
+            if self.changed.wait_until(&mut change, asked + YIELD_AFTER).timed_out() {
+                return;
+            }
+        }
+    }
+}
+
+/// A transaction has ended that may be in the way.
+pub(super) fn look_again() {
+    watcher::look();
+}
+
+impl OpenDatabase {
+    /// The sharing of the database with other processes.
+    #[inline]
+    pub(crate) fn sharing(&self) -> &Sharing {
+        &self.ownership.sharing
+    }
+
+    /// True if an attempt to change the state had the locks at some time since `attempts` were counted. It has ended now.
+    pub(crate) fn was_in_the_way(&self, attempts: u32) -> bool {
+        let is_in_the_way = attempts % 2 == 1 || self.sharing().attempts() != attempts;
+        if is_in_the_way {
+            drop(self.ownership.becoming.lock());
+        }
+        is_in_the_way
+    }
+
+    /// True while other processes may have the database open, so that SQLite's own protocol is used.
+    #[inline]
+    pub(crate) fn is_multi_process(&self) -> bool {
+        self.db.shared().is_multi_process()
+    }
+}
+
+/// Another process opens the file.
+fn note_break(database: &OpenDatabase) {
+    let mut change = database.sharing().change.lock();
+    if change.asked.is_none() {
+        (change.asked, change.is_late) = (Some(Instant::now()), false);
+    }
+    database.ownership.attention.set(Attention::ASKED, true);
+}
+
+/// Nobody waits any more.
+fn settle(database: &OpenDatabase) {
+    let mut change = database.sharing().change.lock();
+    (change.asked, change.is_late) = (None, false);
+    database.ownership.attention.set(Attention::ASKED, false);
+    drop(change);
+    database.sharing().changed.notify_all();
+}
+
+/// This process has become the owner.
+pub(super) fn note_ownership(database: &OpenDatabase) {
+    database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
+}
+
+/// True if other processes have the database open, where it may be shared with them. Else this process has the lease from now on,
+/// or nobody can say. `becoming` is held.
+pub(super) fn has_company(database: &OpenDatabase) -> bool {
+    !database.sharing().has_lease.load(Ordering::Relaxed)
+        && SharingFacts::of(database).allow()
+        && matches!(take_lease(database), LeaseAnswer::Company)
+}
+
+fn take_lease(database: &OpenDatabase) -> LeaseAnswer {
+    let Some(there) = database.weak_self.get().cloned() else { return LeaseAnswer::Unsupported };
+    let on_break: OnBreak = Arc::new(move || broken(&there));
+    let answer = database.db.file().take_lease(on_break);
+    if matches!(answer, LeaseAnswer::Granted) {
+        database.sharing().has_lease.store(true, Ordering::Relaxed);
+    }
+    answer
+}
+
+/// Another process opens the file, and waits. The watcher does what is to be done; without one, this thread does.
+fn broken(database: &Weak<OpenDatabase>) {
+    let Some(database) = database.upgrade() else { return };
+    note_break(&database);
+    if is_simulated(&database) || !watcher::watch(&database) {
+        while step(&database).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+/// True for a medium of a simulator. There another process is another user of the medium, in this thread perhaps: its `open` goes
+/// on when `on_break` returns, and no time passes. So the database changes at once, without the watcher.
+fn is_simulated(database: &OpenDatabase) -> bool {
+    database.db.file().raw_descriptor().is_none()
+}
+
+/// The same on the way back, when a transaction begins.
+pub(super) fn come_back_at_once(database: &OpenDatabase) {
+    if is_simulated(database) {
+        come_back(database);
+    }
+}
+
+fn release_lease(database: &OpenDatabase) {
+    database.sharing().has_lease.store(false, Ordering::Relaxed);
+    database.db.file().release_lease();
+}
+
+/// True while there is something to do, or to come.
+fn is_to_be_watched(database: &OpenDatabase) -> bool {
+    database.is_multi_process() || database.sharing().change.lock().asked.is_some()
+}
+
+/// Does what is to be done now, and answers when to look again; `None` where nothing is to come.
+fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
+    if !database.db.is_of_this_process() {
+        return None;
+    }
+    let sharing = database.sharing();
+    let asked = sharing.change.lock().asked;
+    if let Some(asked) = asked {
+        if leave(database) {
+            release_lease(database);
+            settle(database);
+            if !is_simulated(database) {
+                database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
+            }
+            return Some(LOOK_BACK);
+        }
+        let waited = asked.elapsed();
+        if waited >= YIELD_AFTER && sharing.has_lease.load(Ordering::Relaxed) {
+            release_lease(database);
+            sharing.change.lock().is_late = true;
+            sharing.changed.notify_all();
+        }
+        if !sharing.has_lease.load(Ordering::Relaxed) && matches!(take_lease(database), LeaseAnswer::Granted)
+        {
+            // The other has given up, or is done.
+            settle(database);
+            return None;
+        }
+        return Some(GLANCE);
+    }
+    if !database.is_multi_process() {
+        return None;
+    }
+    let pause = sharing.change.lock().left.map(|(since, pause)| pause.saturating_sub(since.elapsed()));
+    match pause.filter(|left| !left.is_zero()) {
+        Some(left) => Some(left.min(LOOK_BACK)),
+        None if come_back(database) => None,
+        None => Some(LOOK_BACK),
+    }
+}
+
+/// Brings everything home, and goes on by SQLite's own protocol; `false` where a transaction is under way, or a failure is in the
+/// way. Then the owner lock stays.
+fn leave(database: &OpenDatabase) -> bool {
+    let since = Instant::now();
+    database.checkpointer.await_end();
+    let _one = database.ownership.becoming.lock();
+    if database.is_multi_process() {
+        return true;
+    }
+    if database.wal_index.is_used() {
+        return false;
+    }
+    let mut locks = database.sharing().file_locks.change();
+    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    let left = database.locks.while_idle(|| {
+        database.wal_index.while_idle(|| {
+            // One that began meanwhile: it needs the slots.
+            !database.checkpointer.is_at_work()
+                && (!database.is_owned() || bring_home(database).is_ok())
+                && let_others_in(database, &mut locks).is_ok()
+        })
+    });
+    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    let is_done = left.flatten().unwrap_or(false);
+    if is_done {
+        note_left(database, since.elapsed());
+    }
+    is_done
+}
+
+/// Everything is in files that stock SQLite understands.
+fn bring_home(database: &OpenDatabase) -> Result<()> {
+    if database.recovery.replay_waits.load(Ordering::Acquire) {
+        return Err(Error::Busy);
+    }
+    database.recovery.check_replayed()?;
+    super::handover::bring_home(database)?;
+    // A log that is no more than begun is in the way of nobody.
+    if take_over::has_commit_log(database)? { Err(Error::Busy) } else { Ok(()) }
+}
+
+fn note_left(database: &OpenDatabase, cost: Duration) {
+    let mut change = database.sharing().change.lock();
+    let alone = change.returned.take().map(|returned| returned.elapsed());
+    let pause = next_pause(cost, change.left.map(|(_, pause)| pause), alone);
+    change.left = Some((Instant::now(), pause));
+}
+
+/// The files are others' as well from now on. Everything is in them, and nobody is in a transaction.
+fn let_others_in(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<()> {
+    super::handover::forget_memory(database);
+    // Until the end, a failure leaves a database that the next lock takes over as after a crash.
+    database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
+    let db = &database.db;
+    if db.medium().identity(&db.commit_log_path())?.is_some() {
+        // It is void: what it had is in the other files.
+        db.medium().delete(&db.commit_log_path())?;
+    }
+    let reads_by_slots = database.wal_index.is_used();
+    if reads_by_slots {
+        return Err(Error::Busy);
+    }
+    locks.begin(db.file(), reads_by_slots)?;
+    enter(database);
+    Ok(())
+}
+
+/// From now on SQLite's own protocol is used. The locks on the file are such already.
+fn enter(database: &OpenDatabase) {
+    let db = &database.db;
+    for companion in [Companion::Wal, Companion::Journal] {
+        db.companions().set_alone(companion, false);
+    }
+    db.shared().set_owned(false);
+    db.shared().set_multi_process(true);
+    database.ownership.attention.set(Attention::MULTI_PROCESS, true);
+    database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
+    db.stats_page().note_shared(None);
+}
+
+/// Others have the database open, and this process has not used it yet, or has given it away. `becoming` is held.
+pub(super) fn join(database: &OpenDatabase) -> Result<()> {
+    let db = &database.db;
+    let mut locks = database.sharing().file_locks.change();
+    let mut is_locked = database.sharing().keeps_owner_lock.load(Ordering::Relaxed);
+    if take_over::waits_for_recovery(database)? {
+        // What waits for recovery is litefoot's to recover, and nobody else may be in the file meanwhile.
+        if !owner_lock::try_acquire(db.file(), db.writable())? {
+            return Err(Error::Busy);
+        }
+        is_locked = true;
+        let recovered = take_over::take_over(database).and_then(|()| take_over::complete(database));
+        if let Err(error) = recovered {
+            owner_lock::release(db.file())?;
+            return Err(error);
+        }
+        super::handover::forget_memory(database);
+    }
+    let reads_by_slots = database.wal_index.is_used();
+    if is_locked {
+        locks.begin(db.file(), reads_by_slots)?;
+    } else if !locks.begin_beside(db.file(), reads_by_slots)? {
+        return Err(Error::Busy);
+    }
+    enter(database);
+    note_left(database, Duration::ZERO);
+    if let Some(there) = database.weak_self.get().and_then(Weak::upgrade).filter(|there| !is_simulated(there))
+    {
+        watcher::watch(&there);
+    }
+    Ok(())
+}
+
+/// Takes the database back, where all others have closed it and no connection is in a transaction.
+fn come_back(database: &OpenDatabase) -> bool {
+    let _one = database.ownership.becoming.lock();
+    if !database.is_multi_process() {
+        return true;
+    }
+    let mut locks = database.sharing().file_locks.change();
+    let returned = database.locks.while_idle(|| {
+        database.wal_index.while_idle(|| {
+            let is_free = SharingFacts::of(database).allow()
+                && matches!(has_real_journal(&database.db), Ok(false))
+                && matches!(take_lease(database), LeaseAnswer::Granted);
+            if is_free && !take_back(database, &mut locks).unwrap_or(false) {
+                release_lease(database);
+                return false;
+            }
+            is_free
+        })
+    });
+    let is_done = returned.flatten().unwrap_or(false);
+    if is_done {
+        database.sharing().change.lock().returned = Some(Instant::now());
+    }
+    is_done
+}
+
+/// Takes the owner lock; the next lock of a connection takes the database over as after a crash.
+fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool> {
+    let db = &database.db;
+    if !locks.end(db.file(), db.writable())? {
+        return Ok(false);
+    }
+    database.wal_index.renew();
+    db.shared().forget_file();
+    database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
+    database.ownership.attention.set(Attention::MULTI_PROCESS, false);
+    db.shared().set_multi_process(false);
+    db.stats_page().note_alone();
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOWED: SharingFacts =
+        SharingFacts { wanted: Wanted::Auto, native: false, writable: true, tier: false, statements: false };
+
+    #[test]
+    fn only_a_database_that_stock_sqlite_can_go_on_with_is_shared() {
+        for (facts, is_shared) in [
+            (ALLOWED, true),
+            (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
+            (SharingFacts { native: true, ..ALLOWED }, false),
+            (SharingFacts { writable: false, ..ALLOWED }, false),
+            (SharingFacts { tier: true, ..ALLOWED }, false),
+            (SharingFacts { statements: true, ..ALLOWED }, false),
+        ] {
+            assert_eq!(facts.allow(), is_shared, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn visitors_that_come_again_lengthen_the_pause() {
+        let seconds = Duration::from_secs;
+        for (cost, last, alone, expected) in [
+            (Duration::ZERO, None, None, seconds(1)),
+            (Duration::from_millis(200), None, None, seconds(4)),
+            (seconds(9), None, None, seconds(60)),
+            (Duration::ZERO, Some(seconds(1)), Some(seconds(3)), seconds(2)),
+            (Duration::ZERO, Some(seconds(40)), Some(seconds(3)), seconds(60)),
+            (Duration::ZERO, Some(seconds(40)), Some(seconds(11)), seconds(1)),
+        ] {
+            assert_eq!(next_pause(cost, last, alone), expected, "{cost:?} {last:?} {alone:?}");
+        }
+    }
+}
