@@ -41,6 +41,7 @@ Examples:
   litefoot adopt app.db                           move an existing database onto litefoot
   litefoot stat --watch app.db                    what a running program does to it, live
   litefoot check app.db                           is everything in order?
+  litefoot backup app.db copy.db                  a consistent copy, while programs use it
   litefoot bench commit                           what a small durable transaction costs here
 
 Exit codes: 0 done, 1 failed or something was found, 2 wrong usage, 126/127 the program of `run`

@@ -1,14 +1,18 @@
 //! How a database is opened, and what a refusal means in plain words.
 //!
-//! Every command that speaks SQL opens its database here. All of them go through litefoot, wait equally long for a
-//! lock, and explain the same refusal in the same words.
+//! Every command that speaks SQL opens its database here, and explains the same refusal in the same words.
+//!
+//! Commands go through litefoot. Where a program has the database open through litefoot, those that only read come as
+//! visitors: through SQLite's own VFS, by its own protocol, and unable to change anything. Commands that remove logs
+//! want the database for themselves.
 
+use crate::inspect::{self, Presence};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, parent_directory};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_tier::tier_of;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +20,11 @@ use std::time::Duration;
 /// How long a command waits for another process to release a database. An owner keeps it for as long
 /// as it runs, so a long wait would rarely end well.
 const BUSY_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a visitor waits: an owner in a transaction shares the database when that ends.
+const VISIT_WAIT: Duration = Duration::from_secs(2);
+/// The VFS of visitors, SQLite's own.
+const PLATFORM_VFS: &CStr = c"unix";
 
 /// A command's access to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +35,8 @@ pub enum Access {
     Write,
     /// Read and write; the file is created when it is missing.
     Create,
+    /// Read and write, as the one process that uses it; the file must exist.
+    Alone,
 }
 
 /// An open database and the name the user knows it by.
@@ -56,13 +67,50 @@ impl Database {
         }
         let flags = match access {
             Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
-            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Write | Access::Alone => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         };
-        let connection = connect(&tiered_name(name), flags).map_err(|error| match error {
+        let mut litefoots = tiered_name(name);
+        if access == Access::Alone {
+            litefoots = named_with(&litefoots, "sharing", b"exclusive");
+        }
+        let connection = connect(&litefoots, flags).map_err(|error| match error {
             litefoot::Error::Sqlite(error) => explain(name, &error),
             other => Failure::file(&path, other),
         })?;
+        Ok(Database { connection, name: name.to_owned() })
+    }
+
+    /// Opens a database to look only, beside the programs that have it open. Where one has it open through litefoot, this is
+    /// a visitor's connection.
+    pub fn open_beside(name: &str) -> Result<Database, Failure> {
+        let path = path_of(name);
+        let is_live = path.is_file() && Presence::find(inspect::regular_file(&path)?.id).is_live();
+        if !is_live {
+            return Database::open(name, Access::Read);
+        }
+        Database::visit_now(name)
+    }
+
+    /// Opens a database as a visitor, and reads its header.
+    pub fn visit_now(name: &str) -> Result<Database, Failure> {
+        let database = Database::visit(name, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let ready = database.connection.busy_timeout(VISIT_WAIT).and_then(|()| {
+            database.connection.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
+        });
+        ready.map_err(|error| database.explain(&error))?;
+        Ok(database)
+    }
+
+    /// Opens a database through SQLite's own VFS, without reading it, and without waiting for locks. The system lets this wait for the owner, which brings home
+    /// what it has in memory.
+    pub fn visit(name: &str, flags: OpenFlags) -> Result<Database, Failure> {
+        litefoot::clear_last_error();
+        let path = path_of(name);
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags_and_vfs(&path, flags, PLATFORM_VFS)
+            .and_then(|connection| connection.busy_timeout(Duration::ZERO).map(|()| connection));
+        let connection = connection.map_err(|error| explain(name, &error))?;
         Ok(Database { connection, name: name.to_owned() })
     }
 
@@ -90,13 +138,18 @@ fn tiered_name(name: &str) -> String {
 
 /// The same database with a tier device.
 pub fn named_with_tier(name: &str, device: &Path) -> String {
-    let device = percent_encoded(device.as_os_str().as_bytes());
+    named_with(name, "tier", device.as_os_str().as_bytes())
+}
+
+/// The same database with a parameter, which comes last and so counts.
+fn named_with(name: &str, parameter: &str, value: &[u8]) -> String {
+    let value = percent_encoded(value);
     if !name.starts_with("file:") {
-        return format!("file:{}?tier={device}", percent_encoded(name.as_bytes()));
+        return format!("file:{}?{parameter}={value}", percent_encoded(name.as_bytes()));
     }
     let (uri, fragment) = name.split_at(name.find('#').unwrap_or(name.len()));
     let mark = if uri.contains('?') { '&' } else { '?' };
-    format!("{uri}{mark}tier={device}{fragment}")
+    format!("{uri}{mark}{parameter}={value}{fragment}")
 }
 
 fn has_parameter(name: &str, parameter: &str) -> bool {
@@ -104,7 +157,7 @@ fn has_parameter(name: &str, parameter: &str) -> bool {
     query.is_some_and(|(_, query)| query.split('&').any(|item| item.split('=').next() == Some(parameter)))
 }
 
-fn percent_encoded(bytes: &[u8]) -> String {
+pub fn percent_encoded(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
@@ -165,10 +218,10 @@ pub fn explain(name: &str, error: &Error) -> Failure {
         }
         ErrorCode::DiskFull => Failure::file(&path, "the disk is full; the transaction was rolled back")
             .advice("Make room on this file system and try again; what was committed before is intact."),
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Failure::new(
-            detail.unwrap_or_else(|| format!("{}: in use by another program: {message}", path.display())),
-        )
-        .advice("Close the other program first, then try again."),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => match detail {
+            Some(detail) => Failure::new(detail).advice("Close the other program first, then try again."),
+            None => locked(&path, &message),
+        },
         ErrorCode::DatabaseCorrupt => Failure::file(&path, format!("is damaged or cut short: {message}"))
             .advice("`litefoot check` says what is wrong. Keep the file, and restore a copy beside it."),
         ErrorCode::SystemIoFailure => {
@@ -176,6 +229,21 @@ pub fn explain(name: &str, error: &Error) -> Failure {
                 .advice("Look at the system's log for the device; what was acknowledged before is intact.")
         }
         _ => Failure::file(&path, message),
+    }
+}
+
+/// Somebody keeps a visitor out, longer than it waits.
+pub fn locked(path: &Path, message: &str) -> Failure {
+    let holder = OsMedium.info(path).ok().flatten().and_then(|info| Presence::find(info.id).published());
+    match holder {
+        Some(holder) => {
+            let what = format!("another {} has this database open", inspect::process(Some(holder.process)));
+            Failure::file(path, what).advice(
+                "Close the other program first, or try again: it is in a long transaction, or does not share the database.",
+            )
+        }
+        None => Failure::file(path, format!("in use by another program: {message}"))
+            .advice("Close the other program first, then try again."),
     }
 }
 

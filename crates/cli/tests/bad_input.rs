@@ -11,8 +11,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use support::{PROGRAM, Watchdog, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed};
+use std::process::{Command, Stdio};
+use support::{
+    PROGRAM, Watchdog, in_namespace, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed,
+};
 
 /// A user without rights of its own, which tests that run as root become: root may do everything.
 const NOBODY: u32 = 65_534;
@@ -238,21 +240,6 @@ fn a_second_owner_is_told_who_is_in_the_way() {
     drop(input);
     assert!(owner.wait().unwrap().success());
     succeed(directory, &["sql", "a.db", INSERT]);
-}
-
-/// Runs a script that may mount file systems, on the directory `disk`; `None` where this system does not let us.
-fn in_namespace(directory: &Path, script: &str) -> Option<Output> {
-    fs::create_dir(directory.join("disk")).unwrap();
-    let run = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-c", script]).env("PROGRAM", PROGRAM);
-        command.current_dir(directory).output()
-    };
-    if !run("mount -t tmpfs none disk").is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this system lets nobody make a mount namespace");
-        return None;
-    }
-    Some(run(script).unwrap())
 }
 
 /// A file system of 256 KiB that exists only for the commands run in it, in a mount namespace of its own.

@@ -8,47 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
-use support::{litefoot, run, stderr_of, succeed};
-
-/// Commits statements to a WAL database and dies without closing it.
-fn crashed(directory: &Path) {
-    crashed_with(directory, "statements");
-}
-
-/// The same with another form of the commit log.
-fn crashed_with(directory: &Path, commit_log: &str) {
-    crashed_in(directory, "wal", commit_log);
-}
-
-/// The same in another journal mode.
-fn crashed_in(directory: &Path, journal_mode: &str, commit_log: &str) {
-    let schema = format!("PRAGMA journal_mode={journal_mode}; CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
-    succeed(directory, &["sql", "a.db", &schema]);
-    let mut child = litefoot(directory, &["sql", &format!("file:a.db?commit_log={commit_log}")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    if journal_mode != "wal" {
-        writeln!(input, "PRAGMA journal_mode={journal_mode};").unwrap();
-    }
-    writeln!(input, "INSERT INTO t(v) VALUES('first');").unwrap();
-    writeln!(input, "INSERT INTO t(v) VALUES('it''s the second');").unwrap();
-    writeln!(input, "BEGIN; INSERT INTO t(v) VALUES(0.1); DELETE FROM t WHERE id = 1; COMMIT;").unwrap();
-    writeln!(input, "SELECT 'done';").unwrap();
-    input.flush().unwrap();
-    let mut output = child.stdout.take().unwrap();
-    let mut read = Vec::new();
-    while !String::from_utf8_lossy(&read).contains("done") {
-        let mut byte = [0];
-        assert_eq!(std::io::Read::read(&mut output, &mut byte).unwrap(), 1);
-        read.push(byte[0]);
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(directory.join("a.db-commits").exists());
-}
+use support::{crashed, crashed_in, crashed_with, litefoot, run, stderr_of, succeed};
 
 /// Copies a crashed database to `b.db`, later than its log: then the log waits to be applied.
 fn copied_after_its_log(directory: &Path) {

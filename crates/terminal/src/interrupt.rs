@@ -9,6 +9,7 @@ use rusqlite::InterruptHandle;
 pub use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// The signal that asked us to stop; 0 for none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static RUNNING: Mutex<Option<InterruptHandle>> = Mutex::new(None);
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// The effect of a signal while no statement is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,13 @@ pub fn listen(idle: Idle) {
                     std::thread::spawn(keep_interrupting);
                 }
                 None if !unanswered && idle == Idle::Ask => {}
-                _ => std::process::exit(128 + signal),
+                _ => {
+                    if let Some(unfinished) = unfinished().take() {
+                        // Somebody who wants to end at once is not told that this failed.
+                        let _ = std::fs::remove_file(unfinished);
+                    }
+                    std::process::exit(128 + signal)
+                }
             }
         }
     });
@@ -77,6 +85,15 @@ pub fn forget_ctrl_c() -> Result<(), Failure> {
     // Where it fails there was no Ctrl-C to forget.
     let _ = SIGNAL.compare_exchange(SIGINT, 0, Ordering::Relaxed, Ordering::Relaxed);
     check()
+}
+
+/// Names the file that goes when a second signal ends the program at once; `None` when there is none any more.
+pub fn remove_at_exit(file: Option<PathBuf>) {
+    *unfinished() = file;
+}
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Until the guard is dropped, a signal interrupts the statement that runs on this connection.

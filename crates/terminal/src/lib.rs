@@ -8,6 +8,7 @@
 //! | [`text`] | control characters, numbers and times as people read them |
 //! | [`progress`] | bars on the terminal, gone when the work is done |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
+//! | [`child`] | how a program is run and waited for |
 //! | [`installed`] | where the library and the programs lie |
 //!
 //! # Invariants
@@ -17,6 +18,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod child;
 pub mod failure;
 pub mod installed;
 pub mod interrupt;

@@ -31,7 +31,12 @@ impl Output {
 
     /// Writes text as it is, also what moves a terminal's cursor.
     pub fn raw(&mut self, text: &str) -> Result<(), Failure> {
-        self.writer.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes bytes that are no text.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.writer.write_all(bytes).map_err(|error| Failure::output(&error))
     }
 
     /// Writes a line.

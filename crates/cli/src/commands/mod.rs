@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod adopt;
+mod backup;
 mod bench;
 mod check;
 mod demo;
@@ -12,6 +13,7 @@ mod run;
 mod sql;
 mod stat;
 mod tier;
+mod yield_to;
 
 use clap::Subcommand;
 use litefoot_terminal::Failure;
@@ -28,6 +30,8 @@ pub enum Command {
     Adopt(adopt::Args),
     Recover(recover::Args),
     Release(release::Args),
+    Backup(backup::Args),
+    Yield(yield_to::Args),
     Tier(tier::Args),
     Graph(graph::Args),
     Pages(pages::Args),
@@ -45,6 +49,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Adopt(args) => adopt::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Release(args) => release::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Yield(args) => yield_to::run(args),
         Command::Tier(args) => tier::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),

@@ -3,8 +3,9 @@
 //! Each step leaves a valid database with whatever logs belong to it. Stopped between two steps, or in one, the command
 //! loses nothing, and the next release goes on from there.
 
-use crate::inspect::{self, Content};
+use crate::inspect::{self, Content, Presence};
 use crate::open::{Access, Database, path_of};
+use litefoot::stats::processes_that_opened;
 use litefoot_storage::file::{Medium, beside};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
@@ -13,6 +14,7 @@ use litefoot_terminal::output::Output;
 use litefoot_terminal::text::{grouped, printable};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Bring everything home into the database file: recover what waits, write it in place, remove the logs.
 ///
@@ -26,6 +28,7 @@ use std::process::ExitCode;
 Examples:
   litefoot release app.db && cp app.db backup/
   litefoot release app.db --journal delete        and leave WAL mode
+  litefoot release app.db --wait 60               once the program that has it open has closed it
 
 Exit codes: 0 the file is complete by itself; 1 it is not, and nothing is lost; 130 interrupted, as 1.")]
 pub struct Args {
@@ -36,16 +39,22 @@ pub struct Args {
     #[arg(long, value_name = "MODE", value_parser = ["keep", "delete", "wal"], default_value = "keep",
         alias = "journal-mode")]
     journal: String,
+
+    /// Wait so many seconds for the programs that have it open to close it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..86_400))]
+    wait: u64,
 }
+
+/// The pause between two looks for programs that have the database open.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     let path = path_of(&args.database);
-    inspect::look(&path)?.refuse_owned(
-        "Close the other program: the last connection that closes releases the database as well.",
-    )?;
-    let database = Database::open(&args.database, Access::Write)?;
+    await_nobody(&path, Duration::from_secs(args.wait))?;
+    inspect::look(&path)?.refuse_owned(CLOSE_IT)?;
+    let database = Database::open(&args.database, Access::Alone)?;
     bring_home(&database, &args.journal)?;
     remove_leftovers(&path)?;
     interrupt::check()?;
@@ -75,6 +84,30 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+const CLOSE_IT: &str = "Close the other program: the last connection that closes releases the database as well. --wait waits for that.";
+
+/// Waits until no process that can be seen has the database open. The file itself is not opened: that would be a reason for its
+/// owner to share it.
+fn await_nobody(path: &Path, patience: Duration) -> Result<(), Failure> {
+    let began = Instant::now();
+    loop {
+        interrupt::check()?;
+        let file = inspect::regular_file(path)?.id;
+        let process = match Presence::find(file) {
+            Presence::None => match processes_that_opened(file).first() {
+                Some(process) => Some(*process),
+                None => return Ok(()),
+            },
+            present => present.published().map(|published| published.process),
+        };
+        if began.elapsed() >= patience {
+            let what = format!("another {} has this database open", inspect::process(process));
+            return Err(Failure::file(path, what).advice(CLOSE_IT));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// Changes the journal mode where that is wanted, and writes the logs to the database file.

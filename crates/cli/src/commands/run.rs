@@ -4,8 +4,8 @@
 //! exit code and terminal are its own. The library then makes litefoot the default VFS of the SQLite that
 //! the program links dynamically.
 
-use litefoot_terminal::Failure;
-use litefoot_terminal::installed::{self, LIBRARY_VARIABLE, NOT_FOUND, NOT_RUNNABLE};
+use litefoot_terminal::installed::{self, LIBRARY_VARIABLE, NOT_RUNNABLE};
+use litefoot_terminal::{Failure, child};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -51,15 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         command.env(OPTIONS_VARIABLE, option_list(std::env::var(OPTIONS_VARIABLE).ok(), &args.set));
     }
     let error = command.exec();
-    let name = Path::new(program);
-    Err(match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Failure::file(name, "no such program").advice("Check the name, or give its path.").code(NOT_FOUND)
-        }
-        _ => Failure::file(name, format!("cannot be run: {error}"))
-            .advice("Check that it is a program and that you may execute it.")
-            .code(NOT_RUNNABLE),
-    })
+    Err(child::refusal(Path::new(program), &error))
 }
 
 /// `LD_PRELOAD` with our library in front of what is there already.

@@ -2,6 +2,8 @@
 //!
 //! `stat` prints it, `check` judges it. References are to SQLite's file format,
 //! <https://www.sqlite.org/fileformat2.html>.
+//!
+//! A database file whose owner is alone with it is not opened: the owner would share it from then on.
 
 mod header;
 mod journal;
@@ -12,14 +14,16 @@ mod wal;
 
 pub use header::Header;
 pub use journal::{Content, Journal};
-pub use owner::{Owner, process, program};
+pub use owner::{Owner, Presence, process, program};
 pub use problems::{notes, problems};
 pub use tier::Away;
 pub use wal::Wal;
 
 use litefoot::stats::Published;
 use litefoot::tier::logs_beside;
-use litefoot_storage::file::{self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode};
+use litefoot_storage::file::{
+    self, DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, PathInfo,
+};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use std::path::{Path, PathBuf};
@@ -34,8 +38,10 @@ pub struct Files {
     pub id: FileId,
     /// Its length.
     pub bytes: u64,
-    /// Its first 100 bytes; `None` for an empty file, which is an empty database.
+    /// Its first 100 bytes; `None` for an empty file, which is an empty database, and for one that was not read.
     pub header: Option<Header>,
+    /// True where the database file was not opened, since its owner is alone with it.
+    pub unread: bool,
     /// The rollback journal beside it.
     pub journal: Option<Journal>,
     /// The write-ahead log beside it: SQLite's, and litefoot's redo log.
@@ -55,10 +61,14 @@ pub struct Files {
 }
 
 impl Files {
-    /// Refuses a database that somebody else keeps others out of.
+    /// Refuses a database that somebody else keeps others out of, or has open through litefoot.
     pub fn refuse_owned(&self, advice: &str) -> Result<(), Failure> {
-        let Owner::Exclusive(owner) = self.owner else { return Ok(()) };
-        let what = format!("another {} has this database open", process(owner));
+        let process = match (self.owner, &self.published) {
+            (Owner::Exclusive(owner), _) => owner,
+            (_, Some(published)) => Some(published.process),
+            _ => return Ok(()),
+        };
+        let what = format!("another {} has this database open", owner::process(process));
         Err(Failure::file(&self.path, what).advice(advice))
     }
 }
@@ -66,24 +76,24 @@ impl Files {
 /// Reads a database's bytes and those of the files beside it.
 pub fn look(path: &Path) -> Result<Files, Failure> {
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
-    let Some(info) = medium.info(path).map_err(|error| device_failure(&error))? else {
-        return Err(Failure::file(path, "no such file").advice("Check the path; nothing was created."));
+    let info = regular_file(path)?;
+    let presence = Presence::find(info.id);
+    let unread = presence.is_owned();
+    let published = presence.published();
+    let known = published.as_ref().map(|published| published.process);
+    let read = if unread { None } else { Some(Read::new(&medium, path, info.writable)?) };
+    let (owner, header, away, atomic_write_bytes) = match read {
+        None => (Owner::Exclusive(known), None, None, 0),
+        Some(Read { owner, header, away, atomic_write_bytes }) => {
+            let owner = match owner {
+                // An application that shares it may hold no lock at this moment.
+                Owner::Nobody if published.is_some() => Owner::Shared(known),
+                owner => owner.or_process(known),
+            };
+            (owner, header, away, atomic_write_bytes)
+        }
     };
-    if !info.is_file {
-        return Err(Failure::file(path, "is not a regular file").advice("Name a database file."));
-    }
-    let mode = if info.writable { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-    let file = medium.absolute(path).and_then(|found| medium.open(&found.path, FileKind::Database, mode));
-    let file = file.map_err(|error| device_failure(&error))?;
-    let describe = |error: DeviceError| device_failure(&error);
-    let owner = owner::ask(&*file, info.writable).map_err(describe)?;
-    // The owner's lock says nothing of its process.
-    let published = if owner == Owner::Nobody { None } else { Published::find(info.id) };
-    let owner = owner.or_process(published.as_ref().map(|published| published.process));
-    let header = Header::read(&*file).map_err(describe)?;
-    let away =
-        Away::read(&medium, &*file).map_err(|what| Failure::new(what).advice("Nothing was changed."))?;
-    if info.len > 0 && header.is_none() && away.is_none() {
+    if !unread && info.len > 0 && header.is_none() && away.is_none() {
         return Err(
             Failure::file(path, "is not a SQLite database").advice("Check the path; nothing was changed.")
         );
@@ -97,15 +107,51 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         id: info.id,
         bytes: info.len,
         header,
+        unread,
         journal: read_log(&file::beside(path, "-journal"), FileKind::Journal, Journal::read)?,
         wal: read_log(&redo, FileKind::RedoLog, Wal::read)?,
         unfinished_log: unfinished_log(&redo)?,
         commit_log_bytes: read_log(&statements, FileKind::CommitLog, |file| file.len())?,
         away,
-        atomic_write_bytes: file.guarantees().atomic_write_bytes,
+        atomic_write_bytes,
         owner,
         published,
     })
+}
+
+/// The properties of a database file, without opening it.
+pub fn regular_file(path: &Path) -> Result<PathInfo, Failure> {
+    let Some(info) = OsMedium.info(path).map_err(|error| device_failure(&error))? else {
+        return Err(Failure::file(path, "no such file").advice("Check the path; nothing was created."));
+    };
+    if !info.is_file {
+        return Err(Failure::file(path, "is not a regular file").advice("Name a database file."));
+    }
+    Ok(info)
+}
+
+/// The parts of [`Files`] that are read from the database file itself.
+struct Read {
+    owner: Owner,
+    header: Option<Header>,
+    away: Option<Away>,
+    atomic_write_bytes: u32,
+}
+
+impl Read {
+    fn new(medium: &Arc<dyn Medium>, path: &Path, writable: bool) -> Result<Read, Failure> {
+        let describe = |error: DeviceError| device_failure(&error);
+        let mode = if writable { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        let file = medium.absolute(path).and_then(|found| medium.open(&found.path, FileKind::Database, mode));
+        let file = file.map_err(describe)?;
+        let away = Away::read(medium, &*file);
+        Ok(Read {
+            owner: owner::holder(&*file),
+            header: Header::read(&*file).map_err(describe)?,
+            away: away.map_err(|what| Failure::new(what).advice("Nothing was changed."))?,
+            atomic_write_bytes: file.guarantees().atomic_write_bytes,
+        })
+    }
 }
 
 /// The file that a program has left which was killed while it made a redo log smaller.

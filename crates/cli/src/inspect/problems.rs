@@ -146,6 +146,7 @@ mod tests {
             path: "a.db".into(),
             bytes: 3 * 4096,
             header: Some(header),
+            unread: false,
             journal: Some(Journal { bytes: 0, content: Content::Finished }),
             wal: Some(wal),
             commit_log_bytes: None,

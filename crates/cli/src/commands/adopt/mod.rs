@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Failure> {
     // For as long as this takes, nobody else may have it.
     output.flush()?;
-    let database = Database::open(&args.database, Access::Write)?;
+    let database = Database::open(&args.database, Access::Alone)?;
     let watch = interrupt::watch(&database.connection);
     let found =
         integrity_findings(&database.connection, MOST_FINDINGS).map_err(|error| database.explain(&error))?;

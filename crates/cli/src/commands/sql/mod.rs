@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long)]
     csv: bool,
 
-    /// Only read; the file must exist
+    /// Only read; the file must exist. Beside a program that has it open, nothing is recovered or changed
     #[arg(long)]
     readonly: bool,
 }
@@ -62,13 +62,17 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(interrupt::Idle::Leave);
-    let access = if args.readonly { Access::Read } else { Access::Create };
     let format = match (args.json, args.csv) {
         (true, _) => Format::Json,
         (_, true) => Format::Csv,
         _ => Format::Table,
     };
-    let mut session = Session { database: Database::open(&args.database, access)?, format };
+    let database = if args.readonly {
+        Database::open_beside(&args.database)?
+    } else {
+        Database::open(&args.database, Access::Create)?
+    };
+    let mut session = Session { database, format };
     let graphs = litefoot::graph::register(&session.database.connection);
     graphs.map_err(|error| session.database.explain(&error))?;
     match args.statement {

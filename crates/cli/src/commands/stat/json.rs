@@ -1,11 +1,12 @@
 //! The JSON form of what `litefoot stat` says.
 
 use super::Seen;
+use super::sharing::Sharing;
 use crate::inspect::{Content, Files, Owner};
 use serde_json::{Map, Value, json};
 
 /// One object. Keys are stable; those of files that do not exist are null, and so are the figures where no
-/// process shows any.
+/// process shows any. The header is null, too, where the owner is alone with the database, which is not opened then.
 pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
     let header = files.header.as_ref().map(|header| {
         json!({
@@ -73,6 +74,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
             "program": process.and_then(crate::inspect::program),
             "open_seconds": seen.map(Seen::open_seconds),
         },
+        "sharing": seen.map(|seen| Sharing::of(seen).as_json()),
         "litefoot_stats": stats,
     })
 }

@@ -1,17 +1,19 @@
 //! `litefoot stat`: what a database consists of, who has it, and what that process does to it.
 //!
 //! Reads the files' bytes, and the figures that the owner keeps in memory that others may read
-//! (`litefoot::stats`). Nothing is locked for longer than a question, recovered or changed.
+//! (`litefoot::stats`). Nothing is locked, recovered or changed. A database whose owner is alone with it is not opened.
 //!
 //! | file | is |
 //! |---|---|
 //! | `text`, `json`, `prometheus` | the forms of one look |
+//! | `sharing` | whether the owner is alone, since when, because of which process |
 //! | `rates` | what happened between two looks |
 //! | `watch`, `view` | looking again and again |
 
 mod json;
 mod prometheus;
 mod rates;
+mod sharing;
 mod text;
 mod view;
 mod watch;
@@ -29,7 +31,8 @@ use std::time::{Duration, SystemTime};
 /// Show a database's files, their state, who has it open, and what that program does to it.
 ///
 /// Nothing is changed: logs that wait for recovery are reported and left alone. The figures of a program that
-/// has the database open through litefoot are shown to its own user and to root.
+/// has the database open through litefoot are shown to its own user and to root. A program that is alone with the
+/// database stays so: the file is not opened then, and what stands in its header is not shown.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@
 
 use super::Seen;
 use crate::inspect::Files;
-use litefoot::stats::{FigureKind, figures};
+use litefoot::stats::{DatabaseState, FigureKind, figures};
 use litefoot_storage::file::FileKind;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -84,6 +84,12 @@ fn of_files(files: &Files, seen: Option<&Seen>) -> Vec<Family> {
     if let Some(seen) = seen {
         let opened = seen.reading.opened.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         families.push(gauge("opened_timestamp_seconds", "When that process opened it.", one(opened)));
+        let multi_process = seen.reading.state == DatabaseState::MultiProcess;
+        families.push(gauge(
+            "multi_process",
+            "Whether that process shares it with others, by SQLite's own protocol.",
+            one(u64::from(multi_process)),
+        ));
     }
     families
 }

@@ -2,6 +2,7 @@
 
 use super::super::tier::{living, spread};
 use super::Seen;
+use super::sharing::Sharing;
 use crate::inspect::{Content, Files, Owner, process};
 use litefoot_terminal::text::{duration, grouped};
 
@@ -20,6 +21,8 @@ pub fn describe(files: &Files) -> Vec<Row> {
         add("change counter", header.change_counter.to_string());
         add("schema cookie", header.schema_cookie.to_string());
         add("written by", format!("SQLite {}", header.sqlite_version_text()));
+    } else if files.unread {
+        add("header", "not read: opening the file would make its owner share it".to_owned());
     } else if files.away.is_none() {
         add("pages", "0: an empty database".to_owned());
     }
@@ -44,13 +47,18 @@ pub fn describe(files: &Files) -> Vec<Row> {
             Some(bytes) => format!("{} bytes", grouped(bytes)),
         },
     );
-    add(
-        "atomic writes",
-        match files.atomic_write_bytes {
-            0 => "none that this device and file system guarantee; option atomic".to_owned(),
-            bytes => format!("up to {} bytes, guaranteed by the device", grouped(u64::from(bytes))),
-        },
-    );
+    match files.atomic_write_bytes {
+        0 if files.unread => {}
+        0 => {
+            add("atomic writes", "none that this device and file system guarantee; option atomic".to_owned())
+        }
+        bytes => {
+            add(
+                "atomic writes",
+                format!("up to {} bytes, guaranteed by the device", grouped(u64::from(bytes))),
+            );
+        }
+    }
     add("owner", owner(files.owner));
     if files.owner != Owner::Nobody && files.published.is_none() {
         add("figures", "none are shown: it is another user's process, or does not use litefoot".to_owned());
@@ -62,7 +70,8 @@ pub fn describe(files: &Files) -> Vec<Row> {
 /// is shown.
 pub fn figures(seen: &Seen) -> Vec<Row> {
     let mut rows = vec![("open for".to_owned(), duration(seen.open_seconds()))];
-    let shown = seen.reading.figures.iter().filter(|(_, _, value)| *value > 0);
+    rows.extend(Sharing::of(seen).rows());
+    let shown = seen.reading.figures.iter().filter(|(name, _, value)| *value > 0 && !Sharing::has(name));
     rows.extend(shown.map(|(name, _, value)| (format!("litefoot {name}"), grouped(*value))));
     rows
 }
@@ -99,7 +108,7 @@ fn wal(files: &Files) -> String {
 fn owner(owner: Owner) -> String {
     match owner {
         Owner::Nobody => "nobody".to_owned(),
-        Owner::Shared(id) => format!("shared: {} reads or waits", process(id)),
+        Owner::Shared(id) => format!("shared: {} has it open", process(id)),
         Owner::Exclusive(id) => format!("{} keeps others out", process(id)),
     }
 }

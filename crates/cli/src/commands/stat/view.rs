@@ -2,6 +2,7 @@
 
 use super::Seen;
 use super::rates::Rates;
+use super::sharing::Sharing;
 use litefoot_terminal::table::{Cell, Columns, left, right};
 use litefoot_terminal::text::{duration, grouped};
 use std::path::Path;
@@ -90,6 +91,7 @@ pub fn page(
     };
     let process = crate::inspect::process(Some(seen.process));
     lines.push(format!("{process} has it open, for {}", duration(seen.open_seconds())));
+    lines.extend(Sharing::of(seen).line());
     lines.push(String::new());
     lines.extend(table(rates, all));
     lines.extend(logs(all));

@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(device) => named_with_tier(&args.database, device),
         None => args.database.clone(),
     };
-    let database = Database::open(&name, Access::Write)?;
+    let database = Database::open(&name, Access::Alone)?;
     release::bring_home(&database, "keep")?;
     drop(database);
     let files = inspect::look(&path)?;

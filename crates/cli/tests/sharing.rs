@@ -1,0 +1,158 @@
+//! Commands beside a program that has the database open.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use litefoot_testkit::sqlite::stock;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{Watchdog, finish, litefoot, run, snapshot, stderr_of, succeed};
+
+/// The words of a command beside an owner that does not share its database.
+const REFUSED: &str = "has this database open";
+
+fn exit_code(directory: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = run(directory, arguments);
+    (output.status.code().unwrap(), stderr_of(&output))
+}
+
+#[test]
+fn commands_that_read_are_visitors_beside_stock_sqlite() {
+    for mode in ["wal", "delete"] {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        let db = stock(&directory.join("a.db"));
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode={mode}; CREATE TABLE t(a); BEGIN IMMEDIATE; INSERT INTO t VALUES(1)"
+        ))
+        .unwrap();
+        assert_eq!(succeed(directory, &["check", "a.db"]), "a.db: in order\n");
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(succeed(directory, &["check", "a.db"]), "a.db: in order\n");
+    }
+}
+
+/// A database that its owner does not share, and a command that must not change that: nothing is opened, and files stay.
+#[test]
+fn what_only_looks_leaves_the_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut owner = litefoot(directory, &["sql", "file:a.db?sharing=exclusive"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _watchdog = Watchdog::over(&owner);
+    let mut input = owner.stdin.take().unwrap();
+    let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
+    input.write_all(b"CREATE TABLE t(a); SELECT 'mine' AS whose;\n").unwrap();
+    assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
+    let before = snapshot(directory);
+
+    let stat = succeed(directory, &["stat", "a.db"]);
+    assert!(stat.contains("not read: opening the file would make its owner share it"), "{stat}");
+    let json: serde_json::Value =
+        serde_json::from_str(&succeed(directory, &["stat", "--json", "a.db"])).unwrap();
+    assert_eq!((&json["header"], &json["sharing"]["state"]), (&serde_json::Value::Null, &"owned".into()));
+    assert_eq!(
+        (&json["sharing"]["changes"], &json["sharing"]["because"]),
+        (&0.into(), &serde_json::Value::Null)
+    );
+    assert!(
+        succeed(directory, &["stat", "--prometheus", "a.db"])
+            .contains("litefoot_multi_process{database=\"a.db\"} 0")
+    );
+
+    let named = format!("process {} (litefoot) ", owner.id());
+    for arguments in [
+        &["check", "a.db"][..],
+        &["sql", "--readonly", "a.db", "SELECT * FROM t"],
+        &["release", "a.db"],
+        &["release", "a.db", "--wait", "1"],
+        &["recover", "a.db"],
+        &["adopt", "a.db"],
+        &["tier", "drain", "a.db"],
+        &["backup", "a.db", "b.db", "--wait", "0"],
+    ] {
+        let (code, message) = exit_code(directory, arguments);
+        assert_eq!(code, 1, "{arguments:?}: {message}");
+        assert!(message.contains(&named) && message.contains(REFUSED), "{arguments:?}: {message}");
+        assert_eq!(snapshot(directory), before, "{arguments:?}");
+    }
+    let (code, message) = exit_code(directory, &["yield", "a.db", "--wait", "0", "--", "touch", "was-run"]);
+    assert!(code == 1 && message.contains(&named) && message.contains("does not share"), "{message}");
+    assert_eq!(snapshot(directory), before, "the program was not run");
+
+    let waiting =
+        litefoot(directory, &["release", "a.db", "--wait", "60"]).stderr(Stdio::piped()).spawn().unwrap();
+    drop(input);
+    assert!(owner.wait().unwrap().success());
+    let output = finish(waiting);
+    assert!(output.status.success(), "{}", stderr_of(&output));
+}
+
+#[test]
+fn a_database_that_stock_sqlite_has_open_is_not_released() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let db = stock(&directory.join("a.db"));
+    db.execute_batch("PRAGMA journal_mode=persist; CREATE TABLE t(a)").unwrap();
+    let (code, message) = exit_code(directory, &["release", "a.db"]);
+    assert!(code == 1 && message.contains(REFUSED), "its journal may be in use at any moment: {message}");
+    drop(db);
+    succeed(directory, &["release", "a.db"]);
+    assert!(!directory.join("a.db-journal").exists());
+}
+
+#[test]
+fn a_program_runs_while_the_file_is_held_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "CREATE TABLE t(a)"]);
+    // The parent of the shell is the command.
+    let script = "echo run; ls -l /proc/$PPID/fd | grep -c a.db; exit 7";
+    let output = run(directory, &["yield", "a.db", "--", "sh", "-c", script]);
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()),
+        (Some(7), "run\n1\n")
+    );
+    assert!(
+        stderr_of(&output).contains("a.db: no program that can be seen has it open"),
+        "{}",
+        stderr_of(&output)
+    );
+    for (arguments, code, message) in [
+        (&["yield", "a.db", "--", "no-such-program"][..], 127, "no-such-program: no such program"),
+        (&["yield", "a.db", "--", "./a.db"], 126, "a.db: cannot be run"),
+        (&["yield", "none.db", "--", "true"], 1, "none.db: no such file"),
+        (&["yield", ".", "--", "true"], 1, "is not a regular file"),
+        (&["yield", "a.db"], 2, "required"),
+        (&["yield", "a.db", "true"], 2, "unexpected argument"),
+    ] {
+        let (found, said) = exit_code(directory, arguments);
+        assert_eq!(found, code, "{arguments:?}: {said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "CREATE TABLE t(a)"]);
+    for (script, code) in
+        [("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done", 9), ("echo up; exec sleep 100", 143)]
+    {
+        let mut child = litefoot(directory, &["yield", "a.db", "--", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut up = [0; 3];
+        child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(finish(child).status.code(), Some(code), "{script}");
+    }
+}
