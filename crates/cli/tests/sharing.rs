@@ -5,7 +5,10 @@
 mod support;
 
 use litefoot_testkit::sqlite::stock;
+use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{Watchdog, finish, litefoot, run, snapshot, stderr_of, succeed};
@@ -16,6 +19,29 @@ const REFUSED: &str = "has this database open";
 fn exit_code(directory: &Path, arguments: &[&str]) -> (i32, String) {
     let output = run(directory, arguments);
     (output.status.code().unwrap(), stderr_of(&output))
+}
+
+/// Counts how often a file is opened, by anybody.
+struct Opens(std::fs::File);
+
+impl Opens {
+    fn of(path: &Path) -> Opens {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the descriptor is new and belongs to nobody else; the path ends with NUL.
+        let file = unsafe {
+            let file = std::fs::File::from_raw_fd(libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC));
+            assert!(libc::inotify_add_watch(file.as_raw_fd(), path.as_ptr(), libc::IN_OPEN) > 0);
+            file
+        };
+        Opens(file)
+    }
+
+    /// Events since the last call; equal ones that follow one another may be one.
+    fn count(&self) -> usize {
+        let mut events = [0; 4096];
+        let bytes = (&self.0).read(&mut events).unwrap_or(0);
+        bytes / size_of::<libc::inotify_event>()
+    }
 }
 
 #[test]
@@ -51,6 +77,7 @@ fn what_only_looks_leaves_the_owner_alone() {
     assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
     let before = snapshot(directory);
 
+    let opens = Opens::of(&directory.join("a.db"));
     let stat = succeed(directory, &["stat", "a.db"]);
     assert!(stat.contains("not read: opening the file would make its owner share it"), "{stat}");
     let json: serde_json::Value =
@@ -65,21 +92,27 @@ fn what_only_looks_leaves_the_owner_alone() {
             .contains("litefoot_multi_process{database=\"a.db\"} 0")
     );
 
+    succeed(directory, &["stat", "--watch", "--interval", "0.1", "--count", "1", "a.db"]);
+    assert_eq!(opens.count(), 0, "its owner would share the database");
+
     let named = format!("process {} (litefoot) ", owner.id());
-    for arguments in [
-        &["check", "a.db"][..],
-        &["sql", "--readonly", "a.db", "SELECT * FROM t"],
-        &["release", "a.db"],
-        &["release", "a.db", "--wait", "1"],
-        &["recover", "a.db"],
-        &["adopt", "a.db"],
-        &["tier", "drain", "a.db"],
-        &["backup", "a.db", "b.db", "--wait", "0"],
+    for (arguments, reads) in [
+        (&["release", "a.db"][..], false),
+        (&["release", "a.db", "--wait", "1"], false),
+        (&["recover", "a.db"], false),
+        (&["adopt", "a.db"], false),
+        (&["tier", "drain", "a.db"], false),
+        (&["check", "a.db"], true),
+        (&["sql", "--readonly", "a.db", "SELECT * FROM t"], true),
+        (&["backup", "a.db", "b.db", "--wait", "0"], true),
     ] {
         let (code, message) = exit_code(directory, arguments);
         assert_eq!(code, 1, "{arguments:?}: {message}");
         assert!(message.contains(&named) && message.contains(REFUSED), "{arguments:?}: {message}");
+        assert_eq!(opens.count() > 0, reads, "{arguments:?}");
         assert_eq!(snapshot(directory), before, "{arguments:?}");
+        // The snapshot has opened it, too.
+        opens.count();
     }
     let (code, message) = exit_code(directory, &["yield", "a.db", "--wait", "0", "--", "touch", "was-run"]);
     assert!(code == 1 && message.contains(&named) && message.contains("does not share"), "{message}");
