@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [--library FILE] [FILE…]
-//! cargo xtask sqlite-suite --mptest | --threadtest
+//! cargo xtask sqlite-suite --mptest [--sharing auto|exclusive|passthrough] [--times N]
+//! cargo xtask sqlite-suite --threadtest
 //! ```
 //!
 //! Each file runs in a process of its own, first on stock, then on litefoot. Its result is kept in
@@ -97,8 +98,10 @@ const SETS: &str = "
 const PRELUDE: &str = include_str!("prelude.tcl");
 const PRELUDE_FILE: &str = "prelude.tcl";
 
+/// How processes may share a database.
+const SHARINGS: [&str; 3] = ["auto", "exclusive", "passthrough"];
+
 /// The request of a user.
-#[derive(Default)]
 struct Wish {
     short: bool,
     redo: bool,
@@ -106,12 +109,26 @@ struct Wish {
     jobs: usize,
     library: Option<PathBuf>,
     program: Option<&'static str>,
+    /// How the processes of `--mptest` share their database.
+    sharing: String,
+    /// How often each of its scripts runs in each mode.
+    times: usize,
     files: Vec<String>,
 }
 
 impl Wish {
     fn of(words: &[&str]) -> Result<Wish> {
-        let mut wish = Wish { jobs: 2, ..Wish::default() };
+        let mut wish = Wish {
+            short: false,
+            redo: false,
+            report: false,
+            jobs: 2,
+            library: None,
+            program: None,
+            sharing: programs::SHARING.to_owned(),
+            times: programs::TIMES,
+            files: Vec::new(),
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
@@ -123,6 +140,15 @@ impl Wish {
                 "--library" => {
                     let file = words.next().ok_or("--library takes a file")?;
                     wish.library = Some(PathBuf::from(file));
+                }
+                "--sharing" => {
+                    let sharing = words.next().filter(|word| SHARINGS.contains(word));
+                    wish.sharing =
+                        sharing.ok_or("--sharing takes auto, exclusive or passthrough")?.to_string();
+                }
+                "--times" => {
+                    let number = words.next().and_then(|number| number.parse().ok());
+                    wish.times = number.filter(|times| *times > 0).ok_or("--times takes a number")?;
                 }
                 "--jobs" | "-j" => {
                     let number = words.next().and_then(|number| number.parse().ok());
@@ -158,7 +184,7 @@ pub fn run(words: &[&str]) -> Result<Tally> {
     cache.build(&source)?;
     let library = wish.library()?;
     if let Some(program) = wish.program {
-        return programs::check(&cache, &source, &library, program);
+        return programs::check(&cache, &source, &library, program, (&wish.sharing, wish.times));
     }
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let differences = Differences::read(&own.join("sqlite-suite/differences.toml"))?;

@@ -1,7 +1,7 @@
 //! SQLite's own tests of many threads (`threadtest3`) and of many processes (`mptest`), on both sides.
 //!
 //! A database on litefoot has one owner, so the processes of `mptest` run with `sharing=passthrough`. The test shows that
-//! litefoot is in nobody's way there.
+//! litefoot is in nobody's way there. `--sharing auto` runs them by default, `--times` each script and mode so often.
 
 use super::build::Cache;
 use super::result::End;
@@ -40,11 +40,21 @@ const PROCESSES: [(&str, &str); 6] = [
     ("multiwrite01", "TRUNCATE"),
 ];
 
+/// How processes share a database where nothing else is asked for, and how often each script runs in each mode.
+pub const SHARING: &str = "passthrough";
+pub const TIMES: usize = 1;
+
 /// A test whose every error says so: it looks for the -journal or the -wal file of a transaction, which is in memory.
 const DIFFERS: (&str, &str) = ("walthread2", "File system looks incorrect (0, 0)");
 
-/// Runs one of them on both sides.
-pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Result<Tally> {
+/// Runs one of them on both sides, the processes with this option of litefoot's, and so many times on litefoot.
+pub fn check(
+    cache: &Cache,
+    source: &Path,
+    library: &Path,
+    program: &str,
+    (sharing, times): (&str, usize),
+) -> Result<Tally> {
     cache.build_program(source, program)?;
     let room = Room::new(cache, source, library)?;
     let mut tally = Tally::default();
@@ -54,23 +64,29 @@ pub fn check(cache: &Cache, source: &Path, library: &Path, program: &str) -> Res
     };
     for arguments in runs {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut verdicts = Vec::new();
-        for side in [Side::Stock, Side::Litefoot] {
-            let options = if program == "mptester" { Some("sharing=passthrough") } else { None };
+        let options = (program == "mptester").then(|| format!("sharing={sharing}"));
+        let run = |side| {
             let limit = Duration::from_secs(300);
-            let outcome = room.run_with(side, program, program, &arguments, limit, options)?;
-            verdicts.push((verdict(outcome.end, &outcome.output), outcome));
-        }
-        let [(stock, _), (litefoot, outcome)] = &verdicts[..] else { continue };
-        println!("{program} {}: stock {stock}, litefoot {litefoot}", arguments.last().unwrap_or(&""));
-        if litefoot == "ok" || litefoot == stock {
-            tally.passed += 1;
-        } else if outcome.end == End::Done && differs_as_known(arguments[0], &outcome.output) {
-            tally.passed += 1;
-            println!("{program} {}: differs as it must", DIFFERS.0);
-        } else {
-            tally.failed += 1;
-            println!("{}", outcome.output);
+            let outcome = room.run_with(side, program, program, &arguments, limit, options.as_deref())?;
+            Ok::<_, String>((verdict(outcome.end, &outcome.output), outcome))
+        };
+        let (stock, _) = run(Side::Stock)?;
+        for _ in 0..if program == "mptester" { times } else { 1 } {
+            let (litefoot, outcome) = run(Side::Litefoot)?;
+            println!(
+                "{program} {}: stock {stock}, litefoot {litefoot}, {:.1} s",
+                arguments.last().unwrap_or(&""),
+                outcome.seconds
+            );
+            if litefoot == "ok" || litefoot == stock {
+                tally.passed += 1;
+            } else if outcome.end == End::Done && differs_as_known(arguments[0], &outcome.output) {
+                tally.passed += 1;
+                println!("{program} {}: differs as it must", DIFFERS.0);
+            } else {
+                tally.failed += 1;
+                println!("{}", outcome.output);
+            }
         }
     }
     Ok(tally)
