@@ -90,8 +90,6 @@ pub struct History {
     processes: u64,
     /// False while stock SQLite itself would apply a log to a file that it does not belong to, or remove it.
     stock_is_safe: bool,
-    /// True if a process was killed that had set a log aside, perhaps before it could say so.
-    set_aside_unsaid: bool,
     /// True once only the last openings are to come: now every advice is followed.
     ends: bool,
     pub tally: Tally,
@@ -121,7 +119,6 @@ impl History {
             backups: Vec::new(),
             processes: 0,
             stock_is_safe: true,
-            set_aside_unsaid: false,
             ends: false,
             tally: Tally::default(),
             events: vec![format!("{journal}, {}={}", form.0, form.1)],
@@ -237,7 +234,7 @@ impl History {
         self.tally.killed += u64::from(kill != Kill::Never);
         self.event(format!("application {}: {kill:?}, {end:?}: {}", self.processes, summary(&outcome)));
         if outcome.state.is_none() && files::set_aside(&self.path) > aside {
-            self.set_aside_unsaid = true;
+            self.model.set_aside_unsaid = true;
         }
         self.note_messages(&outcome);
         self.judge(&outcome, &without)?;
@@ -258,7 +255,7 @@ impl History {
             return Err(format!("refused after readers only: {text}"));
         }
         if let Some(seen) = &outcome.state {
-            let told = outcome.told() || std::mem::take(&mut self.set_aside_unsaid);
+            let told = std::mem::take(&mut self.model.set_aside_unsaid) || outcome.told();
             let without = [0, 1].map(|place: usize| without[place].as_deref());
             match self.model.judge(&Met { seen, without, told }) {
                 Verdict::Wrong(what) => return Err(what),

@@ -17,6 +17,8 @@ pub struct Model {
     pub perhaps: BTreeSet<u64>,
     /// True since something else than litefoot and stock readers has had the files in its hands.
     pub disturbed: bool,
+    /// True if a process was killed that had set a log aside, perhaps before it could say so. A copy of the files lacks that log, too.
+    pub set_aside_unsaid: bool,
 }
 
 /// What an application has met.
@@ -107,7 +109,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_must_be_told_and_nothing_comes_from_nowhere() {
-        let model = |disturbed| Model { acknowledged: [1, 2, 3].into(), perhaps: [4].into(), disturbed };
+        let model = |disturbed| Model {
+            acknowledged: [1, 2, 3].into(),
+            perhaps: [4].into(),
+            disturbed,
+            ..Model::default()
+        };
         let wrong = |what: &str| Err(what.to_owned());
         // What is seen, told, disturbed; and the verdict.
         type Case<'a> = (&'a [u64], bool, bool, Result<Verdict, String>);
@@ -136,7 +143,7 @@ mod tests {
 
     #[test]
     fn stock_sees_a_state_and_with_pages_the_newest() {
-        let model = Model { acknowledged: [1, 2].into(), perhaps: [3].into(), disturbed: false };
+        let model = Model { acknowledged: [1, 2].into(), perhaps: [3].into(), ..Model::default() };
         assert_eq!(model.judge_stock(&[1, 2, 3], true), Verdict::Whole);
         assert_eq!(model.judge_stock(&[1], false), Verdict::Told(1));
         assert!(matches!(model.judge_stock(&[1], true), Verdict::Wrong(_)));
