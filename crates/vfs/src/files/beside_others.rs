@@ -91,9 +91,10 @@ mod tests {
     use crate::open::database::DatabaseSetup;
     use crate::options::Options;
     use crate::sync::lock_table::Level;
+    use crate::sync::owner_lock::LOCK_OFFSET;
     use crate::sync::wal_index::READ_SLOTS;
     use litefoot_sim::{Random, SimMedium};
-    use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
+    use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -227,6 +228,20 @@ mod tests {
         let (_medium, _others, mut file) = open();
         assert!(!file.lock_slots_beside_others(READ_SLOTS, 1, false).unwrap());
         assert!(file.slots.is_empty());
+    }
+
+    #[test]
+    fn a_writer_of_another_process_is_told_from_one_that_has_died() {
+        let (_medium, others, mut file) = open();
+        assert!(!file.is_reserved().unwrap());
+        change(&file, true);
+        for (lock, is_reserved) in [(RangeLock::Exclusive, true), (RangeLock::None, false)] {
+            assert!(others.lock_range(LOCK_OFFSET + 1, 1, lock).unwrap());
+            assert_eq!(file.is_reserved().unwrap(), is_reserved);
+        }
+        file.lock(Level::Shared).unwrap();
+        file.lock(Level::Reserved).unwrap();
+        assert!(file.is_reserved().unwrap());
     }
 
     #[test]

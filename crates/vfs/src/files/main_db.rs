@@ -392,7 +392,7 @@ impl Handle for MainFile {
     }
 
     fn is_reserved(&mut self) -> Result<bool> {
-        Ok(self.database.locks().is_reserved())
+        self.database.is_reserved()
     }
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {

@@ -218,6 +218,13 @@ impl OpenDatabase {
         }
     }
 
+    /// Tells whether a connection of this process is about to write, or one of another process.
+    pub(crate) fn is_reserved(&self) -> Result<bool> {
+        let file_locks = &self.ownership.sharing.file_locks;
+        let is_reserved = self.while_multi_process(|| file_locks.is_reserved(self.db.file(), &self.locks));
+        is_reserved.unwrap_or_else(|| Ok(self.locks.is_reserved()))
+    }
+
     /// Takes back the slot of a handle that is closed.
     pub(crate) fn leave_slot(&self, reader_slot: &Arc<ReaderSlot>) {
         self.locks.leave(reader_slot);
