@@ -154,6 +154,11 @@ impl Read {
     }
 }
 
+/// The write-ahead log beside a database, without a look at the database itself.
+pub fn redo_log(database: &Path) -> Result<Option<Wal>, Failure> {
+    read_log(&file::beside(database, "-wal"), FileKind::RedoLog, Wal::read)
+}
+
 /// The file that a program has left which was killed while it made a redo log smaller.
 fn unfinished_log(redo: &Path) -> Result<Option<PathBuf>, Failure> {
     let path = litefoot_storage::wal_file::new_path(redo);

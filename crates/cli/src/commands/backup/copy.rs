@@ -3,9 +3,10 @@
 //! **WAL mode.** One read transaction lasts for the whole copy: it is a snapshot, in which nobody waits.
 //!
 //! **Rollback journals.** A reader keeps writers from committing. So pages are copied in steps, each under a lock of its own, with a
-//! pause behind it in which writers get their turn. SQLite begins anew when the database was changed meanwhile. Once
-//! [`VAIN_COPIES_MAX`] times the database were copied in vain, the rest is one read transaction, and writers wait for it.
+//! pause behind it in which writers get their turn. SQLite begins anew when the database was changed meanwhile. Once the size of
+//! the database was copied in vain [`VAIN_COPIES_MAX`] times, its bytes are copied, and writers wait for the end of that.
 
+use super::bytes;
 use super::source::Source;
 use super::target::Unfinished;
 use crate::open::locked;
@@ -27,7 +28,7 @@ const SNAPSHOT_PAGES: i32 = 512;
 /// Most pages of a step. A Ctrl-C is heard between two steps.
 const PAGES_MAX: i32 = 16_384;
 /// How often the size of the database is copied in vain before writers have to wait.
-const VAIN_COPIES_MAX: u64 = 2;
+const VAIN_COPIES_MAX: u64 = 1;
 /// The pause before a lock is asked for again.
 const RETRY: Duration = Duration::from_millis(5);
 /// Copies that take longer are shown as a bar.
@@ -79,11 +80,11 @@ pub fn run(source: &Source, unfinished: &Unfinished, patience: Duration) -> Resu
     let from = &source.database.connection;
     let mut work = Work { source, unfinished, patience, began: Instant::now(), bar: None };
     work.begin(from)?;
-    if !source.is_complete()? {
+    let is_wal = work.is_wal(from)?;
+    if !source.is_complete(is_wal)? {
         return Ok(None);
     }
-    let mode = from.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
-    if mode.map_err(|error| source.database.explain(&error))? == "wal" || source.is_through_litefoot() {
+    if is_wal || source.is_through_litefoot() {
         work.snapshot(from, &mut copy)?;
         return Ok(Some(Copied::default()));
     }
@@ -91,12 +92,22 @@ pub fn run(source: &Source, unfinished: &Unfinished, patience: Duration) -> Resu
     if work.steps(from, &mut copy)? {
         return Ok(Some(Copied::default()));
     }
-    // A backup that was broken off leaves pages, and no database.
     drop(copy);
-    copy = unfinished.connect()?;
+    bytes::copy(&source.file, &source.path, unfinished)?;
     work.begin(from)?;
+    let is_wal = work.is_wal(from)?;
+    if !source.is_complete(is_wal)? {
+        return Ok(None);
+    }
+    if is_wal {
+        // The mode was changed meanwhile: a snapshot costs nobody anything.
+        work.snapshot(from, &mut unfinished.connect()?)?;
+        return Ok(Some(Copied::default()));
+    }
     let began = Instant::now();
-    work.snapshot(from, &mut copy)?;
+    let [pages, page_bytes] = ["page_count", "page_size"].map(|pragma| work.number(from, pragma));
+    bytes::catch_up(&source.file, &source.path, unfinished, pages? * page_bytes?)?;
+    work.end(from)?;
     Ok(Some(Copied { held: Some(began.elapsed()) }))
 }
 
@@ -125,6 +136,16 @@ impl Work<'_> {
 
     fn end(&self, from: &Connection) -> Result<(), Failure> {
         from.execute_batch("COMMIT").map_err(|error| self.source.database.explain(&error))
+    }
+
+    fn is_wal(&self, from: &Connection) -> Result<bool, Failure> {
+        let mode = from.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+        Ok(mode.map_err(|error| self.source.database.explain(&error))? == "wal")
+    }
+
+    fn number(&self, from: &Connection, pragma: &str) -> Result<u64, Failure> {
+        let number = from.pragma_query_value(None, pragma, |row| row.get::<_, u32>(0));
+        Ok(u64::from(number.map_err(|error| self.source.database.explain(&error))?))
     }
 
     /// Copies within the read transaction, and ends it.
@@ -227,12 +248,12 @@ mod tests {
         (1..=10).for_each(|done| quiet.note(done * 10, 10));
         assert!(!quiet.gives_up(100) && quiet.vain == 0);
         let mut busy = Progress::default();
-        for begin in 0..5 {
+        for begin in 0..3 {
             assert!(!busy.gives_up(100), "{begin}");
             busy.note(25, 25);
             busy.note(50, 25);
         }
         busy.note(25, 25);
-        assert!(busy.gives_up(100), "250 pages were copied in vain");
+        assert!(busy.gives_up(100), "150 pages were copied in vain");
     }
 }

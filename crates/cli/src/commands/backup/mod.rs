@@ -13,8 +13,10 @@
 //! |---|---|
 //! | `source` | by which way the database is read |
 //! | `copy` | how many pages are copied at once, and when to stop beginning anew |
+//! | `bytes` | what is copied without SQLite, where a database changes too often |
 //! | `target` | what may be replaced, and how the copy appears |
 
+mod bytes;
 mod copy;
 mod source;
 mod target;

@@ -5,16 +5,17 @@
 //! left, a redo log of a rollback mode, and chunks on a tier device.
 //!
 //! # Invariant
-//! While a connection of SQLite's own VFS is open, this process opens the database file in no other way: to close the other
-//! descriptor would take the connection's locks away (POSIX).
+//! While a connection of SQLite's own VFS is open, this process closes no other descriptor of the database file: that would
+//! take the connection's locks away (POSIX).
 
 use crate::commands::release::bring_home;
 use crate::inspect::{self, Files, Presence};
-use crate::open::{Access, Database, path_of};
+use crate::open::{Access, Database, PERMISSIONS, path_of};
 use litefoot_storage::file::{Medium, beside};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use rusqlite::OpenFlags;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A way to read a database.
@@ -44,9 +45,11 @@ fn way(is_live: bool, is_tiered: bool, waits: bool) -> Way {
 pub struct Source {
     /// The connection.
     pub database: Database,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     way: Way,
+    /// The file itself, for its bytes. It was opened before the connection, and comes after it here, to be closed later.
+    pub file: File,
 }
 
 impl Source {
@@ -62,12 +65,13 @@ impl Source {
                 recover(name, &path)?;
             }
         }
+        let file = File::open(&path).map_err(|error| Failure::file(&path, error).advice(PERMISSIONS))?;
         let database = match way {
             Way::Visitor => Database::visit(name, OpenFlags::SQLITE_OPEN_READ_ONLY),
             Way::Stock | Way::RecoverFirst => Database::visit(name, OpenFlags::SQLITE_OPEN_READ_WRITE),
             Way::Litefoot => Database::open_unread(name, Access::Write),
         }?;
-        Ok(Source { database, path, way })
+        Ok(Source { database, path, way, file })
     }
 
     /// True where this process owns the database while it copies.
@@ -76,13 +80,15 @@ impl Source {
     }
 
     /// True if a connection that reads now sees everything that was committed. The owner may have been killed between the
-    /// look and the lock; then its commit log waits.
-    pub fn is_complete(&self) -> Result<bool, Failure> {
+    /// look and the lock; then its commit log waits, or its redo log beside a database that is not in WAL mode.
+    pub fn is_complete(&self, is_wal: bool) -> Result<bool, Failure> {
         if self.is_through_litefoot() {
             return Ok(true);
         }
         let log = OsMedium.info(&beside(&self.path, "-commits"));
-        Ok(log.map_err(|error| Failure::new(error.to_string()))?.is_none())
+        let is_there = log.map_err(|error| Failure::new(error.to_string()))?.is_some();
+        Ok(!is_there
+            && (is_wal || inspect::redo_log(&self.path)?.is_none_or(|log| log.committed_frames == 0)))
     }
 }
 

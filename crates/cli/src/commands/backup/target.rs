@@ -150,6 +150,16 @@ impl Unfinished {
         Ok(Unfinished { file, directory })
     }
 
+    /// The file.
+    pub fn file(&self) -> &fs::File {
+        self.file.as_file()
+    }
+
+    /// The message about an error of a write to it.
+    pub fn cannot_write(&self, error: &io::Error) -> Failure {
+        cannot_write(&self.directory, error)
+    }
+
     /// A connection that writes it. The file is nobody else's, and is synced once, at the end.
     pub fn connect(&self) -> Result<Connection, Failure> {
         let empty = |error: io::Error| cannot_write(&self.directory, &error);
