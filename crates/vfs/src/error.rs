@@ -173,6 +173,7 @@ fn device_code(error: &DeviceError) -> c_int {
         (_, Operation::Delete | Operation::Rename) => SQLITE_IOERR_DELETE,
         (_, Operation::Info | Operation::List) => SQLITE_IOERR_ACCESS,
         (_, Operation::Lock) => SQLITE_IOERR_LOCK,
+        (_, Operation::Map) => SQLITE_IOERR_SHMMAP,
         _ => SQLITE_IOERR,
     }
 }

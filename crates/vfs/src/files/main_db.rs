@@ -368,7 +368,7 @@ impl Handle for MainFile {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        self.leave_wal_index();
+        self.leave_wal_index(false);
         self.rollback_txn.close(&self.connection);
         self.database.writer_queue().leave(self.id);
         self.database.wal_index().unregister(&mut self.slots);
@@ -459,8 +459,8 @@ impl Handle for MainFile {
         self.unlock_slots(first, count)
     }
 
-    fn shm_unmap(&mut self, _delete: bool) -> Result<()> {
-        self.leave_wal_index();
+    fn shm_unmap(&mut self, delete: bool) -> Result<()> {
+        self.leave_wal_index(delete);
         Ok(())
     }
 

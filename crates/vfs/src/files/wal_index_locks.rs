@@ -42,7 +42,7 @@ impl MainFile {
             }
             self.connection.reader_slot.set_by_slots(true);
         }
-        self.database.wal_index().map(region, bytes, extend).map_err(|()| Error::NoMemory)
+        self.database.wal_index().map(region, bytes, extend)
     }
 
     /// Takes a read slot, where everything is durable and nobody is in the way; `false` leaves the handle as it was, and
@@ -250,12 +250,12 @@ impl MainFile {
         }
     }
 
-    /// Stops using the wal-index.
-    pub(super) fn leave_wal_index(&mut self) {
+    /// Stops using the wal-index; its file is deleted where `delete`, and nobody else uses it.
+    pub(super) fn leave_wal_index(&mut self, delete: bool) {
         if self.uses_wal_index {
             self.settle();
             self.unsettled = None;
-            self.database.wal_index().leave(&mut self.slots);
+            self.database.wal_index().leave(&mut self.slots, delete);
             if !self.connection.internal {
                 self.database.wal_index().note_application(false);
             }

@@ -7,6 +7,7 @@
 //! lock_table     SQLite's file locks, between the connections of the owner
 //! file_locks     SQLite's file locks on the file, while a database is multi-process
 //! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, and readers' marks
+//! shm_file       the same memory as a file, while a database is multi-process
 //! writer_queue   writers in WAL mode wait in order
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
@@ -20,9 +21,11 @@ pub(crate) mod owner_lock;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;
+mod shm_file;
 #[cfg(test)]
 mod stock_process;
 pub(crate) mod wal_index;
 mod wal_index_marks;
 mod wal_index_region;
+mod wal_index_sharing;
 pub(crate) mod writer_queue;

@@ -1,7 +1,8 @@
 //! The wal-index, in the memory of the owner process.
 //!
 //! SQLite keeps the index of its write-ahead log in shared memory. Since one process owns the database, plain memory of that
-//! process does: no `-shm` file, no mapping, no lock system calls.
+//! process does: no `-shm` file, no lock system calls. While the database is multi-process, the file lies at the same
+//! addresses (`wal_index_sharing.rs`).
 //!
 //! A handle that takes a slot shared writes nothing but a word of its own. A handle that wants a slot exclusively closes that
 //! slot's bit of the gate, and then looks at the words of all handles (`reader_gate.rs`).
@@ -10,10 +11,15 @@
 //! 1. A region, once mapped, neither moves nor is freed before the last handle closes the database.
 //! 2. A lock slot is held by any number of sharers or by one exclusive holder, never both.
 //! 3. Exclusive slots change under the lock only. A slot that was never shared becomes sharable under the lock.
+//! 4. While the regions are a file's, no slot is taken or given back without the lock, under which the file's locks change
+//!    as well. A thread that has not seen yet that they are finds that this process owns the database no more, and gives the
+//!    slot back by [`WalIndex::unlock`].
 
+use crate::error::{Error, Result};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::reader_gate::{Announcement, Gate};
-use crate::sync::wal_index_region::Region;
+use crate::sync::shm_file::ShmFile;
+use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -24,11 +30,11 @@ const REGIONS: usize = 4096;
 
 /// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12 words,
 /// and the checkpoint information. The words of a copy used here are the version, the change counter, and the checksum.
-const HEADER_WORDS: usize = 34;
-const COPY_WORDS: usize = 12;
-const VERSION_WORD: usize = 0;
+pub(super) const HEADER_WORDS: usize = 34;
+pub(super) const COPY_WORDS: usize = 12;
+pub(super) const VERSION_WORD: usize = 0;
 pub(super) const CHANGE_WORD: usize = 2;
-const SUM_WORD: usize = 10;
+pub(super) const SUM_WORD: usize = 10;
 
 /// Slots of the wal-index (SQLite's `wal.c`).
 pub(crate) const WRITE_SLOT: usize = 0;
@@ -69,8 +75,14 @@ impl HeldSlots {
         self.shared.0.own()
     }
 
+    /// Shares a slot as a thread does that has not seen a change of the state.
+    #[cfg(test)]
+    pub(super) fn announce_of_test(&self, slot: usize) {
+        self.shared.0.announce(self.shared() | 1 << slot);
+    }
+
     #[inline]
-    fn unshare(&self, mask: u8) {
+    pub(super) fn unshare(&self, mask: u8) {
         let shared = self.shared();
         if shared & mask != 0 {
             self.shared.0.retract(shared & !mask);
@@ -86,7 +98,9 @@ pub struct WalIndex {
     /// Slots that a handle has ever shared.
     sharable: AtomicU8,
     /// Set where the next index that is made must differ from all earlier ones.
-    renewed: AtomicBool,
+    pub(super) renewed: AtomicBool,
+    /// Set while the regions are a file's.
+    pub(super) on_file: AtomicBool,
     /// In a forked child: the address of the parent's wal-index whose regions were adopted.
     adopted: AtomicUsize,
     /// Barriers of exclusive holders.
@@ -98,7 +112,9 @@ pub struct WalIndex {
 pub(super) struct WalIndexState {
     pub(super) regions: Vec<Region>,
     pub(super) readers: Vec<Arc<WalReader>>,
-    users: usize,
+    /// The file that the regions are, while the database is multi-process.
+    pub(super) file: Option<ShmFile>,
+    pub(super) users: usize,
     /// Those of them that are the application's.
     of_application: usize,
     /// Frames that the checkpoint under way sees at least.
@@ -126,7 +142,7 @@ impl WalIndex {
     }
 
     /// A handle starts to use the memory. The first one calls `first` before another can start.
-    pub fn join<E>(&self, first: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub fn join<E>(&self, first: impl FnOnce() -> std::result::Result<(), E>) -> std::result::Result<(), E> {
         let mut state = self.state();
         if state.users == 0 {
             first()?;
@@ -135,15 +151,20 @@ impl WalIndex {
         Ok(())
     }
 
-    /// A handle stops using the memory. With the last one the memory is gone, and the next handle starts from zeros.
-    pub fn leave(&self, held: &mut HeldSlots) {
+    /// A handle stops using the memory. With the last one the memory is gone, and the next handle starts from zeros. Where it
+    /// is a file's, that is closed, and deleted where SQLite says so.
+    pub fn leave(&self, held: &mut HeldSlots, delete: bool) {
         self.unlock(held, 0, SQLITE_SHM_NLOCK);
         let mut state = self.state();
         state.users = state.users.saturating_sub(1);
-        if state.users == 0 {
-            state.regions.retain(|region| region.inherited);
-            state.regions.iter().for_each(Region::clear);
+        if state.users > 0 {
+            return;
         }
+        if state.file.is_some() {
+            return self.leave_file(&mut state, delete);
+        }
+        state.regions.retain(|region| region.inherited);
+        state.regions.iter().for_each(Region::clear);
     }
 
     /// In a forked child, for a database that is opened again: adopts the regions of the parent's wal-index, since inherited
@@ -227,47 +248,36 @@ impl WalIndex {
         if held.exclusive & 1 << WRITE_SLOT == 0 || !self.renewed.load(Ordering::Relaxed) {
             return;
         }
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let state = self.state();
         let Some(first) = state.regions.first() else { return };
         // SAFETY: as above; a reader of the header meanwhile finds its two copies different, or the checksum wrong, and waits
         // for the write slot.
         unsafe {
-            let mut header: [u32; COPY_WORDS] =
+            let header: [u32; COPY_WORDS] =
                 std::array::from_fn(|word| first.word(word).load(Ordering::SeqCst));
             if header[VERSION_WORD] == 0 {
                 return;
             }
-            header[CHANGE_WORD] =
-                header[CHANGE_WORD].wrapping_add(u32::MAX / 2 + NUMBER.fetch_add(1, Ordering::Relaxed));
-            let (mut one, mut two) = (0_u32, 0_u32);
-            for pair in header[..SUM_WORD].chunks_exact(2) {
-                one = one.wrapping_add(pair[0]).wrapping_add(two);
-                two = two.wrapping_add(pair[1]).wrapping_add(one);
-            }
-            (header[SUM_WORD], header[SUM_WORD + 1]) = (one, two);
-            for copy in [COPY_WORDS, 0] {
-                for (word, value) in header.iter().enumerate() {
-                    first.word(copy + word).store(*value, Ordering::SeqCst);
-                }
-            }
+            write_header(first, header);
         }
         self.renewed.store(false, Ordering::Relaxed);
     }
 
-    /// The region of a number: `Ok(None)` where there is none and `extend` is not set, `Err` where memory runs out.
-    pub fn map(&self, number: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>, ()> {
+    /// The region of a number; `None` where there is none and `extend` is not set.
+    ///
+    /// # Errors
+    /// Memory runs out, or the file's medium fails or is full.
+    pub fn map(&self, number: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
         let mut state = self.state();
         if number >= REGIONS {
-            return Err(());
+            return Err(Error::NoMemory);
         }
-        if number >= state.regions.len() && !extend {
+        let in_one = regions_per_mapping(bytes, page_bytes());
+        let needed = number / in_one + 1;
+        if !state.make(needed, bytes * in_one, extend)? {
             return Ok(None);
         }
-        while state.regions.len() <= number {
-            state.regions.push(Region::new(bytes).ok_or(())?);
-        }
-        Ok(Some(state.regions[number].memory))
+        Ok(Some(state.regions[needed - 1].at(number % in_one * bytes)))
     }
 
     /// Shares slots where that needs no lock; `false` leaves the handle as it was, and says nothing else.
@@ -276,7 +286,8 @@ impl WalIndex {
         let (mask, before) = (mask(first, count), held.shared());
         // Acquires what earlier exclusive holders wrote before the slot became sharable.
         before & mask == mask
-            || (self.sharable.load(Ordering::Acquire) & mask == mask
+            || (!self.on_file.load(Ordering::Relaxed)
+                && self.sharable.load(Ordering::Acquire) & mask == mask
                 && self.exclusive.enter(&held.shared.0, before, before | mask, mask))
     }
 
@@ -293,9 +304,10 @@ impl WalIndex {
     /// Shares slots under the lock: a handle that wanted one exclusively has it by now, or has given it up.
     #[cold]
     fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
-        let _state = self.state();
+        let mut state = self.state();
         self.sharable.fetch_or(mask, Ordering::Release);
-        let free = self.exclusive.closed() & mask == 0;
+        let free =
+            self.exclusive.closed() & mask == 0 && state.file.as_mut().is_none_or(|file| file.share(mask));
         if free {
             held.shared.0.announce(held.shared() | mask);
         }
@@ -312,7 +324,8 @@ impl WalIndex {
         let shared = |reader: &Arc<WalReader>| reader.0.seen() & mask != 0;
         // Most writers take a slot that no handle ever shares.
         let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.readers.iter().any(shared);
-        if is_shared {
+        let is_locked = !is_shared && state.file.as_mut().is_none_or(|file| file.lock_exclusively(mask));
+        if !is_locked {
             self.exclusive.set(before);
         } else {
             held.exclusive |= mask;
@@ -320,7 +333,7 @@ impl WalIndex {
                 state.checkpoint_begins();
             }
         }
-        !is_shared
+        is_locked
     }
 
     /// Gives slots back.
@@ -330,16 +343,20 @@ impl WalIndex {
         if held.exclusive & mask != 0 {
             self.unlock_exclusively(held, mask);
         }
+        if self.on_file.load(Ordering::Relaxed) {
+            return self.unshare_on_file(held, mask);
+        }
         held.unshare(mask);
     }
 
-    /// Gives slots back where the handle has none exclusively; `false` leaves the handle as it was.
+    /// Gives slots back where the handle has none exclusively, and that needs no lock; `false` leaves the handle as it was.
     #[inline]
     pub fn try_unshare(&self, held: &HeldSlots, first: usize, count: usize) -> bool {
-        if held.exclusive == 0 {
+        let is_ready = held.exclusive == 0 && !self.on_file.load(Ordering::Relaxed);
+        if is_ready {
             held.unshare(mask(first, count));
         }
-        held.exclusive == 0
+        is_ready
     }
 
     fn unlock_exclusively(&self, held: &mut HeldSlots, mask: u8) {
@@ -347,6 +364,9 @@ impl WalIndex {
         let given_back = held.exclusive & mask;
         if given_back >> CHECKPOINT_SLOT & 1 != 0 {
             state.checkpoint_ends();
+        }
+        if let Some(file) = &mut state.file {
+            file.unlock(given_back);
         }
         self.exclusive.open(given_back);
         held.exclusive &= !mask;
@@ -361,6 +381,29 @@ impl WalIndex {
             self.barriers.load(Ordering::Acquire);
         } else {
             self.barriers.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Writes a header that is like none before: its change counter is made another, and its checksum fits. The two copies are
+/// written as SQLite writes them.
+///
+/// # Safety
+/// The region is the first one, and the write slot is held, or nobody else uses the region.
+pub(super) unsafe fn write_header(first: &Region, mut header: [u32; COPY_WORDS]) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    header[CHANGE_WORD] =
+        header[CHANGE_WORD].wrapping_add(u32::MAX / 2 + NUMBER.fetch_add(1, Ordering::Relaxed));
+    let (mut one, mut two) = (0_u32, 0_u32);
+    for pair in header[..SUM_WORD].chunks_exact(2) {
+        one = one.wrapping_add(pair[0]).wrapping_add(two);
+        two = two.wrapping_add(pair[1]).wrapping_add(one);
+    }
+    (header[SUM_WORD], header[SUM_WORD + 1]) = (one, two);
+    for copy in [COPY_WORDS, 0] {
+        for (word, value) in header.iter().enumerate() {
+            // SAFETY: a region is far larger.
+            unsafe { first.word(copy + word) }.store(*value, Ordering::SeqCst);
         }
     }
 }

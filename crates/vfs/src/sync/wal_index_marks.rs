@@ -26,7 +26,7 @@ use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, READ_SLOTS, WalIndex,
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const LAST_FRAME_WORD: usize = 4;
-const READ_MARK_WORDS: usize = 25;
+pub(super) const READ_MARK_WORDS: usize = 25;
 const ATTEMPTED_WORD: usize = 32;
 
 impl WalIndex {
@@ -41,9 +41,12 @@ impl WalIndex {
     }
 
     /// The number of frames, from the first on, that every reader and every checkpoint sees, now and later, of those that
-    /// are published.
+    /// are published. None is known to be, while other processes may read.
     pub fn seen_by_all(&self) -> u32 {
         let state = self.state();
+        if state.file.is_some() {
+            return 0;
+        }
         let shared = state.readers.iter().fold(0, |slots, reader| slots | reader.0.seen());
         let marks = (1..SQLITE_SHM_NLOCK - READ_SLOTS)
             .filter(|slot| shared >> (READ_SLOTS + slot) & 1 != 0)
@@ -56,13 +59,16 @@ impl WalIndex {
     /// Refuses snapshots of fewer frames from now on.
     pub fn refuse_snapshots_below(&self, frames: u32) {
         let mut state = self.state();
+        if state.file.is_some() {
+            return;
+        }
         state.snapshots_from = state.snapshots_from.max(frames);
         state.refuse_snapshots();
     }
 }
 
 impl WalIndexState {
-    fn word(&self, number: usize) -> Option<&AtomicU32> {
+    pub(super) fn word(&self, number: usize) -> Option<&AtomicU32> {
         // SAFETY: a region is far larger than the words that are asked for here.
         self.regions.first().map(|first| unsafe { first.word(number) })
     }
@@ -79,6 +85,9 @@ impl WalIndexState {
     /// A checkpoint is about to give up its slot. It has written its own number of frames below which snapshots are
     /// refused, perhaps a smaller one.
     pub(super) fn checkpoint_ends(&mut self) {
+        if self.file.is_some() {
+            return;
+        }
         // A log that was restarted meanwhile has frames of its own.
         self.snapshots_from = self.snapshots_from.min(self.published());
         self.refuse_snapshots();

@@ -1,22 +1,28 @@
 //! Regions of the wal-index: memory that SQLite knows by its address.
 //!
-//! # Invariant
-//! A region does not move, and is freed when it is dropped. A region that a forked child has inherited is never freed there,
-//! since inherited connections know its address.
+//! A region is a mapping, so that the file `-shm` can take its place, and memory the file's, at the same address. A page of the
+//! system may be larger than what SQLite calls a region: then several of those lie in one mapping.
+//!
+//! # Invariants
+//! 1. A region does not move, and is freed when it is dropped. A region that a forked child has inherited is never freed
+//!    there, since inherited connections know its address.
+//! 2. A region that is a file's is noted as shared memory: a forked child has zeros of its own there.
 
-use std::alloc::Layout;
+use litefoot_storage::file::{self, DeviceError, File, Operation};
+use litefoot_storage::fork::SharedMemory;
+use std::io;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// Alignment of a region; SQLite wants 8, a cache line keeps the header from being split.
-const REGION_ALIGNMENT: usize = 64;
-
-/// A region of the wal-index.
+/// A region of the wal-index, or several in one mapping.
 pub(super) struct Region {
-    pub memory: NonNull<u8>,
-    layout: Layout,
+    memory: NonNull<u8>,
+    bytes: usize,
     /// Set in a forked child where the region was the parent's. Inherited connections know its address, so it is never freed.
     pub inherited: bool,
+    /// Set while it is a file's.
+    shared: Option<SharedMemory>,
 }
 
 // SAFETY: the region owns the memory, and hands it out as a raw pointer only. SQLite synchronises its own accesses by
@@ -24,24 +30,52 @@ pub(super) struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// A region of zeros; `None` where memory runs out.
+    /// Memory of zeros; `None` where there is none.
     pub fn new(bytes: usize) -> Option<Region> {
-        let layout =
-            Layout::from_size_align(bytes, REGION_ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
-        // SAFETY: the layout has a size that is not zero.
-        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Region { memory, layout, inherited: false })
+        // SAFETY: a new mapping touches no memory that is in use.
+        let memory = unsafe { map_zeros(std::ptr::null_mut(), bytes, 0) }.ok()?;
+        Some(Region { memory, bytes, inherited: false, shared: None })
     }
 
     /// The region of the parent, in a forked child.
     pub fn inherit(&self) -> Region {
-        Region { inherited: true, ..*self }
+        Region { memory: self.memory, bytes: self.bytes, inherited: true, shared: None }
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of a byte.
+    pub fn at(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset < self.bytes);
+        // SAFETY: inside the mapping.
+        unsafe { self.memory.add(offset) }
     }
 
     /// Fills the region with zeros. No handle uses it.
     pub fn clear(&self) {
         // SAFETY: it has as many bytes.
-        unsafe { self.memory.as_ptr().write_bytes(0, self.layout.size()) };
+        unsafe { self.memory.as_ptr().write_bytes(0, self.bytes) };
+    }
+
+    /// The bytes of a file from `offset` take the place of the memory. No handle counts on what is in it.
+    pub fn share(&mut self, file: &dyn File, offset: u64) -> file::Result<()> {
+        let note = SharedMemory::note(self.memory, self.bytes);
+        // SAFETY: the region's own mapping. Processes that use the file shorten it only where nobody else has it open.
+        unsafe { file.map_over(offset, self.memory, self.bytes) }?;
+        self.shared = Some(note);
+        Ok(())
+    }
+
+    /// Zeros take the place of the file. No handle counts on what is in it.
+    pub fn unshare(&mut self, path: &Path) -> file::Result<()> {
+        // SAFETY: the region's own mapping.
+        unsafe { map_zeros(self.memory.as_ptr(), self.bytes, libc::MAP_FIXED) }
+            .map_err(|error| DeviceError::new(Operation::Map, path, error))?;
+        self.shared = None;
+        Ok(())
     }
 
     /// A word of 32 bits.
@@ -56,23 +90,55 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // First: the address may be another mapping's soon.
+        self.shared = None;
         if !self.inherited {
-            // SAFETY: allocated in `new` with this layout, freed once.
-            unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+            // SAFETY: mapped in `new` with this length, freed once.
+            unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
         }
     }
+}
+
+/// Maps zeros.
+///
+/// # Safety
+/// With `MAP_FIXED`, the memory is a mapping of the caller's that nobody counts on.
+unsafe fn map_zeros(memory: *mut u8, bytes: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: the caller's promise.
+    let mapped = unsafe { libc::mmap(memory.cast(), bytes, protection, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(mapped.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Regions of so many bytes in one mapping, where a page of the system has so many: a file is mapped by whole pages.
+pub(super) fn regions_per_mapping(bytes: usize, page_bytes: usize) -> usize {
+    page_bytes.div_ceil(bytes.max(1)).max(1)
+}
+
+/// Bytes of a page of the system.
+pub(super) fn page_bytes() -> usize {
+    // SAFETY: a question to the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode};
     use std::sync::atomic::Ordering;
+
+    const BYTES: usize = 32768;
 
     #[test]
     fn a_region_is_aligned_zeros_and_is_cleared() {
         assert!(Region::new(0).is_none());
-        let region = Region::new(32768).unwrap();
-        assert!(region.memory.addr().get().is_multiple_of(REGION_ALIGNMENT));
+        let region = Region::new(BYTES).unwrap();
+        assert!(region.at(0).addr().get().is_multiple_of(page_bytes()));
         // SAFETY: the region has 8192 words.
         let last = unsafe { region.word(8191) };
         assert_eq!(last.swap(7, Ordering::Relaxed), 0);
@@ -81,5 +147,62 @@ mod tests {
         // The parent's region is never freed by the child's copy.
         drop(region.inherit());
         assert_eq!(last.swap(8, Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn large_pages_hold_several_regions() {
+        for (page, regions) in [(4096, 1), (16384, 1), (32768, 1), (65536, 2), (1 << 20, 32)] {
+            assert_eq!(regions_per_mapping(BYTES, page), regions, "{page}");
+        }
+    }
+
+    #[test]
+    fn a_file_and_zeros_take_each_others_place_at_the_same_address() {
+        let path = Path::new("/a.db-shm");
+        let medium = SimMedium::new();
+        let file = medium.open(path, FileKind::WalIndex, OpenMode::Create).unwrap();
+        file.allocate(2 * BYTES as u64).unwrap();
+        let [mut one, mut other] = [(); 2].map(|()| Region::new(BYTES).unwrap());
+        // SAFETY: regions of so many words.
+        let word = |region: &Region| unsafe { region.word(8191) }.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { one.word(8191) }.store(5, Ordering::Relaxed);
+        let address = one.at(0);
+        one.share(&*file, BYTES as u64).unwrap();
+        other.share(&*file, BYTES as u64).unwrap();
+        assert_eq!(word(&one), 0, "the file's");
+        // SAFETY: as above.
+        unsafe { one.word(8191) }.store(6, Ordering::Relaxed);
+        assert_eq!(word(&other), 6);
+        one.unshare(path).unwrap();
+        assert_eq!((word(&one), word(&other), one.at(0)), (0, 6, address));
+        // SAFETY: as above.
+        unsafe { one.word(8191) }.store(7, Ordering::Relaxed);
+        assert_eq!(word(&other), 6);
+    }
+
+    #[test]
+    fn a_forked_child_has_zeros_where_its_parent_shares_a_file() {
+        crate::sync::forks::watch();
+        let medium = SimMedium::new();
+        let file = medium.open(Path::new("/a.db-shm"), FileKind::WalIndex, OpenMode::Create).unwrap();
+        file.allocate(BYTES as u64).unwrap();
+        let mut region = Region::new(BYTES).unwrap();
+        region.share(&*file, 0).unwrap();
+        // SAFETY: a word of the region.
+        let word = unsafe { region.word(3) };
+        word.store(9, Ordering::SeqCst);
+        // SAFETY: the child calls nothing but what is allowed there.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let seen = word.swap(4, Ordering::SeqCst);
+                libc::_exit(seen as libc::c_int);
+            }
+            let mut status = -1;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!((libc::WEXITSTATUS(status), word.load(Ordering::SeqCst)), (0, 9));
     }
 }

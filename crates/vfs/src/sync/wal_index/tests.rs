@@ -89,9 +89,9 @@ fn leaving_gives_back_what_is_held_and_the_last_one_clears() {
     unsafe { region.as_ptr().write(7) };
     assert_eq!(memory.map(1, 32768, false).unwrap(), Some(region));
     assert!(memory.lock(&mut a, 0, 1, true));
-    memory.leave(&mut a);
+    memory.leave(&mut a, true);
     assert!(memory.lock(&mut b, 0, 1, true));
-    memory.leave(&mut b);
+    memory.leave(&mut b, true);
     assert!(memory.map(1, 32768, false).unwrap().is_none());
     assert!(memory.map(REGIONS, 32768, true).is_err());
 }

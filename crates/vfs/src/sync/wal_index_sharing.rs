@@ -1,0 +1,271 @@
+//! The wal-index shared with other processes: its regions become the file `-shm`, and memory again, under the addresses that
+//! SQLite knows.
+//!
+//! # States
+//! ```text
+//! memory --share--> file         the owner lets others in: all slots free, the owner lock still exclusive
+//! memory --join_shared--> file   others have the database open already; idle connections of this process go on
+//! memory --join_file--> file     the first handle of this process begins to use a multi-process database's index
+//! file --unshare--> memory       this process has the owner lock again
+//! file --leave--> memory         the last handle of this process is gone
+//! ```
+//!
+//! # Equal indexes
+//! SQLite believes that a database is unchanged where the header of the index is what the connection has seen last. An index
+//! that is made from a log with frames has the salts and the checksum of that log, so it equals only an index of the same
+//! frames. All indexes that SQLite makes from an empty log are equal, also where the log was full and empty again
+//! meanwhile. So an empty log's index is not left to SQLite: [`WalIndex::share`] writes it, unlike all before. And
+//! [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does.
+//!
+//! # Invariants
+//! 1. All regions are the file's, or none is. Where that cannot be restored after an error, no slot is locked any more.
+//! 2. The file is as long as the regions of this process, from the moment that they are its.
+
+use crate::error::{Error, Result};
+use crate::sync::shm_file::ShmFile;
+use crate::sync::wal_index::{
+    COPY_WORDS, HeldSlots, SUM_WORD, VERSION_WORD, WRITE_SLOT, WalIndex, WalIndexState, write_header,
+};
+use crate::sync::wal_index_marks::READ_MARK_WORDS;
+use crate::sync::wal_index_region::Region;
+use litefoot_storage::file::Medium;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The version of a wal-index (`WALINDEX_MAX_VERSION`).
+const VERSION: u32 = 3_007_000;
+/// The word of a header whose first byte says that it is complete (`isInit`).
+const INIT_WORD: usize = 3;
+/// A read mark that is not in use (`READMARK_NOT_USED`).
+const UNUSED_MARK: u32 = u32::MAX;
+
+impl WalIndex {
+    /// The regions become the new file `path`. It has the index of an empty log where `log_is_empty`: where SQLite would find
+    /// no frame in `-wal`. Otherwise it has zeros, and the first process that comes makes the index.
+    ///
+    /// No handle holds a slot. No other process has the database open, or can open it now.
+    ///
+    /// # Errors
+    /// The regions are memory, zeros: the next reader makes another index.
+    pub fn share(&self, medium: &Arc<dyn Medium>, path: &Path, log_is_empty: bool) -> Result<()> {
+        let mut state = self.state();
+        if state.is_unused() || state.file.is_some() {
+            return Ok(());
+        }
+        let made = ShmFile::create(medium, path).and_then(|file| self.begin(&mut state, file));
+        match (made, state.regions.first()) {
+            (Ok(()), Some(first)) if log_is_empty => write_empty(first),
+            (Ok(()), _) => {}
+            (Err(error), _) => {
+                state.regions.iter().for_each(Region::clear);
+                self.renewed.store(true, Ordering::SeqCst);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where other processes have the database open already: the file's content stays as it is. No handle holds a slot,
+    /// and nothing counts that is in memory.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where somebody is just making the index, or writes: the caller tries again. The regions are memory.
+    pub fn join_shared(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        if state.is_unused() || state.file.is_some() {
+            return Ok(());
+        }
+        self.open(&mut state, medium, path)
+    }
+
+    /// A handle starts to use the memory of a multi-process database. The first one opens the file.
+    ///
+    /// # Errors
+    /// As [`WalIndex::join_shared`].
+    pub fn join_file(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        if state.file.is_none() {
+            self.open(&mut state, medium, path)?;
+        }
+        state.users += 1;
+        Ok(())
+    }
+
+    /// The regions become memory again, zeros. The file is closed, and deleted where `delete`. No handle holds a slot. No other
+    /// process has the database open, or can open it now.
+    ///
+    /// # Errors
+    /// The regions are the file's still.
+    pub fn unshare(&self, delete: bool) -> Result<()> {
+        let mut state = self.state();
+        if let Some(mut file) = state.file.take() {
+            if let Err(error) = state.unmap(&file) {
+                file.broken = state.map_all(&file).is_err();
+                state.file = Some(file);
+                return Err(error);
+            }
+            self.on_file.store(false, Ordering::SeqCst);
+            file.close(delete);
+            self.renewed.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// A handle shares slots no more; gives back what no handle of this process shares.
+    #[cold]
+    pub(super) fn unshare_on_file(&self, held: &HeldSlots, mask: u8) {
+        let mut state = self.state();
+        held.unshare(mask);
+        let WalIndexState { file, readers, .. } = &mut *state;
+        let Some(file) = file else { return };
+        let still_shared = readers.iter().fold(0, |slots, reader| slots | reader.0.seen());
+        let given_back = file.shared() & mask & !still_shared;
+        if given_back != 0 {
+            file.unlock(given_back);
+        }
+    }
+
+    /// The last handle is gone.
+    pub(super) fn leave_file(&self, state: &mut WalIndexState, delete: bool) {
+        // Inherited connections may come yet, and know the addresses.
+        if state.regions.iter().any(|region| region.inherited) {
+            return;
+        }
+        state.regions.clear();
+        self.on_file.store(false, Ordering::SeqCst);
+        if let Some(file) = state.file.take() {
+            file.close(delete);
+        }
+    }
+
+    /// Opens the file that others may have open.
+    fn open(&self, state: &mut WalIndexState, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
+        let file = ShmFile::open(medium, path)?;
+        self.begin(state, file)?;
+        if let Err(error) = state.make_different() {
+            let Some(file) = state.file.take() else { return Err(error) };
+            return Err(self.take_back(state, file, error));
+        }
+        Ok(())
+    }
+
+    /// The regions become the file.
+    fn begin(&self, state: &mut WalIndexState, file: ShmFile) -> Result<()> {
+        self.on_file.store(true, Ordering::SeqCst);
+        if let Err(error) = state.map_all(&file) {
+            return Err(self.take_back(state, file, error));
+        }
+        state.file = Some(file);
+        (state.checkpoint_sees, state.snapshots_from) = (0, 0);
+        self.renewed.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The regions become memory after an error.
+    fn take_back(&self, state: &mut WalIndexState, mut file: ShmFile, error: Error) -> Error {
+        if state.unmap(&file).is_err() {
+            file.broken = true;
+            state.file = Some(file);
+        } else {
+            self.on_file.store(false, Ordering::SeqCst);
+            self.renewed.store(true, Ordering::SeqCst);
+            file.close(false);
+        }
+        error
+    }
+}
+
+impl WalIndexState {
+    /// True if neither a handle nor an inherited connection knows a region.
+    fn is_unused(&self) -> bool {
+        self.users == 0 && self.regions.is_empty()
+    }
+
+    /// Makes regions until there are so many, of so many bytes; `false` where there are fewer and `extend` is not set.
+    pub(super) fn make(&mut self, needed: usize, bytes: usize, extend: bool) -> Result<bool> {
+        if self.regions.len() >= needed {
+            return Ok(true);
+        }
+        let is_there = match &self.file {
+            Some(file) if file.broken => return Err(broken(file)),
+            Some(file) => file.has_bytes((needed * bytes) as u64, extend)?,
+            None => extend,
+        };
+        while is_there && self.regions.len() < needed {
+            let mut region = Region::new(bytes).ok_or(Error::NoMemory)?;
+            if let Some(file) = &self.file {
+                region.share(file.file(), (self.regions.len() * bytes) as u64)?;
+            }
+            self.regions.push(region);
+        }
+        Ok(is_there)
+    }
+
+    fn map_all(&mut self, file: &ShmFile) -> Result<()> {
+        let bytes = self.regions.iter().map(|region| region.bytes() as u64).sum();
+        file.has_bytes(bytes, true)?;
+        let mut offset = 0;
+        for region in &mut self.regions {
+            region.share(file.file(), offset)?;
+            offset += region.bytes() as u64;
+        }
+        Ok(())
+    }
+
+    /// Zeros take the place of the file: with the header last, by which all others count.
+    fn unmap(&mut self, file: &ShmFile) -> Result<()> {
+        let unmapped = self.regions.iter_mut().rev().try_for_each(|region| region.unshare(file.path()));
+        Ok(unmapped?)
+    }
+
+    /// Makes the index of the file different from what idle connections of this process remember.
+    fn make_different(&mut self) -> Result<()> {
+        let (Some(first), Some(file)) = (self.regions.first(), &mut self.file) else { return Ok(()) };
+        let write_slot = 1 << WRITE_SLOT;
+        if !file.lock_exclusively(write_slot) {
+            return Err(Error::Busy);
+        }
+        let header = read_header(first);
+        if let Some(header) = header {
+            // SAFETY: the first region, and the write slot is held.
+            unsafe { write_header(first, header) };
+        }
+        file.unlock(write_slot);
+        header.map(drop).ok_or(Error::Busy)
+    }
+}
+
+fn broken(file: &ShmFile) -> Error {
+    Error::Io(format!(
+        "{}: memory could not be mapped; close every connection of this process to the database, and open it again",
+        file.path().display()
+    ))
+}
+
+/// The header of the index, where it is whole. Under the write slot.
+fn read_header(first: &Region) -> Option<[u32; COPY_WORDS]> {
+    // SAFETY: a region is far larger.
+    let word = |number| unsafe { first.word(number) }.load(Ordering::SeqCst);
+    let [header, copy] = [0, COPY_WORDS].map(|start| std::array::from_fn(|place| word(start + place)));
+    let is_whole = header == copy && header[VERSION_WORD] != 0 && header[INIT_WORD].to_ne_bytes()[0] != 0;
+    is_whole.then_some(header)
+}
+
+/// Writes the index of an empty log, as SQLite makes it, but for a change counter of its own. Nobody else uses the region.
+fn write_empty(first: &Region) {
+    let mut header = [0; COPY_WORDS];
+    header[VERSION_WORD] = VERSION;
+    header[INIT_WORD] = u32::from_ne_bytes([1, 0, 0, 0]);
+    debug_assert!(header[SUM_WORD..] == [0, 0]);
+    // SAFETY: a region is far larger, and this is the first one.
+    unsafe {
+        for mark in 1..5 {
+            first.word(READ_MARK_WORDS + mark).store(UNUSED_MARK, Ordering::SeqCst);
+        }
+        write_header(first, header);
+    }
+}
+
+#[cfg(test)]
+mod tests;
