@@ -86,6 +86,23 @@ fn who_does_not_want_to_wait_is_refused_and_noticed() {
     }
 }
 
+/// Although it waits for no pipe and no device.
+#[test]
+fn litefoot_waits_for_a_lease_as_others_do() {
+    for directory in places() {
+        let path = database(&directory);
+        let file = open(&path);
+        let (word, told) = channel();
+        take(&file, &(Arc::new(move || word.send(()).unwrap()) as OnBreak));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| open(&path).id());
+            told.recv().unwrap();
+            file.release_lease();
+            assert_eq!(other.join().unwrap(), file.id());
+        });
+    }
+}
+
 #[test]
 fn company_is_another_description() {
     for directory in places() {
