@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
 use crate::open::take_over;
-use crate::options::Sharing as Wanted;
+use crate::options::{Direct, Sharing as Wanted};
 use crate::stats::process_that_opened;
 use crate::sync::file_locks::{Change as LockChange, FileLocks};
 use crate::sync::owner_lock;
@@ -102,6 +102,8 @@ struct SharingFacts {
     tier: bool,
     /// True if commits are logged as statements, or in a file of their own place.
     statements: bool,
+    /// True if it is to be read past the system's cache: that takes a second description of the file.
+    direct: bool,
 }
 
 impl SharingFacts {
@@ -113,11 +115,17 @@ impl SharingFacts {
             writable: db.writable(),
             tier: options.tier.is_some() || db.tier().is_some(),
             statements: options.commit_log_path.is_some() || options.logs_statements(),
+            direct: options.direct_io == Direct::On,
         }
     }
 
     fn allow(self) -> bool {
-        self.wanted == Wanted::Auto && !self.native && self.writable && !self.tier && !self.statements
+        self.wanted == Wanted::Auto
+            && !self.native
+            && self.writable
+            && !self.tier
+            && !self.statements
+            && !self.direct
     }
 }
 
@@ -441,8 +449,14 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
 mod tests {
     use super::*;
 
-    const ALLOWED: SharingFacts =
-        SharingFacts { wanted: Wanted::Auto, native: false, writable: true, tier: false, statements: false };
+    const ALLOWED: SharingFacts = SharingFacts {
+        wanted: Wanted::Auto,
+        native: false,
+        writable: true,
+        tier: false,
+        statements: false,
+        direct: false,
+    };
 
     #[test]
     fn only_a_database_that_stock_sqlite_can_go_on_with_is_shared() {
@@ -450,6 +464,7 @@ mod tests {
             (ALLOWED, true),
             (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
             (SharingFacts { native: true, ..ALLOWED }, false),
+            (SharingFacts { direct: true, ..ALLOWED }, false),
             (SharingFacts { writable: false, ..ALLOWED }, false),
             (SharingFacts { tier: true, ..ALLOWED }, false),
             (SharingFacts { statements: true, ..ALLOWED }, false),
