@@ -15,6 +15,7 @@
 //! | `visitor_errors_in_bursts` | the same, of visitors that came with others |
 //! | `mode_changes_refused` | `PRAGMA journal_mode` from WAL to DELETE beside the owner, which SQLite refuses |
 //! | `owners_killed` | owners that a SIGKILL has ended, with `--owner-kill` |
+//! | `state_changes` | how often litefoot went over to SQLite's own protocol beside others, or back |
 //! | `snapshots`, `looks` | what the owner's two readers have done |
 //! | `owner_errors`, `stale`, `lost`, `damaged` | what must not be |
 //! | `visit_p50_us`, `visit_p99_us` | time of `sqlite3 app.db 'SELECT …'` beside the owner |

@@ -8,7 +8,7 @@
 //! | `error what: why` | SQLite refused something |
 //! | `stale what` | a reader has seen less than was acknowledged, or a snapshot that moved |
 //! | `lost: what` | a commit that was acknowledged is not there |
-//! | `figure name value` | what litefoot says of itself at the end |
+//! | `changes 3` | how often litefoot has changed between the states of the database while it was open |
 //! | `done` | it has closed its connections |
 //!
 //! # Invariant
@@ -45,8 +45,8 @@ const PAUSES_MS: Range<u64> = 20..250;
 /// Transactions of 10,000 rows, and closings of all connections, are so far apart.
 const LARGE_EVERY_MS: Range<u64> = 3_000..8_000;
 const REOPENS_EVERY_MS: Range<u64> = 5_000..15_000;
-/// Parts of the names of litefoot's figures that are about other processes.
-const FIGURES: [&str; 5] = ["visit", "sharing", "lease", "multi_process", "handover"];
+/// How often the database became one of several processes, or of this one alone. Stock SQLite has no such table.
+const CHANGES: &str = "SELECT CAST(value AS INTEGER) FROM litefoot_stats WHERE name='sharing_changes'";
 
 /// What is under the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +139,6 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         scope.spawn(|| owner.look());
         owner.conduct();
     });
-    if let Ok(db) = owner.open(0) {
-        owner.tell_figures(&db)?;
-    }
     owner.say("done")
 }
 
@@ -244,6 +241,10 @@ impl Owner {
                         while self.phase() == Phase::Work {
                             turn(&db).unwrap_or_else(complain);
                         }
+                        // One of the threads is enough, and this is not yet the last connection.
+                        if writer == 1 {
+                            self.tell_changes(&db).unwrap_or_else(complain);
+                        }
                     }
                     Err(why) => complain(format!("error open: {why}")),
                 },
@@ -331,16 +332,12 @@ impl Owner {
         });
     }
 
-    fn tell_figures(&self, db: &Connection) -> Result<(), String> {
-        // Stock SQLite has no such table.
-        let Ok(mut rows) = db.prepare("SELECT name, value FROM litefoot_stats") else { return Ok(()) };
-        let pairs = rows.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?)));
-        for (name, value) in pairs.into_iter().flatten().flatten() {
-            if FIGURES.iter().any(|part| name.contains(part)) {
-                self.say(format!("figure {name} {value}"))?;
-            }
+    /// Tells how often the state of the database has changed, before its last connection is closed.
+    fn tell_changes(&self, db: &Connection) -> Result<(), String> {
+        match db.query_row(CHANGES, [], |row| row.get::<_, i64>(0)) {
+            Ok(changes) => self.say(format!("changes {changes}")),
+            Err(_) => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -3,7 +3,6 @@
 use super::CHILD;
 use super::owner::{Plan, SAID, STOP};
 use crate::harness;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -28,8 +27,8 @@ pub struct Told {
     pub errors: Vec<String>,
     pub stale: Vec<String>,
     pub lost: Vec<String>,
-    /// Figures of litefoot's own.
-    pub figures: BTreeMap<String, f64>,
+    /// How often litefoot has changed the state of the database.
+    pub changes: u64,
 }
 
 impl Told {
@@ -42,13 +41,7 @@ impl Told {
                 "done" => told.done = true,
                 "stale" => told.stale.push(line.to_owned()),
                 "lost:" => told.lost.push(line.to_owned()),
-                "figure" => {
-                    if let Some((name, Ok(value))) =
-                        rest.split_once(' ').map(|(name, value)| (name, value.parse()))
-                    {
-                        told.figures.insert(name.to_owned(), value);
-                    }
-                }
+                "changes" => told.changes += rest.parse::<u64>().unwrap_or_default(),
                 _ => told.errors.push(line.to_owned()),
             }
         }
@@ -140,12 +133,12 @@ mod tests {
     #[test]
     fn what_a_process_says_is_understood() {
         let told = Told::parse(
-            "ready\nstale look: 1 of 2\nerror open: no\nlost: writer 0\nfigure visits 3\nwhat is this\ndone\n",
+            "ready\nstale look: 1 of 2\nerror open: no\nlost: writer 0\nchanges 3\nwhat is this\nchanges 4\ndone\n",
         );
         assert!(told.ready && told.done);
         assert_eq!(told.stale, ["stale look: 1 of 2"]);
         assert_eq!(told.errors, ["error open: no", "what is this"]);
         assert_eq!(told.lost, ["lost: writer 0"]);
-        assert_eq!(told.figures.get("visits"), Some(&3.0));
+        assert_eq!(told.changes, 7);
     }
 }

@@ -23,8 +23,8 @@ pub struct Tally {
     stale: Vec<String>,
     lost: Vec<String>,
     damaged: Vec<String>,
-    /// Litefoot's own figures, added up over its processes.
-    own: BTreeMap<String, f64>,
+    /// Changes of the state of the database, of owners that were not killed.
+    changes: u64,
     /// Snapshots held, and looks.
     pub readers: [u64; 2],
     pub visits_took: Latencies,
@@ -48,7 +48,7 @@ impl Tally {
             stale: Vec::new(),
             lost: Vec::new(),
             damaged: Vec::new(),
-            own: BTreeMap::new(),
+            changes: 0,
             readers: [0; 2],
             visits_took: Latencies::new()?,
             idle_took: Latencies::new()?,
@@ -84,9 +84,7 @@ impl Tally {
         self.owner_errors.extend(told.errors);
         self.stale.extend(told.stale);
         self.lost.extend(told.lost);
-        for (name, value) in told.figures {
-            *self.own.entry(name).or_default() += value;
-        }
+        self.changes += told.changes;
     }
 
     /// Notes what a comparison of the whole content has found.
@@ -112,6 +110,7 @@ impl Tally {
             ("visitor_errors_in_bursts", in_bursts),
             ("mode_changes_refused", self.mode_changes_refused),
             ("owners_killed", self.kills),
+            ("state_changes", self.changes),
             ("snapshots", snapshots),
             ("looks", looks),
             ("owner_errors", self.owner_errors.len() as u64),
@@ -133,9 +132,6 @@ impl Tally {
             for (text, count) in texts {
                 figures.note(format!("{mode}: {count:6} {text}{when}"));
             }
-        }
-        for (name, value) in &self.own {
-            figures.note(format!("{mode}: {name} {value}"));
         }
         for what in [&self.owner_errors, &self.stale, &self.lost, &self.damaged].into_iter().flatten() {
             if figures.alarms().len() < DESCRIBED {
