@@ -13,8 +13,9 @@
 //! handle with the highest level, as SQLite's own VFS has them for all handles of a process on an inode.
 //!
 //! # Invariants
-//! 1. In the multi-process state a level of the lock table changes through [`FileLocks`] only, and no handle has a higher
-//!    level than the file, apart from a handle that is about to find that this process owns the database no more.
+//! 1. In the multi-process state a level of the lock table is raised through [`FileLocks`] only, and lowered in the table no
+//!    later than on the file. So no handle has a higher level than the file. A handle that is about to find that this process
+//!    owns the database no more is an exception.
 //! 2. At no moment of [`Change::begin`] or [`Change::end`] can another process take what a handle of this one relies on.
 //! 3. Lock order: first [`FileLocks`], then the lock table. So a change of state begins with [`FileLocks::change`], and looks
 //!    for an idle moment then.
