@@ -29,6 +29,8 @@ pub struct Options {
     pub journals: Journals,
     /// True if the database has a tier device, where the experiment takes [`Flag::Tier`].
     pub tier: bool,
+    /// True if stock SQLite comes to the database, where the experiment takes [`Flag::Visitors`].
+    pub visitors: bool,
     /// How many rounds, or processes that are killed, where the experiment takes [`Flag::Rounds`].
     pub rounds: Option<u64>,
     /// Rows of a transaction, one or more numbers, where the experiment takes [`Flag::Rows`]; none for its own.
@@ -68,6 +70,7 @@ impl Default for Options {
             cuts: None,
             journals: Journals::default(),
             tier: false,
+            visitors: false,
             rounds: None,
             rows: Vec::new(),
             modes: Vec::new(),
@@ -95,6 +98,8 @@ pub enum Flag {
     Journal,
     /// [`Options::tier`].
     Tier,
+    /// [`Options::visitors`].
+    Visitors,
     /// [`Options::case`].
     Case,
     /// [`Options::patterns`].

@@ -68,7 +68,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -77,7 +77,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -107,6 +107,10 @@ pub struct Args {
     /// With hot chunks on a second device, where the experiment has a choice
     #[arg(long)]
     tier: bool,
+
+    /// With stock SQLite coming to the database while the application has it open
+    #[arg(long, conflicts_with = "tier")]
+    visitors: bool,
 
     /// How many rounds, or how many processes are killed, where the experiment has a choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -190,7 +194,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             .iter()
             .any(Option::is_some);
         let lists = !args.rows.is_empty() || !args.modes.is_empty() || args.patterns.is_some();
-        let others = args.journal.is_some() || args.tier || args.install || args.case.is_some() || lists;
+        let others = args.journal.is_some()
+            || args.tier
+            || args.visitors
+            || args.install
+            || args.case.is_some()
+            || lists;
         let others = others || args.stock || args.tight || args.owner_kill;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
@@ -266,6 +275,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.cuts.is_some(), Flag::Cuts, "--cuts"),
         (args.journal.is_some(), Flag::Journal, "--journal"),
         (args.tier, Flag::Tier, "--tier"),
+        (args.visitors, Flag::Visitors, "--visitors"),
         (args.case.is_some(), Flag::Case, "--case"),
         (args.patterns.is_some(), Flag::Patterns, "--patterns"),
         (args.commits.is_some(), Flag::Commits, "--commits"),
@@ -296,6 +306,7 @@ fn plain_options(args: &Args) -> Options {
         cuts: args.cuts,
         journals: args.journal.map(Journals::from).unwrap_or_default(),
         tier: args.tier,
+        visitors: args.visitors,
         rounds: args.rounds,
         count: args.count,
         sequences: args.sequences,

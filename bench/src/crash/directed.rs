@@ -21,6 +21,7 @@ fn cut_behind_headers(seed: u64, faults: Faults) -> (Option<String>, u64) {
         faults,
         atomic_write_bytes: 0,
         tier: false,
+        visitors: false,
     };
     let recording = Recording::make(&setup).unwrap();
     assert!(recording.has_several_files());

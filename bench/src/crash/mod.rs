@@ -27,6 +27,7 @@ mod model;
 mod short_openings;
 mod unusual;
 mod verify;
+mod visitors;
 mod workload;
 
 pub use verify::{Reader, Verdict};
@@ -60,6 +61,8 @@ pub struct CrashOptions {
     pub pass_through: bool,
     /// Let hot chunks, and the logs, live on a tier device.
     pub tier: bool,
+    /// Let stock SQLite come while the application has the database open.
+    pub visitors: bool,
     /// Stop at the first failure.
     pub stop_at_first: bool,
 }
@@ -75,6 +78,7 @@ impl CrashOptions {
             atomic_write_bytes: 0,
             pass_through: false,
             tier: false,
+            visitors: false,
             stop_at_first: false,
         }
     }
@@ -118,6 +122,7 @@ pub fn simulate(
             faults: options.faults.clone(),
             atomic_write_bytes: options.atomic_write_bytes,
             tier: options.tier,
+            visitors: options.visitors,
         };
         let recording = Recording::make(&setup)?;
         report.transactions += recording.transactions() as u64;
@@ -191,11 +196,12 @@ fn note(report: &mut CrashReport, recording: &Recording, point: usize, reader: R
     };
     if report.failures.len() < DESCRIBED_FAILURES {
         report.failures.push(format!(
-            "{reader:?} after a cut at operation {point} of {}: {what}; replay: --seed {} --journal {}{}",
+            "{reader:?} after a cut at operation {point} of {}: {what}; replay: --seed {} --journal {}{}{}",
             recording.medium().operations(),
             recording.seed(),
             recording.journal().name(),
             if recording.has_tier() { " --tier" } else { "" },
+            if recording.has_visitors() { " --visitors" } else { "" },
         ));
     }
 }

@@ -3,8 +3,9 @@
 use super::large;
 use super::model::{Change, DATABASE, Rows, SCHEMA};
 use super::unusual;
+use super::visitors::{self, Visitors};
 use crate::harness::vfs_name;
-use litefoot::{CommitLogForm, PageCleaner};
+use litefoot::{CommitLogForm, PageCleaner, Sharing};
 use litefoot_sim::{Faults, Random, SimMedium};
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct RunSetup {
     pub atomic_write_bytes: u32,
     /// True if hot chunks, and the logs, live on a tier device.
     pub tier: bool,
+    /// True if stock SQLite comes while the application has the database open.
+    pub visitors: bool,
 }
 
 impl RunSetup {
@@ -102,7 +105,7 @@ impl RunSetup {
     }
 
     fn has_several_files(&self) -> bool {
-        self.journal == Journal::Rollback && self.kind() == 0
+        self.journal == Journal::Rollback && self.kind() == 0 && !self.visitors
     }
 
     /// True if the log is so small that a thread of its own restarts it all the time. The order of that thread and the
@@ -142,6 +145,12 @@ impl RunSetup {
 
     fn options(&self) -> litefoot::Options {
         let mut options = litefoot::Options { commit_log: self.commit_log(), ..litefoot::Options::default() };
+        if self.visitors {
+            options.sharing = Sharing::Auto;
+            if options.commit_log == CommitLogForm::Statements {
+                options.commit_log = CommitLogForm::Pages;
+            }
+        }
         if self.has_small_log() {
             options.max_wal_size = SMALL_LOG_BYTES;
             options.commit_log_size = SMALL_LOG_BYTES;
@@ -230,10 +239,20 @@ impl Recording {
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
+        let mut visitors = if setup.visitors { Some(Visitors::new(&medium)?) } else { None };
         for _ in 0..TRANSACTIONS {
             if random.one_in(setup.transactions_per_opening()) {
                 drop(db);
                 db = open(&vfs, setup, &mut random).map_err(fail)?;
+            }
+            if let Some(visitors) = &mut visitors {
+                let is_there = visitors.step(&mut random, &mut rows).map_err(fail)?;
+                history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
+                if is_there {
+                    visitors::beside(&db, &mut random, &mut rows).map_err(fail)?;
+                    history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
+                    continue;
+                }
             }
             transaction(&db, vfs.name(), setup, &mut random, &mut rows).map_err(fail)?;
             history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
@@ -255,6 +274,11 @@ impl Recording {
     /// True if the run has a tier device.
     pub fn has_tier(&self) -> bool {
         self.setup.tier
+    }
+
+    /// True if stock SQLite came to the run's database.
+    pub fn has_visitors(&self) -> bool {
+        self.setup.visitors
     }
 
     /// The seed of the run.
@@ -318,7 +342,7 @@ fn open(vfs: &litefoot::Vfs, setup: &RunSetup, random: &mut Random) -> rusqlite:
     if setup.is_normal() {
         db.execute_batch("PRAGMA synchronous=NORMAL")?;
     }
-    if !setup.pass_through && random.one_in(4) {
+    if !setup.pass_through && !setup.visitors && random.one_in(4) {
         db.execute_batch("PRAGMA locking_mode=EXCLUSIVE")?;
     }
     if setup.has_several_files() {
@@ -390,7 +414,7 @@ fn transaction(
     }
 }
 
-fn change(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
+pub(super) fn change(db: &Connection, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
     let change = Change::random(random);
     change.execute(db)?;
     change.apply(rows);

@@ -1,5 +1,5 @@
 //! `crash`: power cuts by the thousand, and what they cost; with `--tier`, of a database whose hot chunks live on a
-//! second device.
+//! second device; with `--visitors`, of one that stock SQLite opens meanwhile.
 //!
 //! | figure | meaning |
 //! |---|---|
@@ -29,6 +29,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         Journals::Both => vec![Journal::Wal, Journal::Rollback],
     };
     crash.tier = options.tier;
+    crash.visitors = options.visitors;
     progress.begin("power cuts", cuts);
     let mut done = 0;
     let mut stopped = None;

@@ -87,7 +87,7 @@ pub const ALL: &[Experiment] = &[
         name: "crash",
         description: "power cuts on a simulated medium: nothing acknowledged may be lost, nothing be there in part",
         measures: true,
-        flags: &[Flag::Cuts, Flag::Journal, Flag::Tier],
+        flags: &[Flag::Cuts, Flag::Journal, Flag::Tier, Flag::Visitors],
         run: crash::run,
     },
     Experiment {
