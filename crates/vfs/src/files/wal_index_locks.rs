@@ -6,6 +6,7 @@
 //!    commit (`durable_reads`).
 //! 3. A writer that was refused in this process leaves a note: it waits in the writer queue once SQLite lets it sleep.
 
+use crate::db::Companion;
 use crate::error::{Error, Result, check_memory};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::ffi::connection::Connection;
@@ -31,11 +32,7 @@ impl MainFile {
             return Err(Error::ReadOnlyWal { path: self.database.db().path().to_owned() });
         }
         if !self.uses_wal_index {
-            // SQLite is about to make its index from the log.
-            let wal = self.wal();
-            self.database
-                .wal_index()
-                .join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(self.database.db())))?;
+            self.join_wal_index()?;
             self.uses_wal_index = true;
             if !self.connection.internal {
                 self.database.wal_index().note_application(true);
@@ -43,6 +40,17 @@ impl MainFile {
             self.connection.reader_slot.set_by_slots(true);
         }
         self.database.wal_index().map(region, bytes, extend)
+    }
+
+    /// Starts to use the wal-index: SQLite is about to make it from the log, where nobody has.
+    fn join_wal_index(&mut self) -> Result<()> {
+        let (wal, database) = (self.wal(), &self.database);
+        let (index, db) = (database.wal_index(), database.db());
+        let path = db.companion_path(Companion::WalIndex);
+        if let Some(joined) = database.while_multi_process(|| index.join_file(db.medium(), &path)) {
+            return joined;
+        }
+        index.join(|| wal.map_or(Ok(()), |wal| wal.rebuild_checksums(db)))
     }
 
     /// Takes a read slot, where everything is durable and nobody is in the way; `false` leaves the handle as it was, and

@@ -34,6 +34,7 @@ use crate::sync::file_locks::{Change as LockChange, FileLocks};
 use crate::sync::owner_lock;
 use litefoot_storage::file::{LeaseAnswer, OnBreak};
 use litefoot_storage::sync::{Condvar, Mutex};
+use litefoot_storage::wal_file::RedoLog;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -300,9 +301,6 @@ fn leave(database: &OpenDatabase) -> bool {
     if database.is_multi_process() {
         return true;
     }
-    if database.wal_index.is_used() {
-        return false;
-    }
     let mut locks = database.sharing().file_locks.change();
     database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
     let left = database.locks.while_idle(|| {
@@ -351,7 +349,11 @@ fn let_others_in(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<
     }
     let reads_by_slots = database.wal_index.is_used();
     if reads_by_slots {
-        return Err(Error::Busy);
+        let path = db.companion_path(Companion::Wal);
+        let log = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
+        let is_empty = log.is_empty();
+        drop(log);
+        database.wal_index.share(db.medium(), &db.companion_path(Companion::WalIndex), is_empty)?;
     }
     locks.begin(db.file(), reads_by_slots)?;
     enter(database);
@@ -395,6 +397,9 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     } else if !locks.begin_beside(db.file(), reads_by_slots)? {
         return Err(Error::Busy);
     }
+    if reads_by_slots {
+        database.wal_index.join_shared(db.medium(), &db.companion_path(Companion::WalIndex))?;
+    }
     enter(database);
     note_left(database, Duration::ZERO);
     if let Some(there) = database.weak_self.get().and_then(Weak::upgrade).filter(|there| !is_simulated(there))
@@ -436,7 +441,7 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
     if !locks.end(db.file(), db.writable())? {
         return Ok(false);
     }
-    database.wal_index.renew();
+    database.wal_index.unshare(true)?;
     db.shared().forget_file();
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
     database.ownership.attention.set(Attention::MULTI_PROCESS, false);
