@@ -7,7 +7,7 @@
 //! # What it promises
 //! 1. Nothing is opened: a link is followed to the identity of its file, and no further. The file is not asked for anything that a
 //!    server of a network file system would have to answer.
-//! 2. The work is bounded: [`LINKS_MAX`] links are followed.
+//! 2. The work is bounded: [`LINKS_MAX`] links are followed in a search.
 //!
 //! A process that still waits in its `open` is not found: it has no descriptor yet. Processes of other users are found by root.
 
@@ -15,6 +15,7 @@ use litefoot_storage::file::FileId;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The directory in which the system lists processes.
 pub(super) const PROCESSES: &str = "/proc";
@@ -22,20 +23,34 @@ pub(super) const PROCESSES: &str = "/proc";
 /// Links of open files that one search follows. A link costs about a microsecond.
 pub const LINKS_MAX: usize = 20_000;
 
+/// Looks at the youngest processes before the search of all, the pause behind each, and how many they are. A process that was
+/// woken in its `open` returns from it within microseconds.
+const GLANCES: u32 = 5;
+const MOMENT: Duration = Duration::from_micros(100);
+const YOUNGEST: usize = 16;
+
 /// The processes that this one can see.
 pub(super) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(PROCESSES).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// Another process that has this file open, as far as this one may know: the youngest, if there are several.
+/// Another process that has this file open, as far as this one may know: the youngest, if there are several. One that the
+/// system has just let go on from its `open` gets a moment to have its descriptor, and may be gone soon after.
 pub fn process_that_opened(file: FileId) -> Option<u32> {
-    search(file).next()
+    for _ in 0..GLANCES {
+        let found = search(file, YOUNGEST).next();
+        if found.is_some() {
+            return found;
+        }
+        std::thread::sleep(MOMENT);
+    }
+    search(file, usize::MAX).next()
 }
 
 /// The other processes that have this file open, as far as this one may know.
 pub fn processes_that_opened(file: FileId) -> Vec<u32> {
-    search(file).collect()
+    search(file, usize::MAX).collect()
 }
 
 /// The name of the program that a process runs, where the system tells.
@@ -44,13 +59,21 @@ pub fn program(process: u32) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
-/// The youngest first: those who come for a moment have come last, mostly.
-fn search(file: FileId) -> impl Iterator<Item = u32> {
+/// The youngest first, and no more than `most`: those who come for a moment have come last, mostly.
+fn search(file: FileId, most: usize) -> impl Iterator<Item = u32> {
     let own = std::process::id();
     let mut found: Vec<u32> = processes().filter(|process| *process != own).collect();
-    found.sort_unstable_by(|one, other| other.cmp(one));
+    let newest = newest();
+    found.sort_unstable_by_key(|process| newest.wrapping_sub(*process));
+    found.truncate(most);
     let mut left = LINKS_MAX;
     found.into_iter().filter(move |process| open_files(*process, &mut left).any(|link| leads_to(&link, file)))
+}
+
+/// The number that the system gave last. Numbers begin again from below when they are used up.
+fn newest() -> u32 {
+    let load = fs::read_to_string(format!("{PROCESSES}/loadavg")).unwrap_or_default();
+    load.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// The links of the files that a process has open.
