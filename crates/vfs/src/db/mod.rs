@@ -64,6 +64,8 @@ pub struct Db {
     path: PathBuf,
     options: Options,
     access: Access,
+    /// True if SQLite's calls are only passed on.
+    passes_through: bool,
     fork_generation: u32,
     latch: Arc<SyncLatch>,
     stats: Arc<StatsPage>,
@@ -126,6 +128,7 @@ impl Db {
         Stats::set(&stats.redo_log_limit_bytes, setup.options.max_wal_size as u64);
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
         let memory = MemoryShare::new(&setup.options, pooled);
+        let passes_through = !setup.access.holds_back;
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {
             medium: Arc::new(Meter::new(medium, stats.clone())),
@@ -134,6 +137,7 @@ impl Db {
             path: setup.path,
             options: setup.options,
             access: Access { pooled, holds_back, ..setup.access },
+            passes_through,
             fork_generation: fork::generation(),
             latch: Arc::default(),
             stats,
@@ -194,6 +198,11 @@ impl Db {
     /// The same, while no other process has the database open.
     pub fn may_hold_back(&self) -> bool {
         self.access.holds_back
+    }
+
+    /// True if SQLite's calls are only passed on: its own protocol is used from the first lock to the end.
+    pub fn passes_through(&self) -> bool {
+        self.passes_through
     }
 
     /// True if its pages are kept in memory for all connections.

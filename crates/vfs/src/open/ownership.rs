@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::handover::{self, Handover};
 use crate::open::sharing::{self, Sharing};
-use crate::open::take_over;
+use crate::open::{open_tier, take_over};
 use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
 use crate::sync::{owner_lock, relatives};
@@ -180,6 +180,11 @@ impl OpenDatabase {
     fn become_owner(&self) -> Result<()> {
         let _one = self.ownership.becoming.lock();
         if !self.db.shared().was_owned() && !self.is_multi_process() {
+            if self.db.passes_through() {
+                open_tier::refuse_marked(self)?;
+                sharing::enter(self);
+                return Ok(());
+            }
             if sharing::has_company(self) {
                 return sharing::join(self);
             }

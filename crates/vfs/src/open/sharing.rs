@@ -361,7 +361,7 @@ fn let_others_in(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<
 }
 
 /// From now on SQLite's own protocol is used. The locks on the file are such already.
-fn enter(database: &OpenDatabase) {
+pub(super) fn enter(database: &OpenDatabase) {
     let db = &database.db;
     for companion in [Companion::Wal, Companion::Journal] {
         db.companions().set_alone(companion, false);
@@ -438,6 +438,8 @@ fn come_back(database: &OpenDatabase) -> bool {
 /// Takes the owner lock; the next lock of a connection takes the database over as after a crash.
 fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool> {
     let db = &database.db;
+    // Others may not have synced what they wrote, and commits that are in a log build upon it.
+    db.sync()?;
     if !locks.end(db.file(), db.writable())? {
         return Ok(false);
     }
