@@ -82,6 +82,7 @@ impl RedoLogState {
             }
             Ok(())
         };
+        let frames = redo.frames();
         redo.append(&transaction, &mut copy, durability)?;
         self.in_place.clear();
         match (numbers.first(), &page_one) {
@@ -89,6 +90,8 @@ impl RedoLogState {
                 self.told_counter = counter_of(page);
                 self.page_one_written = false;
             }
+            // A commit of counters alone has no frame: the log does not tell of it.
+            _ if redo.frames() == frames => {}
             _ => self.told_counter = self.told_counter.wrapping_add(1),
         }
         self.page_one = page_one.or(self.page_one.take());

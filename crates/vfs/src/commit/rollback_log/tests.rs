@@ -155,6 +155,29 @@ fn the_next_log_begins_upon_a_counter_that_is_durable() {
 }
 
 #[test]
+fn a_checkpoint_beside_slots_writes_a_counter_that_the_log_tells() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    db.sync().unwrap();
+    commit(&target, &log, 11, &[(2, 2)]);
+    // No frame in the log tells of this commit.
+    commit(&target, &log, 12, &[]);
+    log.reserve_slots(db, PAGE, 0, 3).unwrap();
+    let before = medium.operations();
+    log.with_state(|state| state.checkpoint(db)).unwrap();
+    let mut replay = medium.replay();
+    for point in before..=medium.operations() {
+        replay.advance(point);
+        for seed in 0..20 {
+            let db = Db::opened_on(&replay.cut(&mut litefoot_sim::Random::new(seed)));
+            recover(&db);
+            assert_eq!(in_file(&db), [2, 7, 7], "operation {point}, seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_reset_of_commits_that_nobody_synced_makes_the_log_small_and_leaves_the_file_for_later() {
     let medium = SimMedium::new();
     let (target, log) = database(&medium);
