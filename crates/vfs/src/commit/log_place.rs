@@ -137,8 +137,8 @@ impl RedoLogState {
         }
     }
 
-    /// Takes the pages of a transaction under way out of a log that is given up.
-    fn leave_slots(&mut self, db: &Db, dirty: Option<&mut DirtyPages>) -> Result<()> {
+    /// Takes the pages of a transaction under way out of a log that is given up, or begins anew.
+    pub fn leave_slots(&mut self, db: &Db, dirty: Option<&mut DirtyPages>) -> Result<()> {
         if let (Some(dirty), Some(redo)) = (dirty, &mut self.redo) {
             dirty.leave_slots(db)?;
             redo.discard_slots();

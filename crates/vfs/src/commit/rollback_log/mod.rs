@@ -160,7 +160,7 @@ impl RollbackRedoLog {
             state.append(db, dirty, durability)?;
         } else {
             // The log restarts with pages of another size, over the slots.
-            dirty.leave_slots(db)?;
+            state.leave_slots(db, Some(dirty))?;
             state.append_whole(db, dirty, page_bytes)?;
         }
         db.file_end().set_committed_len(dirty.len());

@@ -7,7 +7,7 @@ use crate::commit::page_one::{COUNTER_JUMP, counter_of};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::txn::of_test::PlainTarget;
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::{FileKind, Medium};
+use litefoot_storage::file::{FileKind, Medium, Operation};
 use std::path::Path;
 
 /// A database of four pages, and its log.
@@ -175,6 +175,23 @@ fn a_checkpoint_beside_slots_writes_a_counter_that_the_log_tells() {
             assert_eq!(in_file(&db), [2, 7, 7], "operation {point}, seed {seed}");
         }
     }
+}
+
+#[test]
+fn a_vacuum_to_another_page_size_that_fails_keeps_no_slots() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let db = target.db();
+    commit(&target, &log, 11, &[(2, 2)]);
+    log.reserve_slots(db, PAGE, 0, 3).unwrap();
+    let mut dirty = DirtyPages::new(db, PAGE, 4 * PAGE as u64);
+    let mut first = page_one(12, 0);
+    first[16..18].copy_from_slice(&(2 * PAGE as u16).to_be_bytes());
+    dirty.write(&target, &first, 0).unwrap();
+    medium.set_faults(litefoot_sim::Faults::failing(Operation::Write, FileKind::RedoLog, 0));
+    assert!(log.commit(&target, &mut dirty, Durability::Durable).is_err());
+    log.discard_early_writes(db, &dirty);
+    assert!(!log.with_state(|state| state.has_slots()));
 }
 
 #[test]
