@@ -42,6 +42,38 @@ impl MainFile {
         let spill = vfs.provide_spill(&self.database);
         self.database.lock(&self.connection.reader_slot, Level::Shared)?;
         self.connection.reader_slot.set_by_slots(true);
-        self.database.wal_or_open(spill).map(drop)
+        // Beside the parent, for one, the log is a file.
+        if self.is_beside_others() { Ok(()) } else { self.database.wal_or_open(spill).map(drop) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::vfs::VfsSetup;
+    use crate::open::OpenDatabase;
+    use crate::open::database::DatabaseSetup;
+    use crate::options::Options;
+    use litefoot_sim::SimMedium;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_inherited_connection_has_a_log_in_memory_only_where_this_process_is_the_owner() {
+        for multi_process in [false, true] {
+            let medium = Arc::new(SimMedium::new());
+            let vfs = Vfs::new(VfsSetup {
+                name: "forked".to_owned(),
+                medium: medium.clone(),
+                defaults: Options::default(),
+                pass_through: false,
+                keeps_logs: false,
+            });
+            let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/app.db")));
+            let mut file = MainFile::new(Arc::new(database), false, true, false);
+            file.database.db().shared().set_multi_process(multi_process);
+            file.read_by_slots(&vfs).unwrap();
+            assert_eq!(file.database.wal().is_none(), multi_process);
+        }
     }
 }
