@@ -295,3 +295,27 @@ fn an_application_joins_a_program_that_came_first() {
     assert_eq!((rows(&db), integrity(&db)), (12, "ok".to_owned()));
     assert!(there.is_owned());
 }
+
+/// Beside a visitor a commit makes as many operations as one of stock SQLite. A deleted journal is deleted durably, which stock
+/// SQLite does at EXTRA only.
+#[test]
+fn a_commit_beside_a_visitor_costs_what_it_costs_stock_sqlite() {
+    for (mode, more) in [("delete", 1), ("truncate", 0), ("persist", 0), ("wal", 0)] {
+        let there = Application::new(&format!("cost-{mode}"));
+        let db = there.open(mode);
+        db.execute_batch("CREATE TABLE t(v)").unwrap();
+        let visitor = there.visit();
+        visitor.pragma_update(None, "journal_mode", mode).unwrap();
+        let cost = |connection: &Connection| {
+            let before = there.medium.operations();
+            for _ in 0..4 {
+                connection.execute_batch("INSERT INTO t VALUES(1)").unwrap();
+            }
+            there.medium.operations() - before
+        };
+        assert_eq!(rows(&visitor), 0);
+        (cost(&db), cost(&visitor));
+        let (ours, stocks) = (cost(&db), cost(&visitor));
+        assert!(ours > 0 && ours <= stocks + 4 * more, "{mode}: {ours} against {stocks}");
+    }
+}
