@@ -46,6 +46,7 @@ Examples:
   litefoot bench sweep --modes wal_normal         transactions of 1 to 100,000 rows, beside stock SQLite
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
   litefoot bench apps --install                   applications' libraries, once they are there
+  litefoot bench setups --install                 applications of several processes
   litefoot bench faults --quick                   calls to the system that fail, on a real program
   litefoot bench kill --rounds 10000              processes killed at work
   litefoot bench histories --count 10000          files that others read, write, copy, restore

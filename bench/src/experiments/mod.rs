@@ -14,6 +14,7 @@ mod pcg;
 pub(crate) mod peers;
 mod psqlite;
 mod read;
+mod setups;
 mod smile;
 mod ssl;
 pub mod sweep;
@@ -82,6 +83,13 @@ pub const ALL: &[Experiment] = &[
         measures: true,
         flags: &[Flag::Patterns, Flag::Commits, Flag::Install],
         run: apps::run,
+    },
+    Experiment {
+        name: "setups",
+        description: "applications of several processes: requests, errors, bytes, and whether anything is lost",
+        measures: false,
+        flags: &[Flag::Patterns, Flag::Install, Flag::Seconds],
+        run: setups::run,
     },
     Experiment {
         name: "crash",

@@ -15,7 +15,7 @@ use std::process::Command;
 use support::{PROGRAM, litefoot, output_of, stdout_of};
 
 /// The journal modes in which visitors are served; in the others they are told that the database is locked.
-const SERVED: &[&str] = &["delete", "truncate", "persist"];
+const SERVED: &[&str] = &["wal", "delete", "truncate", "persist"];
 /// Litefoot's option that serves them.
 const OPTIONS: (&str, &str) = ("LITEFOOT_OPTIONS", "sharing=auto");
 

@@ -23,11 +23,11 @@
 //! | `one_block` | share of litefoot's commits that were one block of a log |
 //! | `deltas` | share of them that were deltas or statements, not pages |
 
-mod device;
+pub(super) mod device;
 mod measured;
 mod patterns;
 mod program;
-mod toolchain;
+pub(super) mod toolchain;
 
 use super::commit::work_directory;
 use crate::harness::Progress;

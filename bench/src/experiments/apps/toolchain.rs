@@ -61,13 +61,7 @@ impl Toolchain {
     pub fn new(scratch: &Path) -> Result<Toolchain> {
         let programs = scratch.join("programs");
         write_programs(&programs)?;
-        let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let home = || Some(named("HOME")?.join(".cache"));
-        let user = || Some(named("XDG_CACHE_HOME").or_else(home)?.join("litefoot-bench"));
-        let cache = named(VARIABLE).or_else(user);
-        let cache = cache.unwrap_or_else(|| scratch.join("cache"));
-        let cache = std::path::absolute(&cache).map_err(|source| Error::Directory { path: cache, source })?;
-        Ok(Toolchain { scratch: scratch.to_owned(), programs, cache })
+        Ok(Toolchain { scratch: scratch.to_owned(), programs, cache: cache(scratch)? })
     }
 
     /// Fills the cache with what a runtime needs; nothing for one that needs nothing.
@@ -190,6 +184,16 @@ impl Runnable {
         }
         command
     }
+}
+
+/// The cache, an absolute path; in the experiment's directory where the user has none.
+pub fn cache(scratch: &Path) -> Result<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = || Some(named("HOME")?.join(".cache"));
+    let user = || Some(named("XDG_CACHE_HOME").or_else(home)?.join("litefoot-bench"));
+    let cache = named(VARIABLE).or_else(user);
+    let cache = cache.unwrap_or_else(|| scratch.join("cache"));
+    std::path::absolute(&cache).map_err(|source| Error::Directory { path: cache, source })
 }
 
 fn write_programs(directory: &Path) -> Result<()> {
