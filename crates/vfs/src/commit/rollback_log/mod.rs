@@ -24,6 +24,7 @@
 //! 2. While the log holds frames, no page is written in place that has no frame in the log. The exception is a
 //!    transaction of one page on a device that never tears it ([`rollback_append`](crate::commit::rollback_append)).
 //! 3. Slots of a transaction under way keep the log from being reset.
+//! 4. The first frames of a generation are written beside a database file that is synced: its header names the first sector.
 
 use crate::cache::PageSource;
 use crate::commit::log_place::{FoundLog, find};
@@ -138,6 +139,12 @@ impl RollbackRedoLog {
         if self.open(&mut state, db, Some(dirty))?.is_none() {
             drop(state);
             return commit_without_log(&**target, dirty, durability);
+        }
+        // The file may have what nobody has synced, as at synchronous=OFF by a real journal. A generation names its first sector, and
+        // has the other pages there.
+        let begins = state.redo.as_ref().is_some_and(RedoLog::is_empty);
+        if begins && !dirty.has_pages_in_file() {
+            db.sync_if_written()?;
         }
         if state.append_deltas(db, dirty, durability)? {
             db.file_end().set_committed_len(dirty.len());

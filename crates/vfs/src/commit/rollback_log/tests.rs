@@ -178,6 +178,26 @@ fn a_checkpoint_beside_slots_writes_a_counter_that_the_log_tells() {
 }
 
 #[test]
+fn a_log_begins_upon_a_file_that_is_durable() {
+    for first in [Durability::Durable, Durability::Buffered] {
+        let medium = SimMedium::new();
+        let (target, log) = database(&medium);
+        let db = target.db();
+        db.sync().unwrap();
+        // As a transaction by a real journal at synchronous=OFF.
+        db.write_unseen(&page_one(11, 0), 0).unwrap();
+        db.write_unseen(&[4; PAGE], 3 * PAGE as u64).unwrap();
+        commit_with(&target, &log, 12, &[(2, 2)], first);
+        commit(&target, &log, 13, &[(3, 3)]);
+        for seed in 0..40 {
+            let db = Db::opened_on(&medium.cut(&mut litefoot_sim::Random::new(seed)));
+            recover(&db);
+            assert_eq!(in_file(&db), [2, 3, 4], "{first:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_vacuum_to_another_page_size_that_fails_keeps_no_slots() {
     let medium = SimMedium::new();
     let (target, log) = database(&medium);
