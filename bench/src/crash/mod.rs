@@ -1,6 +1,6 @@
 //! The crash simulator: real SQLite on a simulated medium, the power cut at any operation.
 //!
-//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`]. For every transaction the
+//! A run ([`Recording::make`]) drives a seeded workload through the VFS on a [`SimMedium`](litefoot_sim::SimMedium). For every transaction the
 //! recording has the operation at which its commit returned, and the rows of the database then. The rows are those of a
 //! model (`model.rs`) that knows nothing of files. A power cut takes any point of the run, makes the files as the cut
 //! could leave them, opens them again, and compares:
@@ -33,7 +33,6 @@ mod workload;
 pub use verify::{Reader, Verdict};
 pub use workload::{Journal, Recording, RunSetup};
 
-use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 
 /// How many cuts one recorded run is used for.
@@ -157,7 +156,7 @@ fn cut_run(
             note(report, recording, point, Reader::Stock, &stock);
         }
         if recording.has_tier() {
-            let copy = SimMedium::with_files(image.files());
+            let copy = image.copy();
             let without = verify::check(&copy, Reader::WithoutTier, &expected)?;
             note(report, recording, point, Reader::WithoutTier, &without);
         }

@@ -46,8 +46,8 @@ impl Journal {
 
     /// The statement that sets a mode of the family. SQLite itself promises nothing after a power cut for a
     /// journal in memory.
-    fn pragma(self, random: &mut Random, pass_through: bool) -> String {
-        let safe_by_itself = if pass_through { 3 } else { 4 };
+    fn pragma(self, random: &mut Random, by_sqlite: bool) -> String {
+        let safe_by_itself = if by_sqlite { 3 } else { 4 };
         let mode = match self {
             Journal::Wal => "wal",
             Journal::Rollback => {
@@ -140,7 +140,12 @@ impl RunSetup {
 
     /// True if connections use `synchronous=NORMAL`, which with a journal is as durable on litefoot.
     fn is_normal(&self) -> bool {
-        self.journal == Journal::Rollback && self.kind() == 3 && !self.pass_through
+        self.journal == Journal::Rollback && self.kind() == 3 && !self.goes_by_sqlite()
+    }
+
+    /// True if transactions may go by SQLite's own protocol, which promises less: always, or beside a visitor.
+    fn goes_by_sqlite(&self) -> bool {
+        self.pass_through || self.visitors
     }
 
     fn options(&self) -> litefoot::Options {
@@ -229,7 +234,9 @@ impl Recording {
     /// # Errors
     /// When SQLite reports an error, which without planted faults is a bug.
     pub fn make(setup: &RunSetup) -> Result<Recording, String> {
-        let fail = |error: rusqlite::Error| format!("workload of seed {}: {error}", setup.seed);
+        let fail = |error: rusqlite::Error| {
+            format!("workload of seed {}: {error} {}", setup.seed, litefoot::last_error().unwrap_or_default())
+        };
         let mut random = Random::new(setup.seed);
         let medium = prepared(setup, &mut random)?;
         medium.set_faults(setup.faults.clone());
@@ -317,7 +324,7 @@ fn prepared(setup: &RunSetup, random: &mut Random) -> Result<SimMedium, String> 
     let page_bytes = [512, 1024, 4096][random.below(3) as usize];
     let auto_vacuum = if random.one_in(4) { "FULL" } else { "NONE" };
     let db = vfs.open(DATABASE).map_err(|error| error.to_string())?;
-    let journal = setup.journal.pragma(random, setup.pass_through);
+    let journal = setup.journal.pragma(random, setup.goes_by_sqlite());
     db.execute_batch(&format!(
         "PRAGMA page_size={page_bytes}; PRAGMA auto_vacuum={auto_vacuum}; {journal}; {SCHEMA}"
     ))
@@ -407,7 +414,7 @@ fn transaction(
         44 | 45 => large::transaction(db, log_of, random, rows),
         37 => failed_statement(db, rows),
         38 if rollback => other_page_size(db, random),
-        39 if rollback && !setup.pass_through => without_journal(db, random, rows),
+        39 if rollback && !setup.goes_by_sqlite() => without_journal(db, random, rows),
         38..=40 if !rollback => unusual::transaction(db, vfs, random, rows),
         40 | 41 if setup.has_several_files() => two_databases(db, random, rows),
         _ => upkeep(db, setup, random),
@@ -458,7 +465,7 @@ fn upkeep(db: &Connection, setup: &RunSetup, random: &mut Random) -> rusqlite::R
     }
     let pragma = match setup.journal {
         Journal::Rollback if random.one_in(4) && !setup.is_normal() => "PRAGMA journal_mode=wal".to_owned(),
-        Journal::Rollback => Journal::Rollback.pragma(random, setup.pass_through),
+        Journal::Rollback => Journal::Rollback.pragma(random, setup.goes_by_sqlite()),
         Journal::Wal => {
             let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][random.below(4) as usize];
             format!("PRAGMA wal_checkpoint({mode})")

@@ -140,7 +140,7 @@ const CAPTURE_STATEMENTS: usize = 1000;
 
 /// A full commit log, and the options under which it gets full before a checkpoint.
 const FULL_LOG: u64 = 4 << 20;
-const RECOVERY_OPTIONS: &str = "commit_log_size=8M&write_buffer_size=1G";
+const RECOVERY_OPTIONS: &str = "sharing=exclusive&commit_log_size=8M&write_buffer_size=1G";
 /// Bytes of a row's text: so large that the log is full before its frames are as many as a checkpoint allows.
 const RECOVERY_TEXT: u64 = 800;
 

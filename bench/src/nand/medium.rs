@@ -283,7 +283,7 @@ impl NandFile {
 }
 
 impl File for NandFile {
-    pass_on!(inner: stamp, len, id, birth, path, lock_range, guarantees, take_lease, release_lease);
+    pass_on!(inner: stamp, len, id, birth, path, lock_range, is_locked, map_over, guarantees, take_lease, release_lease);
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let bytes = self.inner.read_at(buf, offset)?;
