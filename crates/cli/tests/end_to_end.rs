@@ -149,11 +149,11 @@ fn the_sqlite3_shell_loads_the_extension() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
-fn stock_sqlite_is_kept_out_while_a_program_owns_the_database() {
+fn stock_sqlite_is_kept_out_of_a_database_that_is_not_shared() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut owner = litefoot(directory, &["run", "--", "sqlite3", "a.db"])
+        let mut owner = litefoot(directory, &["run", "--set", "sharing=exclusive", "--", "sqlite3", "a.db"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -14,10 +14,14 @@ use support::{Watchdog, litefoot, output_of, stderr_of, stdout_of};
 
 const MODES: [&str; 2] = ["delete", "wal"];
 
+/// The two ways in which related processes share a database: by SQLite's own protocol, or in turns.
+const SHARING: [&str; 2] = ["auto", "exclusive"];
+
 /// Runs a scenario of `forks.py` on litefoot.
-fn scenario(directory: &Path, name: &str, mode: &str) -> Output {
+fn scenario(directory: &Path, name: &str, mode: &str, sharing: &str) -> Output {
     let script = format!("{}/tests/programs/forks.py", env!("CARGO_MANIFEST_DIR"));
-    output_of(litefoot(directory, &["run", "--", "python3", &script, name, mode]))
+    let sharing = format!("sharing={sharing}");
+    output_of(litefoot(directory, &["run", "--set", &sharing, "--", "python3", &script, name, mode]))
 }
 
 /// The lines that litefoot has told.
@@ -30,7 +34,7 @@ fn told(output: &Output) -> Vec<String> {
 fn a_forked_child_is_told_why_a_transaction_is_its_parents_and_ends_nothing_of_it() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
-        let output = scenario(directory.path(), "in_transaction", mode);
+        let output = scenario(directory.path(), "in_transaction", mode, "auto");
         let told = told(&output);
         assert_eq!(stdout_of(output, mode), "[0]\nTrue\n(2, 'ok')\n", "{mode}");
         assert!(told.len() == 1 && told[0].contains("was opened before fork()"), "{mode}: {told:?}");
@@ -42,15 +46,15 @@ fn a_forked_child_is_told_why_a_transaction_is_its_parents_and_ends_nothing_of_i
 fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(stdout_of(scenario(directory.path(), "busy_parent", mode), mode), "0\n");
+        assert_eq!(stdout_of(scenario(directory.path(), "busy_parent", mode, "auto"), mode), "0\n");
     }
 }
 
 /// The output of a scenario, which tells the user nothing.
-fn said_quietly(name: &str, mode: &str) -> String {
+fn said_quietly(name: &str, mode: &str, sharing: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
-    let output = scenario(directory.path(), name, mode);
-    assert_eq!(stderr_of(&output), "", "{mode}");
+    let output = scenario(directory.path(), name, mode, sharing);
+    assert_eq!(stderr_of(&output), "", "{mode}, {sharing}");
     stdout_of(output, mode)
 }
 
@@ -58,8 +62,11 @@ fn said_quietly(name: &str, mode: &str) -> String {
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn children_use_the_database_of_an_idle_parent() {
     for mode in MODES {
-        let said = said_quietly("idle_parent", mode);
-        assert_eq!(said, "1 1\n[0, 0, 0]\n31 31\n32 32\n[0, 0, 0]\n62 62\n63 63\n(63, 'ok')\n", "{mode}");
+        for sharing in SHARING {
+            let said = said_quietly("idle_parent", mode, sharing);
+            let expected = "1 1\n[0, 0, 0]\n31 31\n32 32\n[0, 0, 0]\n62 62\n63 63\n(63, 'ok')\n";
+            assert_eq!(said, expected, "{mode}, {sharing}");
+        }
     }
 }
 
@@ -67,7 +74,10 @@ fn children_use_the_database_of_an_idle_parent() {
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn children_go_on_with_connections_that_are_in_no_transaction() {
     for mode in MODES {
-        assert_eq!(said_quietly("inherited", mode), "50 50\n[0, 0, 0]\n96 (96, 'ok')\n", "{mode}");
+        for sharing in SHARING {
+            let said = said_quietly("inherited", mode, sharing);
+            assert_eq!(said, "50 50\n[0, 0, 0]\n96 (96, 'ok')\n", "{mode}, {sharing}");
+        }
     }
 }
 
@@ -75,7 +85,7 @@ fn children_go_on_with_connections_that_are_in_no_transaction() {
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn a_child_that_is_killed_takes_nothing_along_that_was_safe() {
     for mode in MODES {
-        assert_eq!(said_quietly("killed", mode), "0 ok\n", "{mode}");
+        assert_eq!(said_quietly("killed", mode, "auto"), "0 ok\n", "{mode}");
     }
 }
 
@@ -84,7 +94,7 @@ fn a_child_that_is_killed_takes_nothing_along_that_was_safe() {
 fn relatives_that_are_killed_take_nothing_along_and_leave_nobody_waiting() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
-        let output = scenario(directory.path(), "killed_at_random", mode);
+        let output = scenario(directory.path(), "killed_at_random", mode, "auto");
         assert_eq!(stdout_of(output, mode), "0 0 ok ok\n", "{mode}");
     }
 }
@@ -93,7 +103,11 @@ fn relatives_that_are_killed_take_nothing_along_and_leave_nobody_waiting() {
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn closing_what_was_inherited_changes_nothing_of_the_parents() {
     for mode in MODES {
-        assert_eq!(said_quietly("closed_in_child", mode), "[0, 0]\nTrue\nTrue (1, 'ok')\n", "{mode}");
+        assert_eq!(
+            said_quietly("closed_in_child", mode, "exclusive"),
+            "[0, 0]\nTrue\nTrue (1, 'ok')\n",
+            "{mode}"
+        );
     }
 }
 
@@ -101,7 +115,7 @@ fn closing_what_was_inherited_changes_nothing_of_the_parents() {
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn a_child_goes_on_where_its_parent_has_gone() {
     for mode in MODES {
-        assert_eq!(said_quietly("a_daemon", mode), "(2, 'ok')\n", "{mode}");
+        assert_eq!(said_quietly("a_daemon", mode, "auto"), "(2, 'ok')\n", "{mode}");
     }
 }
 
@@ -113,11 +127,12 @@ fn who_has_a_database_is_told_once_to_the_user_of_another_program() {
     let owner = "import sqlite3, sys, os\n\
                  db = sqlite3.connect('app.db', isolation_level=None); db.execute('CREATE TABLE t(a)')\n\
                  print(os.getpid(), flush=True); sys.stdin.read()\n";
-    let mut program = litefoot(directory, &["run", "--", "python3", "-c", owner])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut program =
+        litefoot(directory, &["run", "--set", "sharing=exclusive", "--", "python3", "-c", owner])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
     let _watchdog = Watchdog::over(&program);
     let process = BufReader::new(program.stdout.take().unwrap()).lines().next().unwrap().unwrap();
     let other = "import sqlite3\n\

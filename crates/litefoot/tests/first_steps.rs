@@ -54,12 +54,33 @@ fn every_journal_mode_works_and_stock_sqlite_reads_the_file_afterwards() {
     }
 }
 
+/// A connection to a database that is shared with nobody.
+fn exclusive(path: &Path) -> Connection {
+    Connection::open(format!("file:{}?sharing=exclusive", path.display())).unwrap()
+}
+
 #[test]
-fn stock_sqlite_finds_the_database_locked_while_it_is_owned() {
+fn stock_sqlite_reads_and_writes_the_database_while_it_is_open() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.db");
         let db = Connection::open(&path).unwrap();
+        fill(&db, mode);
+        let outsider = stock(&path).unwrap();
+        verify(&outsider);
+        outsider.execute("DELETE FROM t WHERE id=1000", []).unwrap();
+        db.execute("INSERT INTO t VALUES(2000,'z')", []).unwrap();
+        verify(&db);
+        verify(&outsider);
+    }
+}
+
+#[test]
+fn stock_sqlite_finds_a_database_locked_that_is_shared_with_nobody() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let db = exclusive(&path);
         fill(&db, mode);
         let outsider = stock(&path).unwrap();
         for sql in ["SELECT count(*) FROM t", "INSERT INTO t VALUES(5000,'y')"] {
@@ -78,7 +99,7 @@ fn an_owner_elsewhere_is_met_with_locked_and_named_in_the_last_error() {
     fill(&Connection::open(&path).unwrap(), "delete");
     let outsider = stock(&path).unwrap();
     outsider.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let db = Connection::open(&path).unwrap();
+    let db = exclusive(&path);
     db.busy_timeout(std::time::Duration::ZERO).unwrap();
     let error = db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap_err();
     assert_eq!(error.to_string(), "database is locked");
@@ -94,10 +115,7 @@ fn refused_opens_say_which_file_and_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().display();
     let cases = [
-        (
-            format!("file:{base}/a.db?litefoot_shard=1"),
-            vec!["a.db", "unknown option \"shard\"", "passthrough"],
-        ),
+        (format!("file:{base}/a.db?litefoot_shard=1"), vec!["a.db", "unknown option \"shard\"", "sharing"]),
         (
             format!("file:{base}/a.db?sharing=maybe"),
             vec!["a.db", "sharing takes auto, exclusive or passthrough"],
@@ -129,7 +147,7 @@ fn options_and_figures_are_pragmas() {
     let db = Connection::open(directory.path().join("app.db")).unwrap();
     fill(&db, "delete");
     let shared: String = db.query_row("PRAGMA litefoot_sharing", [], |row| row.get(0)).unwrap();
-    assert_eq!(shared, "0");
+    assert_eq!(shared, "auto");
     let stats: String = db.query_row("PRAGMA litefoot_stats", [], |row| row.get(0)).unwrap();
     assert!(stats.lines().all(|line| line.contains('|')), "{stats}");
     let error = db.query_row("PRAGMA litefoot_nonsense", [], |row| row.get::<_, String>(0)).unwrap_err();

@@ -46,7 +46,7 @@ impl Ingest {
     fn start(path: &Path) -> Ingest {
         let mut process = own_process("ingest")
             .arg("--nocapture")
-            .env(DATABASE, path)
+            .env(DATABASE, format!("file:{}?sharing=exclusive", path.display()))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

@@ -1,4 +1,4 @@
-//! Stock SQLite tries to write a database all the while that litefoot has it.
+//! Stock SQLite tries to write a database all the while that litefoot has it, and shares it with nobody.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn kept_out(journal_mode: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     stock_creates(&path, journal_mode);
-    let db = Connection::open(&path).unwrap();
+    let db = Connection::open(format!("file:{}?sharing=exclusive", path.display())).unwrap();
     db.execute("INSERT INTO t VALUES(0)", []).unwrap();
     let (done, attempts) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -20,7 +20,9 @@ fn a_database_created_through_a_dangling_link_has_its_logs_beside_the_file() {
         std::fs::create_dir(&real).unwrap();
         std::fs::create_dir(&links).unwrap();
         std::os::unix::fs::symlink("../real/x.db", links.join("y.db")).unwrap();
-        let db = Connection::open(links.join("y.db")).unwrap();
+        // It is copied as a crash leaves it: others who open it would have it brought home first.
+        let uri = format!("file:{}?sharing=exclusive", links.join("y.db").display());
+        let db = Connection::open(uri).unwrap();
         db.execute_batch(&format!(
             "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2)"
         ))

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::rusqlite::Connection;
-use litefoot::{Options, Vfs};
+use litefoot::{Options, Sharing, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random, SyncSite};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, Operation};
@@ -251,7 +251,7 @@ fn deltas_are_not_merged_into_a_copy_of_a_file_that_is_another_than_they_were_ma
         let at = |name: &str| directory.path().join(name);
         let options = || {
             let mut options = Options::default();
-            options.set_list("commit_log=deltas").unwrap();
+            options.set_list("commit_log=deltas&sharing=exclusive").unwrap();
             options
         };
         let vfs = Vfs::builder("whose-merged").options(options()).register().unwrap();
@@ -430,7 +430,8 @@ fn a_log_that_was_removed_or_renamed_while_open_is_replaced_before_the_next_comm
     for removed in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         let (path, log) = (directory.path().join("app.db"), directory.path().join("app.db-wal"));
-        let vfs = Vfs::builder("whose-replaced").register().unwrap();
+        let options = Options { sharing: Sharing::Exclusive, ..Options::default() };
+        let vfs = Vfs::builder("whose-replaced").options(options).register().unwrap();
         let db = vfs.open(&path).unwrap();
         set_up(&db, "delete", "t");
         if removed {

@@ -51,9 +51,9 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
+    #[default]
     Auto,
     /// Litefoot's commits; other processes find the database locked.
-    #[default]
     Exclusive,
     /// The platform's VFS, which is SQLite's own.
     Passthrough,

@@ -44,7 +44,7 @@ pub(crate) use memory_share::note_dirty_bytes;
 pub use shared::Shared;
 
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{Options, Sharing};
 use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
 use companions::CompanionFiles;
 use litefoot_storage::commit_log::Writer;
@@ -64,7 +64,7 @@ pub struct Db {
     path: PathBuf,
     options: Options,
     access: Access,
-    /// True if SQLite's calls are only passed on.
+    /// True if SQLite's calls are only passed on, or the database is shared and can only be read.
     passes_through: bool,
     fork_generation: u32,
     latch: Arc<SyncLatch>,
@@ -128,7 +128,9 @@ impl Db {
         Stats::set(&stats.redo_log_limit_bytes, setup.options.max_wal_size as u64);
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
         let memory = MemoryShare::new(&setup.options, pooled);
-        let passes_through = !setup.access.holds_back;
+        // A file that cannot be written takes no lease, and an owner lock would keep its writers out.
+        let only_reads = !setup.access.writable && setup.options.sharing == Sharing::Auto;
+        let passes_through = !setup.access.holds_back || (only_reads && setup.options.tier.is_none());
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {
             medium: Arc::new(Meter::new(medium, stats.clone())),
@@ -200,7 +202,7 @@ impl Db {
         self.access.holds_back
     }
 
-    /// True if SQLite's calls are only passed on: its own protocol is used from the first lock to the end.
+    /// True if SQLite's own protocol is used from the first lock to the end.
     pub fn passes_through(&self) -> bool {
         self.passes_through
     }

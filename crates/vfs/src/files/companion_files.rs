@@ -72,6 +72,8 @@ impl Vfs {
             return Ok(None);
         }
         Ok(Some(if is_log {
+            // For the time when this process is alone again.
+            drop(self.provide_spill(&connection.database));
             Opened::new(WalFile::of_state(connection.clone())?, flags)
         } else {
             let memory = self.memory(&connection.database);

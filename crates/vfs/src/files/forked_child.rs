@@ -41,9 +41,12 @@ impl MainFile {
     fn read_by_slots(&mut self, vfs: &Vfs) -> Result<()> {
         let spill = vfs.provide_spill(&self.database);
         self.database.lock(&self.connection.reader_slot, Level::Shared)?;
+        // Until it counts as idle, the state does not change. Beside other processes its log is the file.
+        if !self.is_beside_others() {
+            self.database.wal_or_open(spill)?;
+        }
         self.connection.reader_slot.set_by_slots(true);
-        // Beside the parent, for one, the log is a file.
-        if self.is_beside_others() { Ok(()) } else { self.database.wal_or_open(spill).map(drop) }
+        Ok(())
     }
 }
 

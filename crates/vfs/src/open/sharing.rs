@@ -22,8 +22,8 @@
 
 mod watcher;
 
-use crate::db::Companion;
 use crate::db::companions::has_real_journal;
+use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
@@ -32,7 +32,7 @@ use crate::options::{Direct, Sharing as Wanted};
 use crate::stats::process_that_opened;
 use crate::sync::file_locks::{Change as LockChange, FileLocks};
 use crate::sync::owner_lock;
-use litefoot_storage::file::{LeaseAnswer, OnBreak};
+use litefoot_storage::file::{FileKind, LeaseAnswer, OnBreak, OpenMode, parent_directory};
 use litefoot_storage::sync::{Condvar, Mutex};
 use litefoot_storage::wal_file::RedoLog;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -378,6 +378,9 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     let db = &database.db;
     let mut locks = database.sharing().file_locks.change();
     let mut is_locked = database.sharing().keeps_owner_lock.load(Ordering::Relaxed);
+    if !is_locked {
+        owner_lock::check_shared(db.file())?;
+    }
     if take_over::waits_for_recovery(database)? {
         // What waits for recovery is litefoot's to recover, and nobody else may be in the file meanwhile.
         if !owner_lock::try_acquire(db.file(), db.writable())? {
@@ -435,15 +438,31 @@ fn come_back(database: &OpenDatabase) -> bool {
     is_done
 }
 
+/// What others have left must survive a power cut as it is: commits that are in a log build upon it.
+///
+/// SQLite does not sync what it writes at `synchronous=OFF`, nor at NORMAL that a journal is over; below EXTRA it never syncs that
+/// one is deleted. Such a journal could come back, and roll later commits back.
+fn settle_files(db: &Db) -> Result<()> {
+    db.sync()?;
+    let journal = db.companion_path(Companion::Journal);
+    if db.medium().identity(&journal)?.is_some() {
+        db.medium().open(&journal, FileKind::Journal, OpenMode::ReadWrite)?.sync()?;
+    }
+    Ok(db.medium().sync_directory(parent_directory(db.path()))?)
+}
+
 /// Takes the owner lock; the next lock of a connection takes the database over as after a crash.
 fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool> {
     let db = &database.db;
-    // Others may not have synced what they wrote, and commits that are in a log build upon it.
-    db.sync()?;
     if !locks.end(db.file(), db.writable())? {
         return Ok(false);
     }
-    database.wal_index.unshare(true)?;
+    let files = settle_files(db).and_then(|()| database.wal_index.unshare(true));
+    if let Err(error) = files {
+        let reads_by_slots = database.wal_index.is_used();
+        locks.begin(db.file(), reads_by_slots)?;
+        return Err(error);
+    }
     db.shared().forget_file();
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
     database.ownership.attention.set(Attention::MULTI_PROCESS, false);

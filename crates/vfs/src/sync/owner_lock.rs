@@ -42,6 +42,22 @@ pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
     Err(Error::Owned { path: file.path().to_owned(), holder })
 }
 
+/// Refuses a database that another process owns and does not share.
+///
+/// # Errors
+/// [`Error::Owned`].
+pub fn check_shared(file: &dyn File) -> Result<()> {
+    // Stock SQLite locks the byte for a moment only.
+    if !file.is_locked(LOCK_OFFSET, 1)? {
+        return Ok(());
+    }
+    let is_known = notice::was_told(file.path(), "owned");
+    if is_known || Published::find_owner(file.id()).is_none() {
+        return Ok(());
+    }
+    Err(Error::Owned { path: file.path().to_owned(), holder: holder(file) })
+}
+
 /// The process that holds the lock, and its program, where the system tells.
 fn holder(file: &dyn File) -> Option<String> {
     // A lock on an open file description names no process; the owner's statistics page does.

@@ -21,6 +21,7 @@
 //! 1. All regions are the file's, or none is. Where that cannot be restored after an error, no slot is locked any more.
 //! 2. The file is as long as the regions of this process, from the moment that they are its.
 
+use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index::{
@@ -28,7 +29,10 @@ use crate::sync::wal_index::{
 };
 use crate::sync::wal_index_marks::READ_MARK_WORDS;
 use crate::sync::wal_index_region::Region;
-use litefoot_storage::file::Medium;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::wal_file::format::Header;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,7 +74,8 @@ impl WalIndex {
     /// and nothing counts that is in memory.
     ///
     /// # Errors
-    /// [`Error::Busy`] where somebody is just making the index, or writes: the caller tries again. The regions are memory.
+    /// [`Error::Busy`] where somebody writes, or a process has died while it changed the header: the caller tries again. The
+    /// regions are memory.
     pub fn join_shared(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let mut state = self.state();
         if state.is_unused() || state.file.is_some() {
@@ -143,7 +148,7 @@ impl WalIndex {
     fn open(&self, state: &mut WalIndexState, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let file = ShmFile::open(medium, path)?;
         self.begin(state, file)?;
-        if let Err(error) = state.make_different() {
+        if let Err(error) = state.make_different(&**medium, path) {
             let Some(file) = state.file.take() else { return Err(error) };
             return Err(self.take_back(state, file, error));
         }
@@ -220,7 +225,7 @@ impl WalIndexState {
     }
 
     /// Makes the index of the file different from what idle connections of this process remember.
-    fn make_different(&mut self) -> Result<()> {
+    fn make_different(&mut self, medium: &dyn Medium, path: &Path) -> Result<()> {
         let (Some(first), Some(file)) = (self.regions.first(), &mut self.file) else { return Ok(()) };
         let write_slot = 1 << WRITE_SLOT;
         if !file.lock_exclusively(write_slot) {
@@ -231,8 +236,15 @@ impl WalIndexState {
             // SAFETY: the first region, and the write slot is held.
             unsafe { write_header(first, header) };
         }
+        let unmade = is_unmade(first).then(|| is_void(medium, path));
+        if let Some(Ok(true)) = unmade {
+            write_empty(first);
+        }
         file.unlock(write_slot);
-        header.map(drop).ok_or(Error::Busy)
+        match unmade {
+            Some(is_void) => is_void.map(drop),
+            None => header.map(drop).ok_or(Error::Busy),
+        }
     }
 }
 
@@ -250,6 +262,28 @@ fn read_header(first: &Region) -> Option<[u32; COPY_WORDS]> {
     let [header, copy] = [0, COPY_WORDS].map(|start| std::array::from_fn(|place| word(start + place)));
     let is_whole = header == copy && header[VERSION_WORD] != 0 && header[INIT_WORD].to_ne_bytes()[0] != 0;
     is_whole.then_some(header)
+}
+
+/// True for the zeros of an index that nobody has made yet.
+fn is_unmade(first: &Region) -> bool {
+    // SAFETY: a region is far larger.
+    (0..2 * COPY_WORDS).all(|number| unsafe { first.word(number) }.load(Ordering::SeqCst) == 0)
+}
+
+/// True where SQLite finds no log, or none that is one. It would make an index like any other of an empty log. Of any other log it
+/// makes one with the salts of that.
+fn is_void(medium: &dyn Medium, path: &Path) -> Result<bool> {
+    let name = path.as_os_str().as_bytes();
+    let database = Path::new(OsStr::from_bytes(
+        name.strip_suffix(Companion::WalIndex.suffix().as_bytes()).unwrap_or(name),
+    ));
+    let log = Companion::Wal.of(database);
+    if medium.identity(&log)?.is_none() {
+        return Ok(true);
+    }
+    let mut first = [0; 4];
+    let read = medium.open(&log, FileKind::RedoLog, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
+    Ok(!Header::begins(&first[..read]))
 }
 
 /// Writes the index of an empty log, as SQLite makes it, but for a change counter of its own. Nobody else uses the region.

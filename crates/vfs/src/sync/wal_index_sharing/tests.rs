@@ -216,7 +216,6 @@ fn an_index_of_others_is_changed_for_connections_that_may_remember_it() {
         let process = Process::owner();
         process.region(1, true).unwrap();
         let join = || process.index.join_shared(&medium, path);
-        assert!(matches!(join(), Err(Error::Busy)), "it is not made yet");
         other.make_index();
         let before = other.header();
         assert!(other.lock(0, WRITE_SLOT, true));
@@ -237,6 +236,32 @@ fn an_index_of_others_is_changed_for_connections_that_may_remember_it() {
         unused.join_shared(&medium, path).unwrap();
         unused.share(&medium, path, true).unwrap();
         assert!(!unused.on_file.load(Ordering::SeqCst) && other.header() == after);
+    });
+}
+
+#[test]
+fn an_index_that_nobody_has_made_is_made_where_all_of_its_kind_are_equal() {
+    on_both(|medium, path| {
+        let log = path.with_file_name(path.file_name().unwrap().to_str().unwrap().replace("-shm", "-wal"));
+        let is_made = |content: Option<&[u8]>| {
+            if let Some(content) = content {
+                let file = medium.open(&log, FileKind::RedoLog, OpenMode::Create).unwrap();
+                file.write_at(content, 0).unwrap();
+            }
+            let mut other = Process::joining(&medium, path);
+            other.region(0, true).unwrap();
+            let process = Process::owner();
+            process.region(0, true).unwrap();
+            process.index.join_shared(&medium, path).unwrap();
+            assert_eq!(process.header(), other.header());
+            assert!(other.lock(0, WRITE_SLOT, true), "the write slot is free");
+            process.header()[0] != 0
+        };
+        assert!(is_made(None), "there is no log");
+        medium.delete(path).unwrap();
+        assert!(is_made(Some(&[0; 32])), "it is void");
+        medium.delete(path).unwrap();
+        assert!(!is_made(Some(&[0x37, 0x7f, 6, 0x83])), "SQLite makes it of the log");
     });
 }
 
