@@ -14,25 +14,35 @@ fn run(change: impl FnOnce(&mut CrashOptions)) -> CrashReport {
     simulate(&options, &mut |_| true).unwrap()
 }
 
-/// Cuts in each journal family, with or without a tier.
-fn lose_nothing(tier: bool) {
+/// What a run has beside the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Tier,
+    Visitors,
+}
+
+fn set(options: &mut CrashOptions, journal: Journal, beside: Beside) {
+    options.journals = vec![journal];
+    options.tier = beside == Beside::Tier;
+    options.visitors = beside == Beside::Visitors;
+}
+
+/// Cuts in each journal family.
+fn lose_nothing(beside: Beside) {
     for journal in [Journal::Wal, Journal::Rollback] {
-        let report = run(|options| {
-            options.journals = vec![journal];
-            options.tier = tier;
-        });
+        let report = run(|options| set(options, journal, beside));
         assert!(report.cuts >= 2_000 && report.transactions > 0);
         assert_eq!((report.lost, report.corrupt), (0, 0), "{journal:?}: {:#?}", report.failures);
     }
 }
 
-/// Leaves out the syncs of a place, with or without a tier: the simulator must notice.
-fn notice(cases: &[(Journal, SyncSite)], tier: bool) {
+/// Leaves out the syncs of a place: the simulator must notice.
+fn notice(cases: &[(Journal, SyncSite)], beside: Beside) {
     for (journal, site) in cases.iter().copied() {
         let report = run(|options| {
             options.cuts = 20_000;
-            options.journals = vec![journal];
-            options.tier = tier;
+            set(options, journal, beside);
             options.faults = Faults::ignoring(site, None);
             options.stop_at_first = true;
         });
@@ -42,7 +52,7 @@ fn notice(cases: &[(Journal, SyncSite)], tier: bool) {
 
 #[test]
 fn nothing_acknowledged_is_lost_in_either_journal_family() {
-    lose_nothing(false);
+    lose_nothing(Beside::Nothing);
 }
 
 /// Each sync that the protocols rely on.
@@ -58,7 +68,7 @@ fn every_sync_left_out_is_noticed() {
         (Journal::Rollback, SyncSite::File(FileKind::Database)),
         (Journal::Rollback, SyncSite::Directory),
     ];
-    notice(&cases, false);
+    notice(&cases, Beside::Nothing);
 }
 
 /// A device that never tears a page gets transactions of one page in place. One that says so and tears is
@@ -84,7 +94,7 @@ fn pages_are_written_in_place_where_the_device_never_tears_them() {
 /// Hot chunks, and the logs, on a second device: what is added to the database for that, and taken from it.
 #[test]
 fn nothing_is_lost_with_a_tier_in_either_journal_family() {
-    lose_nothing(true);
+    lose_nothing(Beside::Tier);
 }
 
 #[test]
@@ -101,7 +111,27 @@ fn every_sync_left_out_is_noticed_with_a_tier() {
         (Journal::Rollback, SyncSite::File(FileKind::Tier)),
         (Journal::Rollback, SyncSite::Directory),
     ];
-    notice(&cases, true);
+    notice(&cases, Beside::Tier);
+}
+
+/// Stock SQLite comes while the application works: the way out, the time beside it, and the way back.
+#[test]
+fn nothing_is_lost_beside_visitors_in_either_journal_family() {
+    lose_nothing(Beside::Visitors);
+}
+
+#[test]
+fn every_sync_left_out_is_noticed_beside_visitors() {
+    let cases = [
+        (Journal::Wal, SyncSite::File(FileKind::CommitLog)),
+        (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
+        (Journal::Wal, SyncSite::File(FileKind::Database)),
+        (Journal::Rollback, SyncSite::File(FileKind::RedoLog)),
+        (Journal::Rollback, SyncSite::File(FileKind::Journal)),
+        (Journal::Rollback, SyncSite::File(FileKind::Database)),
+        (Journal::Rollback, SyncSite::Directory),
+    ];
+    notice(&cases, Beside::Visitors);
 }
 
 /// SQLite promises less than litefoot: at FULL the name of a deleted journal may come back, and roll back what
