@@ -91,8 +91,20 @@ class Connect(InFolder):
         self.assertEqual(db.execute("SELECT x FROM t").fetchall(), [(1,)])
         db.close()
 
-    def test_stock_sqlite_is_kept_out_while_the_database_is_open(self):
-        db = litefoot.connect(self.path())
+    def test_stock_sqlite_comes_while_the_database_is_open(self):
+        db = litefoot.connect(self.path(), isolation_level=None)
+        db.execute("CREATE TABLE t(x)")
+        db.execute("INSERT INTO t VALUES (1)")
+        stock = sqlite3.connect(self.path(), timeout=0, isolation_level=None)
+        self.assertEqual(stock.execute("SELECT x FROM t").fetchall(), [(1,)])
+        stock.execute("INSERT INTO t VALUES (2)")
+        self.assertEqual(db.execute("SELECT x FROM t").fetchall(), [(1,), (2,)])
+        stock.close()
+        self.python("import sqlite3; sqlite3.connect('app.db', timeout=0).execute('SELECT * FROM t')")
+        db.close()
+
+    def test_stock_sqlite_is_kept_out_of_a_database_that_is_not_shared(self):
+        db = litefoot.connect(self.path(), sharing="exclusive")
         db.execute("CREATE TABLE t(x)")
         ask = "import sqlite3; sqlite3.connect('app.db', timeout=0).execute('SELECT * FROM t')"
         stock = sqlite3.connect(self.path(), timeout=0)
