@@ -133,9 +133,17 @@ impl WalIndex {
 
     /// The last handle is gone.
     pub(super) fn leave_file(&self, state: &mut WalIndexState, delete: bool) {
-        // Inherited connections may come yet, and know the addresses.
+        // Inherited connections may come yet, and know the addresses. There must be nothing of the file: whoever adopts the
+        // regions next clears their header.
         if state.regions.iter().any(|region| region.inherited) {
-            return;
+            let Some(mut file) = state.file.take() else { return };
+            if state.unmap(&file).is_err() {
+                file.broken = true;
+                state.file = Some(file);
+                return;
+            }
+            self.on_file.store(false, Ordering::SeqCst);
+            return file.close(delete);
         }
         state.regions.clear();
         self.on_file.store(false, Ordering::SeqCst);

@@ -265,6 +265,30 @@ fn an_index_that_nobody_has_made_is_made_where_all_of_its_kind_are_equal() {
     });
 }
 
+/// A child opens the database for each request, and an inherited connection knows the addresses.
+#[test]
+fn regions_that_are_adopted_again_clear_nothing_of_the_file() {
+    on_both(|medium, path| {
+        let mut other = Process::joining(&medium, path);
+        other.region(0, true).unwrap();
+        other.make_index();
+        let parents = Process::owner();
+        for _ in 0..2 {
+            let child = WalIndex::default();
+            child.adopt(&parents.index);
+            let mut held = child.register();
+            child.join_file(&medium, path).unwrap();
+            child.map(0, REGION, true).unwrap().unwrap();
+            let header = other.header();
+            assert!(header[0] != 0);
+            child.leave(&mut held, false);
+            child.unregister(&mut held);
+            WalIndex::default().adopt(&parents.index);
+            assert_eq!(other.header(), header);
+        }
+    });
+}
+
 #[test]
 fn a_thread_that_is_late_leaves_no_lock_behind() {
     on_both(|medium, path| {
