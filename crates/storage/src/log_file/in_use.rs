@@ -10,14 +10,9 @@ use crate::file::{DeviceError, File, Operation, RangeLock, Result};
 use crate::fork;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The bytes that are locked: the header's sector.
 const LOCKED_BYTES: u64 = 512;
-
-/// A process that ends gives up its files one by one: the database may be free a moment before its log.
-const ATTEMPTS: u32 = 100;
-const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 /// A lock on a log, until it is dropped.
 pub(crate) struct InUse {
@@ -31,16 +26,8 @@ impl InUse {
     /// # Errors
     /// [`Operation::Lock`] where another process has the log in use.
     pub fn take(file: &Arc<dyn File>) -> Result<InUse> {
-        // A simulated process ends at once.
-        let mut attempts = if file.raw_descriptor().is_some() { ATTEMPTS } else { 1 };
-        while attempts > 0 {
-            if file.lock_range(0, LOCKED_BYTES, RangeLock::Exclusive)? {
-                return Ok(InUse { file: file.clone(), generation: fork::generation() });
-            }
-            attempts -= 1;
-            if attempts > 0 {
-                std::thread::sleep(BETWEEN_ATTEMPTS);
-            }
+        if file.lock_range(0, LOCKED_BYTES, RangeLock::Exclusive)? {
+            return Ok(InUse { file: file.clone(), generation: fork::generation() });
         }
         let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another database has it in use");
         Err(DeviceError::new(Operation::Lock, file.path(), taken))
