@@ -269,7 +269,7 @@ fn an_index_that_nobody_has_made_is_made_where_all_of_its_kind_are_equal() {
 #[test]
 fn regions_that_are_adopted_again_clear_nothing_of_the_file() {
     on_both(|medium, path| {
-        let mut other = Process::joining(&medium, path);
+        let other = Process::joining(&medium, path);
         other.region(0, true).unwrap();
         other.make_index();
         let parents = Process::owner();
