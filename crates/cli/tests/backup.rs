@@ -123,10 +123,12 @@ fn an_empty_database_has_an_empty_copy() {
 /// An owner that shares the database is copied; one that does not is named.
 #[test]
 fn the_database_of_a_working_application_is_copied() {
-    for mode in ["wal", "delete"] {
+    for (mode, sharing) in
+        [("wal", "auto"), ("delete", "auto"), ("wal", "exclusive"), ("delete", "exclusive")]
+    {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut owner = litefoot(directory, &["sql", "a.db"])
+        let mut owner = litefoot(directory, &["sql", &format!("file:a.db?sharing={sharing}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -141,8 +143,16 @@ fn the_database_of_a_working_application_is_copied() {
         tell(&format!(
             "PRAGMA journal_mode={mode}; {SCHEMA} UPDATE count SET a = 1; UPDATE other SET a = -1"
         ));
-        succeed(directory, &["backup", "a.db", "copy.db", "--wait", "0"]);
-        assert_eq!(counted(&directory.join("copy.db")), 1);
+        let output = run(directory, &["backup", "a.db", "copy.db", "--wait", "0"]);
+        assert_eq!(output.status.success(), sharing == "auto", "{mode}, {sharing}");
+        if sharing == "auto" {
+            assert_eq!(counted(&directory.join("copy.db")), 1);
+        } else {
+            let message = stderr_of(&output);
+            let named = format!("a.db: another process {} (litefoot) has this database open", owner.id());
+            assert!(message.contains(&named) && message.contains("Close the other"), "{message}");
+            assert!(!names(directory).iter().any(|name| name.contains("copy") || name.contains("tmp")));
+        }
         tell("UPDATE count SET a = 2");
         drop(input);
         assert!(owner.wait().unwrap().success());

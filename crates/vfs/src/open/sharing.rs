@@ -397,6 +397,8 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     let reads_by_slots = database.wal_index.is_used();
     if is_locked {
         locks.begin(db.file(), reads_by_slots)?;
+        // From now on, also where the rest fails: the next attempt has to ask for its locks.
+        database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
     } else if !locks.begin_beside(db.file(), reads_by_slots)? {
         return Err(Error::Busy);
     }
