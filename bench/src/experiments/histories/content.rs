@@ -96,8 +96,8 @@ pub fn look(db: &Connection) -> Result<Vec<u64>, String> {
     if integrity != "ok" {
         return Err(format!("damaged: {integrity}"));
     }
-    // One moment: another process may write meanwhile.
-    let _moment = db.unchecked_transaction().map_err(sqlite)?;
+    // One moment: another process may write meanwhile. A caller's transaction is one already.
+    let _moment = db.is_autocommit().then(|| db.unchecked_transaction()).transpose().map_err(sqlite)?;
     let tables: i64 = db
         .query_row(
             "SELECT count(*) FROM sqlite_schema WHERE name IN ('done', 'other', 'r', 'v')",
