@@ -1,7 +1,6 @@
-"""Queues and studies whose workers are processes: huey with two, Optuna with four."""
+"""Queues and studies whose workers are processes: huey and Celery with two, Optuna with four."""
 
 import os
-import subprocess
 import sys
 import time
 
@@ -17,32 +16,56 @@ if NAME == "huey":
     def double(number):
         return 2 * number
 
+if NAME == "celery":
+    from celery import Celery
+    from kombu.transport import sqlalchemy
 
-def huey(together):
-    os.environ["SETUP_NAME"] = NAME
-    import jobs
+    # It looks for tasks once a second otherwise.
+    sqlalchemy.Transport.polling_interval = 0.05
+    queue = Celery("jobs", broker="sqla+sqlite:///broker.db", backend="db+sqlite:///app.db")
+    queue.conf.broker_connection_retry_on_startup = True
 
-    # The producer is a part of the application.
-    if "SETUP_PRELOAD" in os.environ and "LD_PRELOAD" not in os.environ:
-        os.environ["LD_PRELOAD"] = os.environ["SETUP_PRELOAD"]
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    consumer = together.start("-m", "huey.bin.huey_consumer", "jobs.queue", "-w", "2", "-k", "process", "-d", "0.05")
+    @queue.task
+    def double(number):
+        return 2 * number
+
+
+def produce(together, answer, stored, *worker):
+    """Tasks whose results the producer waits for. It is a part of the application."""
+    together.preloaded()
+    worker = together.start("-m", *worker)
     load = together.Load()
 
     def turn(number):
-        # As the consumer names it.
-        answer = jobs.double(number)(blocking=True, timeout=30)
-        if answer != 2 * number:
-            raise RuntimeError(f"{answer} for {number}")
-        return 0
+        got = answer(number)
+        if got != 2 * number:
+            raise RuntimeError(f"{got} for {number}")
+        return stored
 
     try:
         turn(1)
         load.end = time.monotonic() + together.SECONDS
         load.run(turn, turn)
     finally:
-        together.stop(consumer)
+        together.stop(worker)
+    return load
+
+
+def huey(together):
+    # As the consumer names it.
+    import jobs
+
+    worker = ("huey.bin.huey_consumer", "jobs.queue", "-w", "2", "-k", "process", "-d", "0.05")
+    load = produce(together, lambda number: jobs.double(number)(blocking=True, timeout=30), 0, *worker)
     load.tell("task")
+
+
+def celery(together):
+    import jobs
+
+    worker = ("celery", "-A", "jobs:queue", "worker", "-c", "2", "--loglevel", "WARNING")
+    load = produce(together, lambda number: jobs.double.delay(number).get(timeout=30, interval=0.02), 1, *worker)
+    load.tell("celery_taskmeta WHERE status = 'SUCCESS'")
 
 
 STUDY = """
@@ -60,24 +83,12 @@ while time.monotonic() < end:
 def optuna(together):
     load = together.Load()
     together.start("-c", STUDY, "0").wait()
-    outputs = [open(f"worker{number}", "w+") for number in range(4)]
-    begun = time.monotonic()
-    words = ["-c", STUDY, str(together.SECONDS)]
-    workers = [together.start(*words, stdout=output, stderr=subprocess.PIPE, text=True) for output in outputs]
-    for worker, output in zip(workers, outputs):
-        complaint = worker.communicate()[1]
-        output.seek(0)
-        trials = [float(line) for line in output]
-        load.took += trials
-        load.stored += len(trials)
-        if worker.returncode:
-            telling = [line for line in complaint.splitlines() if "Error" in line] or ["no reason given"]
-            load.errors[telling[-1][:200]] += 1
-    load.seconds = time.monotonic() - begun
+    load.gather(*[("-c", STUDY, str(together.SECONDS))] * 4)
     load.tell("trials WHERE state = 'COMPLETE'")
 
 
 if __name__ == "__main__":
+    os.environ["SETUP_NAME"] = NAME
     import together
 
-    {"huey": huey, "optuna": optuna}[NAME](together)
+    {"huey": huey, "celery": celery, "optuna": optuna}[NAME](together)

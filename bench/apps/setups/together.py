@@ -13,7 +13,6 @@ import http.client
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,25 +22,44 @@ CLIENTS = 4
 NAME, SECONDS = sys.argv[1], float(sys.argv[2])
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATABASE = "app.db"
+PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def start(*command, **more):
-    """A server or worker: on litefoot, if that is the side."""
+def surroundings():
+    """The environment of a server or worker: on litefoot, if that is the side."""
     environment = {**os.environ, "PYTHONPATH": HERE + os.pathsep + os.environ.get("PYTHONPATH", "")}
     if "SETUP_PRELOAD" in os.environ:
         environment["LD_PRELOAD"] = os.environ["SETUP_PRELOAD"]
+    return environment
+
+
+def start(*arguments, program=sys.executable, plain=False, **more):
+    """A server or worker; if it is plain, on SQLite as it is. It leads a process group, so that none of its children stays."""
     with open("log", "ab") as log:
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **more}
-        return subprocess.Popen([sys.executable, *command], env=environment, **streams)
+        environment = PLAIN if plain else surroundings()
+        return subprocess.Popen([program, *arguments], env=environment, start_new_session=True, **streams)
 
 
-def stop(process):
-    process.send_signal(signal.SIGTERM)
+def stop(process, by=signal.SIGTERM, all_of_it=False):
+    """Ends a server: its first process tells the others, or all are told."""
+    (os.killpg if all_of_it else os.kill)(process.pid, by)
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        print("error 1 a server that does not end")
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def preloaded():
+    """This process is a part of the application, and begins again where that is on litefoot."""
+    if "SETUP_PRELOAD" in os.environ and "LD_PRELOAD" not in os.environ:
+        os.environ["LD_PRELOAD"] = os.environ["SETUP_PRELOAD"]
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 class Load:
@@ -80,18 +98,51 @@ class Load:
             thread.join()
         self.seconds = time.monotonic() - begun
 
-    def tell(self, table):
+    def gather(self, *commands, program=sys.executable):
+        """Runs workers to their ends. Each prints a line for each of its turns: its seconds, or `error` and a message."""
+        begun = time.monotonic()
+        outputs = [(open(f"worker{number}", "w+"), open(f"complaints{number}", "w+")) for number in range(len(commands))]
+        workers = [
+            start(*command, program=program, stdout=output, stderr=complaints)
+            for command, (output, complaints) in zip(commands, outputs)
+        ]
+        for worker, files in zip(workers, outputs):
+            worker.wait()
+            output, complaints = (file.seek(0) or file.read().splitlines() for file in files)
+            turns = [float(line) for line in output if not line.startswith("error")]
+            self.took += turns
+            self.stored += len(turns)
+            self.errors.update(line[len("error ") :][-200:] for line in output if line.startswith("error"))
+            if worker.returncode:
+                telling = [line for line in complaints if "Error" in line] or complaints[-1:] or ["no reason given"]
+                self.errors[telling[-1][:200]] += 1
+        self.seconds = time.monotonic() - begun
+
+    def tell(self, table, database=DATABASE):
         """Once all servers have ended: what SQLite as it is finds."""
         took = sorted(self.took)
         print("requests", len(took))
         print("seconds", self.seconds)
         print("p99_ms", 1000 * took[int(len(took) * 0.99)] if took else 0)
-        for text, count in self.errors.items():
+        for text, count in (+self.errors).items():
             print("error", count, text)
-        db = sqlite3.connect(DATABASE, timeout=20)
-        found = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        print("lost", max(0, self.stored - found))
-        print("check", db.execute("PRAGMA integrity_check").fetchone()[0])
+        found, verdict = as_it_is(LOOK, database, f"SELECT count(*) FROM {table}").splitlines()[:2]
+        print("lost", max(0, self.stored - int(found)))
+        print("check", verdict)
+
+
+LOOK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=20)
+print(db.execute(sys.argv[2]).fetchone()[0])
+print(db.execute("PRAGMA integrity_check").fetchone()[0])
+"""
+
+
+def as_it_is(script, *arguments):
+    """What a script of Python's says that is on SQLite as it is."""
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, env=PLAIN, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 class Unix(http.client.HTTPConnection):
@@ -107,17 +158,25 @@ class Unix(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def ask(method, path, place="http.sock"):
-    connection = Unix(place)
+def ask(method, path, place="http.sock", body=None, headers=None):
+    """An answer's text. `place` is a socket file, or a port."""
+    connection = Unix(place) if isinstance(place, str) else http.client.HTTPConnection("localhost", place, timeout=30)
     try:
-        connection.request(method, path)
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
     finally:
         connection.close()
-    if answer.status != 200:
+    if answer.status not in (200, 303):
         raise RuntimeError(f"{answer.status} {text}")
     return text
+
+
+def free_port():
+    """A port for a server that takes no socket file."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
 
 
 def wait_for(path, place="http.sock"):
@@ -140,9 +199,14 @@ def requests(number):
     return 1
 
 
-def shell(sql):
+def shell(sql, database=DATABASE):
     """A cron job, without a busy timeout."""
-    done = subprocess.run(["sqlite3", "-batch", "-bail", DATABASE, sql], capture_output=True, text=True)
+    return visit("sqlite3", "-batch", "-bail", database, sql)
+
+
+def visit(*command):
+    """A program that comes and goes, on SQLite as it is."""
+    done = subprocess.run(command, env=PLAIN, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError("sqlite3: " + done.stderr)
+        raise RuntimeError(f"{command[0]}: {done.stderr}")
     return done.stdout

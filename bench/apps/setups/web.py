@@ -1,13 +1,17 @@
-"""Web applications with four workers: Django and Flask under gunicorn, the latter also with a preloaded connection and with cron."""
+"""Web applications with workers: Django and Flask under gunicorn, the latter also with a preloaded connection, under uwsgi, and with visitors."""
 
 import os
+import signal
 import sys
+import time
 
 NAME = os.environ.get("SETUP_NAME") or sys.argv[1]
+# A connection from before the fork stays open in the parent and in the children.
+KEPT = {"gunicorn_preload", "uwsgi"}
 
 
 def flask():
-    """A connection for each request; with `--preload` one that is opened before the workers are forked, too."""
+    """A connection for each request."""
     import sqlite3
 
     from flask import Flask
@@ -17,7 +21,7 @@ def flask():
     before.execute("PRAGMA journal_mode=WAL")
     before.execute("CREATE TABLE IF NOT EXISTS entry(id INTEGER PRIMARY KEY, text TEXT)")
     before.execute("SELECT count(*) FROM entry").fetchone()
-    if NAME != "gunicorn_preload":
+    if NAME not in KEPT:
         before.close()
 
     def connect():
@@ -87,13 +91,24 @@ def django():
     return get_wsgi_application()
 
 
+def serve(together):
+    application = "web:" + ("django()" if NAME.startswith("django") else "flask()")
+    if NAME == "uwsgi":
+        run = "import pyuwsgi, sys; pyuwsgi.run(sys.argv[1:])"
+        words = ["--master", "--processes", "4", "--http-socket", "http.sock", "--die-on-term", "--module", application]
+        return together.start("-c", run, *words)
+    # Litestream is for applications of one process.
+    workers = ["-w", "1", "--threads", "4"] if NAME == "litestream" else ["-w", "4"]
+    preload = ["--preload"] if NAME == "gunicorn_preload" else []
+    words = ["-m", "gunicorn", *workers, "--bind", "unix:http.sock", "--chdir", os.getcwd(), *preload]
+    return together.start(*words, application)
+
+
 def main():
     import together
 
     os.environ["SETUP_NAME"] = NAME
-    preload = ["--preload"] if NAME == "gunicorn_preload" else []
-    words = ["-m", "gunicorn", "-w", "4", "--bind", "unix:http.sock", "--chdir", os.getcwd(), *preload]
-    server = together.start(*words, "web:" + ("django()" if NAME.startswith("django") else "flask()"))
+    server, replica = serve(together), None
     try:
         together.wait_for("/last")
         load = together.Load()
@@ -102,9 +117,19 @@ def main():
             turns.append((lambda _number: together.shell("INSERT INTO entry(text) VALUES ('cron')") == "" and 1, 0.5))
         if NAME == "backup":
             turns.append((lambda number: together.shell(f".backup copy{number % 3}.db") == "x" or 0, 1.0))
+        if NAME == "litestream":
+            replica = together.start("replicate", "app.db", "file://" + os.path.abspath("replica"), program="litestream", plain=True)
         load.run(*turns)
+        if replica:
+            # It looks at the log once a second, and once more when it ends.
+            time.sleep(2)
+            together.stop(replica, signal.SIGINT)
     finally:
         together.stop(server)
+    if replica:
+        together.visit("litestream", "restore", "-o", "restored.db", "file://" + os.path.abspath("replica"))
+        found = int(together.as_it_is(together.LOOK, "restored.db", "SELECT count(*) FROM entry").split()[0])
+        load.errors["a row that the replica does not have"] += max(0, load.stored - found)
     load.tell("entry")
 
 

@@ -5,6 +5,13 @@
 //! stock SQLite looks for every row that was acknowledged. A note names the setups whose library or program is not installed, and
 //! what installs it.
 //!
+//! | file | is |
+//! |---|---|
+//! | `mod` | the runs, on both sides in turns |
+//! | `list` | the setups |
+//! | `software` | what they run, and where it comes from |
+//! | `outcome` | what they have told |
+//!
 //! A figure ends with its side.
 //!
 //! | figure | meaning |
@@ -15,16 +22,19 @@
 //! | `SETUP.lost` | rows that were acknowledged and are not there |
 //! | `SETUP.bytes` | bytes at a device of the setup's own, checkpoints and closing included; only where root can make one |
 
+mod list;
 mod outcome;
+mod software;
 
 use super::apps::device::Device;
-use super::apps::toolchain::cache;
 use super::commit::work_directory;
 use crate::harness::Progress;
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
+use list::{ALL, Setup};
 use outcome::Outcome;
+use software::Software;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,73 +46,6 @@ const QUICK_SECONDS: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A setup.
-#[derive(Clone, Copy, Debug)]
-struct Setup {
-    name: &'static str,
-    about: &'static str,
-    program: &'static str,
-    /// Modules of Python's that it needs.
-    modules: &'static [&'static str],
-    /// Programs that it needs.
-    programs: &'static [&'static str],
-}
-
-const WEB: Setup =
-    Setup { name: "", about: "", program: "web.py", modules: &["flask", "gunicorn"], programs: &[] };
-
-/// All setups, in the order of the table.
-const ALL: &[Setup] = &[
-    Setup {
-        name: "django_per_request",
-        about: "Django's defaults, gunicorn with four workers",
-        modules: &["django", "gunicorn"],
-        ..WEB
-    },
-    Setup {
-        name: "django_persistent",
-        about: "the same with CONN_MAX_AGE = None",
-        modules: &["django", "gunicorn"],
-        ..WEB
-    },
-    Setup { name: "flask", about: "Flask, WAL, gunicorn with four workers", ..WEB },
-    Setup {
-        name: "gunicorn_preload",
-        about: "the same with --preload, and a connection from before the fork",
-        ..WEB
-    },
-    Setup { name: "cron", about: "the same, and a cron job that inserts", programs: &["sqlite3"], ..WEB },
-    Setup {
-        name: "backup",
-        about: "the same, and sqlite3 .backup every second",
-        programs: &["sqlite3"],
-        ..WEB
-    },
-    Setup {
-        name: "huey",
-        about: "huey with two worker processes, a producer that waits",
-        program: "jobs.py",
-        modules: &["huey"],
-        programs: &[],
-    },
-    Setup {
-        name: "optuna",
-        about: "Optuna, four processes on one study",
-        program: "jobs.py",
-        modules: &["optuna"],
-        programs: &[],
-    },
-];
-
-/// The programs, and what pip reads.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("together.py", include_str!("../../../apps/setups/together.py")),
-    ("web.py", include_str!("../../../apps/setups/web.py")),
-    ("jobs.py", include_str!("../../../apps/setups/jobs.py")),
-    (REQUIREMENTS, include_str!("../../../apps/setups/requirements.txt")),
-];
-const REQUIREMENTS: &str = "requirements.txt";
-
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
     let chosen = chosen(options.patterns.as_deref())?;
@@ -111,17 +54,12 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         .as_deref()
         .ok_or_else(|| Error::Missing("liblitefoot.so: cargo build -p litefoot-extension".to_owned()))?;
     let directory = work_directory(&options.directory)?;
-    let programs = directory.path().join("programs");
-    std::fs::create_dir(&programs).map_err(|source| failed(&programs, source))?;
-    for (name, text) in PROGRAMS {
-        std::fs::write(programs.join(name), text).map_err(|source| failed(&programs, source))?;
-    }
-    let modules = cache(directory.path())?.join("setups");
+    let software = Software::new(directory.path())?;
     let mut figures = Figures::new();
-    if options.install
-        && let Err(error) = install(&modules, &programs)
-    {
-        figures.note(format!("not installed: {error}"));
+    if options.install {
+        for error in software.install(&chosen) {
+            figures.note(format!("not installed: {error}"));
+        }
     }
     let device = Device::new(directory.path());
     if let Err(why) = &device {
@@ -131,7 +69,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     for setup in chosen {
         progress.begin(setup.name, 2);
-        if let Err(error) = find(setup, &modules) {
+        if let Err(error) = software.find(setup) {
             figures.note(format!("without {}: {error}", setup.name));
             progress.advance(2)?;
             continue;
@@ -141,9 +79,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
             let place = tempfile::tempdir_in(device.as_ref().map_or(directory.path(), Device::directory))
                 .map_err(|source| failed(directory.path(), source))?;
             let before = device.as_ref().map(Device::synced).transpose()?;
-            let mut command = Command::new("python3");
-            command.arg(programs.join(setup.program)).args([setup.name, &seconds.to_string()]);
-            command.env("PYTHONPATH", &modules).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("LD_PRELOAD");
+            let mut command = software.command(setup, seconds);
             if let Some(library) = library {
                 command.env("SETUP_PRELOAD", library);
             }
@@ -169,40 +105,6 @@ fn chosen(names: Option<&str>) -> Result<Vec<&'static Setup>> {
         return Err(Error::Unknown { what: "setup", name: name.to_owned(), known: known.join(", ") });
     }
     Ok(ALL.iter().filter(|setup| names.split(',').any(|name| name == setup.name)).collect())
-}
-
-/// Has pip fetch the modules of all setups.
-fn install(modules: &Path, programs: &Path) -> Result<()> {
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "-q", "--upgrade", "--target"]).arg(modules);
-    let output = pip.arg("-r").arg(programs.join(REQUIREMENTS)).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Error::Missing(format!("python3 with pip ({error})")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Missing(format!("pip ({})", said.trim().lines().last().unwrap_or("no reason given"))))
-}
-
-/// Looks whether all is there that a setup needs.
-fn find(setup: &Setup, modules: &Path) -> Result<()> {
-    let mut probes: Vec<(Command, String)> = setup
-        .programs
-        .iter()
-        .map(|name| (Command::new(name), format!("{name}: apt-get install {name}")))
-        .collect();
-    let mut python = Command::new("python3");
-    python.args(["-c", "import sys; [__import__(name) for name in sys.argv[2:]]"]).env("PYTHONPATH", modules);
-    let advice = format!("python3 with {}: litefoot bench setups --install", setup.modules.join(", "));
-    probes.push((python, advice));
-    for (mut probe, advice) in probes {
-        probe.arg("--version").args(setup.modules);
-        probe.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if !probe.status().is_ok_and(|status| status.success()) {
-            return Err(Error::Missing(advice));
-        }
-    }
-    Ok(())
 }
 
 /// Runs a setup to its end.
@@ -243,9 +145,9 @@ mod tests {
     fn setups_are_chosen_by_name_and_each_has_its_program() {
         assert_eq!(chosen(None).unwrap().len(), ALL.len());
         assert_eq!(chosen(Some("huey,flask")).unwrap().len(), 2);
-        assert!(matches!(chosen(Some("flask,php")), Err(Error::Unknown { .. })));
+        assert!(matches!(chosen(Some("flask,airflow")), Err(Error::Unknown { .. })));
         for (index, setup) in ALL.iter().enumerate() {
-            assert!(PROGRAMS.iter().any(|(name, _)| *name == setup.program), "{}", setup.name);
+            assert!(software::PROGRAMS.iter().any(|(name, _)| *name == setup.program), "{}", setup.name);
             assert!(ALL[..index].iter().all(|other| other.name != setup.name), "{}", setup.name);
             let usable = setup.name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
             assert!(usable && !setup.about.is_empty(), "{}", setup.name);
