@@ -20,12 +20,13 @@ enum Beside {
     Nothing,
     Tier,
     Visitors,
+    TierAndVisitors,
 }
 
 fn set(options: &mut CrashOptions, journal: Journal, beside: Beside) {
     options.journals = vec![journal];
-    options.tier = beside == Beside::Tier;
-    options.visitors = beside == Beside::Visitors;
+    options.tier = matches!(beside, Beside::Tier | Beside::TierAndVisitors);
+    options.visitors = matches!(beside, Beside::Visitors | Beside::TierAndVisitors);
 }
 
 /// Cuts in each journal family.
@@ -132,6 +133,25 @@ fn every_sync_left_out_is_noticed_beside_visitors() {
         (Journal::Rollback, SyncSite::Directory),
     ];
     notice(&cases, Beside::Visitors);
+}
+
+/// The same with a tier, which is brought home for each visitor.
+#[test]
+fn nothing_is_lost_with_a_tier_beside_visitors_in_either_journal_family() {
+    lose_nothing(Beside::TierAndVisitors);
+}
+
+#[test]
+fn every_sync_left_out_is_noticed_with_a_tier_beside_visitors() {
+    let cases = [
+        (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
+        (Journal::Wal, SyncSite::File(FileKind::Database)),
+        (Journal::Wal, SyncSite::File(FileKind::Tier)),
+        (Journal::Rollback, SyncSite::File(FileKind::Database)),
+        (Journal::Rollback, SyncSite::File(FileKind::Tier)),
+        (Journal::Rollback, SyncSite::Directory),
+    ];
+    notice(&cases, Beside::TierAndVisitors);
 }
 
 /// SQLite promises less than litefoot: at FULL the name of a deleted journal may come back, and roll back what

@@ -40,11 +40,13 @@ pub(super) enum Barrier {
     Restored,
     /// HOME, before the device gets another owner.
     Drained,
+    /// Writes to a file that is lent.
+    Lent,
 }
 
 #[cfg(test)]
 impl Barrier {
-    pub const ALL: [Barrier; 15] = [
+    pub const ALL: [Barrier; 16] = [
         Barrier::Formatted,
         Barrier::Named,
         Barrier::Left,
@@ -60,6 +62,7 @@ impl Barrier {
         Barrier::Returning,
         Barrier::Restored,
         Barrier::Drained,
+        Barrier::Lent,
     ];
 }
 

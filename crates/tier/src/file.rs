@@ -16,10 +16,26 @@ use std::sync::Arc;
 ///
 /// Reads run side by side; a write, and a sync, run alone. Writes without a sync may be lost with the process, and not
 /// only with the power. Moved chunks are entered on the device when they are durable.
+///
+/// While the pair is lent ([`TieredFile::lend`]) it is the file on flash alone, which other processes may write as well.
 pub struct TieredFile {
     flash: Arc<dyn File>,
     tier_path: PathBuf,
+    setup: Setup,
     state: RwLock<TierState>,
+}
+
+/// How the pair is opened, and opened again.
+struct Setup {
+    medium: Arc<dyn Medium>,
+    config: Config,
+    latch: Arc<SyncLatch>,
+}
+
+impl Setup {
+    fn open(&self, flash: &Arc<dyn File>, path: &Path) -> Result<TierState> {
+        open::open(flash.clone(), &self.medium, path, &self.config, self.latch.clone())
+    }
 }
 
 impl TieredFile {
@@ -49,8 +65,9 @@ impl TieredFile {
         config: &Config,
         latch: Arc<SyncLatch>,
     ) -> Result<Arc<TieredFile>> {
-        let state = open::open(flash.clone(), medium, path, config, latch)?;
-        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), state: RwLock::new(state) }))
+        let setup = Setup { medium: medium.clone(), config: *config, latch };
+        let state = setup.open(&flash, path)?;
+        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), setup, state: RwLock::new(state) }))
     }
 
     /// While everything is home it stays there until [`TieredFile::leave`].
@@ -66,7 +83,7 @@ impl TieredFile {
     pub fn leave(&self) -> file::Result<bool> {
         let mut state = self.state.write();
         state.devices.check()?;
-        if state.len >= CHUNK_BYTES as u64 {
+        if !state.lent && state.len >= CHUNK_BYTES as u64 {
             state.leave()?;
         }
         Ok(state.away.is_some())
@@ -77,7 +94,47 @@ impl TieredFile {
     /// # Errors
     /// Either device failed; the chunks are then where they were.
     pub fn drain(&self) -> file::Result<()> {
-        self.state.write().drain()
+        let mut state = self.state.write();
+        if state.lent { state.sync() } else { state.drain() }
+    }
+
+    /// Brings every chunk home, durably, and gives the device back. The file may be written by others from now on: nothing that is
+    /// known of it counts, and every call goes to flash.
+    ///
+    /// # Errors
+    /// Either device failed while chunks were away. Nothing is lent then.
+    pub fn lend(&self) -> file::Result<()> {
+        let mut state = self.state.write();
+        if state.lent {
+            return Ok(());
+        }
+        if let Err(error) = state.drain()
+            && state.away.is_some()
+        {
+            return Err(error);
+        }
+        state.lent = true;
+        // Where this fails, the device is nobody else's until the file is closed.
+        let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
+        Ok(())
+    }
+
+    /// True while the file is others' as well.
+    pub fn is_lent(&self) -> bool {
+        self.state.read().lent
+    }
+
+    /// Takes a pair back that was lent: looks at both as [`TieredFile::open`] does. This process must own the file again.
+    ///
+    /// # Errors
+    /// As for [`TieredFile::open`]. The pair is lent still.
+    pub fn take_back(&self) -> Result<()> {
+        let mut state = self.state.write();
+        if state.lent {
+            let counters = state.counters.clone();
+            *state = TierState { counters, ..self.setup.open(&self.flash, &self.tier_path)? };
+        }
+        Ok(())
     }
 
     /// Gives the device back, although the file may still be shared: from now on it must not be used. The next process
@@ -87,7 +144,7 @@ impl TieredFile {
         if std::mem::replace(&mut state.closed, true) {
             return;
         }
-        if state.devices.check().is_ok() && !state.slots.is_settled() {
+        if !state.lent && state.devices.check().is_ok() && !state.slots.is_settled() {
             let _ = state.settle();
         }
         // Explicit, because a forked child may still have the descriptor.
@@ -167,7 +224,7 @@ impl File for TieredFile {
     /// The time is that of the file on flash: what goes to the device does not change it.
     fn stamp(&self) -> file::Result<Stamp> {
         let state = self.state.read();
-        Ok(Stamp { len: state.len, ..self.flash.stamp()? })
+        Ok(Stamp { len: state.len()?, ..self.flash.stamp()? })
     }
 
     fn set_stamp(&self) -> file::Result<Stamp> {
@@ -175,7 +232,7 @@ impl File for TieredFile {
     }
 
     fn len(&self) -> file::Result<u64> {
-        Ok(self.state.read().len)
+        self.state.read().len()
     }
 
     fn set_len(&self, len: u64) -> file::Result<()> {

@@ -49,6 +49,7 @@
 //!    go on, that of chunk 0 from memory. The file is read-only until it is opened again. Nothing that was not durable
 //!    is reported so.
 //! 6. A full tier sends its coldest chunk home for a hotter one; it is never an error.
+//! 7. A pair that is lent ([`TieredFile::lend`]) is a plain file, which others may write, and a free device.
 //!
 //! # What it does not promise
 //! Redo logs and rollback journals beside a marked file are the caller's business. SQLite reads a `-wal` and plays back

@@ -237,6 +237,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         devices,
         away: None,
         stays: false,
+        lent: false,
         closed: false,
         map: HashMap::new(),
         first: None,

@@ -17,7 +17,9 @@ pub(super) struct TierState {
     pub away: Option<Away>,
     /// True while no chunk leaves by itself.
     pub stays: bool,
-    /// True once the device was given back.
+    /// True while the device is given back, and the file is others' as well: nothing here counts.
+    pub lent: bool,
+    /// True once the device was given back for good.
     pub closed: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
@@ -53,8 +55,16 @@ pub(super) struct Away {
 }
 
 impl TierState {
+    /// Length of the file.
+    pub fn len(&self) -> Result<u64> {
+        if self.lent { self.devices.flash.len() } else { Ok(self.len) }
+    }
+
     /// Reads until the buffer is full or the file ends.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        if self.lent {
+            return self.devices.flash.read_at(buf, offset);
+        }
         let end = self.len.min(offset.saturating_add(buf.len() as u64));
         if offset >= end {
             return Ok(0);
@@ -98,6 +108,10 @@ impl TierState {
     /// Writes, and moves chunks where the policy says so.
     pub fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
         self.devices.check()?;
+        if self.lent {
+            self.counters.flash_write(bytes.len());
+            return self.devices.flash.write_at(bytes, offset);
+        }
         let end = offset + bytes.len() as u64;
         // Neighbours that stay on flash are written together.
         let mut on_flash = offset..offset;
@@ -167,6 +181,9 @@ impl TierState {
     /// Makes everything durable; a write transaction ends with it.
     pub fn sync(&mut self) -> Result<()> {
         self.devices.check()?;
+        if self.lent {
+            return self.devices.sync_flash(Barrier::Lent);
+        }
         self.settle()?;
         if std::mem::take(&mut self.wrote) {
             self.policy.end_transaction();
@@ -178,12 +195,15 @@ impl TierState {
     pub fn set_stamp(&mut self) -> Result<Stamp> {
         self.sync()?;
         let stamp = self.devices.set_stamp_of_flash()?;
-        Ok(Stamp { len: self.len, ..stamp })
+        Ok(Stamp { len: self.len()?, ..stamp })
     }
 
     /// Cuts or extends the file.
     pub fn set_len(&mut self, len: u64) -> Result<()> {
         self.devices.check()?;
+        if self.lent {
+            return self.devices.flash.set_len(len);
+        }
         if len < self.len {
             return self.cut(len);
         }
@@ -196,6 +216,9 @@ impl TierState {
     /// Reserves space.
     pub fn allocate(&mut self, len: u64) -> Result<()> {
         self.devices.check()?;
+        if self.lent {
+            return self.devices.flash.allocate(len);
+        }
         self.flash_dirty = true;
         self.devices.flash.allocate(len)?;
         self.len = self.len.max(len);

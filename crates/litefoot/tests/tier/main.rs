@@ -8,6 +8,7 @@ mod full;
 mod large;
 mod pool;
 mod tiny;
+mod visitors;
 
 use litefoot::rusqlite::{self, Connection, OpenFlags};
 use litefoot::{Options, Vfs};

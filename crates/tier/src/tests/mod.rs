@@ -69,6 +69,8 @@ enum Step {
     Sync,
     Drain,
     Reopen,
+    Lend,
+    TakeBack,
 }
 
 impl std::fmt::Display for Step {
@@ -98,6 +100,8 @@ fn step(random: &mut Random, len: u64) -> Step {
         29 => Step::Allocate(random.below(len + 3000)),
         30 if random.one_in(3) => Step::Drain,
         31 => Step::Reopen,
+        32 if random.one_in(2) => Step::Lend,
+        33 => Step::TakeBack,
         _ => Step::Sync,
     }
 }
@@ -113,7 +117,7 @@ fn apply(step: &Step, plain: &mut Vec<u8>) {
         }
         Step::SetLen(len) => plain.resize(*len as usize, 0),
         Step::Allocate(len) => plain.resize(plain.len().max(*len as usize), 0),
-        Step::Sync | Step::Drain | Step::Reopen => {}
+        Step::Sync | Step::Drain | Step::Reopen | Step::Lend | Step::TakeBack => {}
     }
 }
 
@@ -125,6 +129,8 @@ fn perform(
 ) -> super::Result<()> {
     let open = file.clone().unwrap();
     match step {
+        // Another process does.
+        Step::Write(at, bytes, false) if open.is_lent() && at % 2 == 0 => flash(medium).write_at(bytes, *at)?,
         Step::Write(at, bytes, false) => open.write_at(bytes, *at)?,
         Step::Write(at, bytes, true) => {
             let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -134,6 +140,8 @@ fn perform(
         Step::Allocate(len) => open.allocate(*len)?,
         Step::Sync => open.sync()?,
         Step::Drain => open.drain()?,
+        Step::Lend => open.lend()?,
+        Step::TakeBack => open.take_back()?,
         Step::Reopen => {
             drop((open, file.take()));
             *file = Some(open_with(medium, config)?);
@@ -207,6 +215,40 @@ fn a_stamp_is_of_both_devices() {
     let lost = sim.cut(&mut litefoot_sim::Random::new(1));
     let file = open_with(&(Arc::new(lost) as Arc<dyn Medium>), &config(4, PolicyKind::Lru)).unwrap();
     assert!(all_of(&*file) == expected);
+}
+
+/// While a pair is lent its device is anybody's, and its file as well.
+#[test]
+fn a_pair_that_is_lent_is_the_file_alone_until_it_is_taken_back() {
+    let (sim, medium) = medium(20 * CHUNK_BYTES);
+    let config = config(8, PolicyKind::Lru);
+    let file = open_with(&medium, &config).unwrap();
+    file.write_at(&[7; 5000], 5 * CHUNK_BYTES as u64).unwrap();
+    assert!(file.away() > 0 && mark_in(&raw(&sim, FLASH)));
+    file.lend().unwrap();
+    file.lend().unwrap();
+    assert!(file.is_lent() && file.away() == 0 && raw(&sim, FLASH) == all_of(&*file));
+    // Another process: it cuts the file, writes it, and has the device for a while.
+    let others = flash(&medium);
+    others.set_len(3000).unwrap();
+    others.write_at(&[9; 100], 4000).unwrap();
+    assert_eq!((file.len().unwrap(), file.stamp().unwrap().len), (4100, 4100));
+    assert!(raw(&sim, FLASH) == all_of(&*file) && !file.leave().unwrap());
+    let borrower = open_with(&medium, &config).unwrap();
+    borrower.write_at(&[3; 100], 2100).unwrap();
+    assert!(matches!(file.take_back(), Err(Error::InUse { .. })) && file.is_lent());
+    drop(borrower);
+    file.take_back().unwrap();
+    assert!(!file.is_lent() && file.away() > 0, "the borrower has left some away");
+    assert_eq!((all_of(&*file)[2100], all_of(&*file)[4099], file.len().unwrap()), (3, 9, 4100));
+    assert!(file.activity().moved_home > 0, "what was counted before is counted still");
+    file.lend().unwrap();
+    file.write_at(&[1; 10], 0).unwrap();
+    file.set_len(2000).unwrap();
+    file.allocate(2500).unwrap();
+    file.sync().unwrap();
+    let lost = sim.cut(&mut Random::new(1));
+    assert!(raw(&lost, FLASH) == all_of(&*file) && all_of(&*file).len() == 2500);
 }
 
 /// A hot chunk of the paper's policy is written to flash until it is marked, and no more afterwards.

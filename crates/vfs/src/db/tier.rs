@@ -14,6 +14,10 @@
 //! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
 //!    brings everything home first.
 //!
+//! # Beside other processes
+//! While a database is multi-process its tier is lent ([`lend`]): the file is plain, and the device free. Everything was
+//! brought home before, which takes as long as the chunks on the device do.
+//!
 //! # Closing
 //! The last connection that closes removes the logs and brings everything home. A log stays if a checkpoint failed, or
 //! if SQLite was told to make none. Then the file stays marked, and the next process that opens it goes on.
@@ -75,6 +79,33 @@ pub(crate) fn redo_log_companion(device: &Path) -> PathBuf {
 /// Takes the tier out of a database that is closed.
 pub(crate) fn take(db: &mut Db) -> Option<Tier> {
     db.tier.take()
+}
+
+/// True while this process has the device, and so must keep others from the file.
+pub(crate) fn is_in_use(db: &Db) -> bool {
+    db.tier().is_some_and(|tier| !tier.tiered.is_lent())
+}
+
+/// Brings everything home, and gives the device back: the file is anybody's, as far as the tier goes. The caller has removed the
+/// redo log, and nobody writes.
+pub(crate) fn lend(db: &Db) -> Result<()> {
+    let Some(tier) = db.tier() else { return Ok(()) };
+    come_home(db)?;
+    tier.tiered.lend()?;
+    note_figures(db);
+    Ok(())
+}
+
+/// Takes a tier back that was lent; `false` where there is none. This process owns the file.
+pub(crate) fn take_back(db: &Db, marked: bool) -> Result<bool> {
+    let Some(tier) = db.tier() else { return Ok(false) };
+    tier.tiered.take_back().map_err(refused)?;
+    if !marked {
+        tier.tiered.stay();
+    }
+    tier.marked.store(marked, Ordering::Release);
+    note_figures(db);
+    Ok(true)
 }
 
 /// The database uses this tier from now on.

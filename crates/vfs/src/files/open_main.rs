@@ -58,7 +58,7 @@ impl Vfs {
             // The open tells of a problem with the tier, since it has a message. It does not tell of another process
             // that has the database: SQLite's busy handler is asked first.
             match database.own() {
-                Ok(()) | Err(Error::Owned { .. }) => {}
+                Ok(()) | Err(Error::Owned { .. } | Error::Busy) => {}
                 Err(error) => return Err(error),
             }
         }

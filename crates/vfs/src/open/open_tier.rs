@@ -5,18 +5,20 @@
 //! refused, too: see the table of [`litefoot_tier`].
 
 use crate::db::companions::has_real_journal;
-use crate::db::tier::{self, logs_beside, refused};
+use crate::db::tier::{self, Tier, logs_beside, refused};
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::recovery::{Facts, RecoveryDecision, TierFacts, decide};
+use crate::open::take_over::copy_log_home;
 use litefoot_storage::file::FileKind;
+use litefoot_storage::wal_file::RedoLog;
 use litefoot_tier::{Config, TieredFile, Whereabouts, look, tier_of};
 use std::path::{Path, PathBuf};
 
 /// Takes over the tier, or finds that there must be one. The caller owns the file.
 pub(super) fn open(db: &Db) -> Result<()> {
-    if db.tier().is_some() {
+    if tier::is_in_use(db) {
         return Ok(());
     }
     let recorded = tier_of(db.file()).map_err(refused)?;
@@ -44,7 +46,24 @@ pub(super) fn open(db: &Db) -> Result<()> {
     }
 }
 
+/// Brings everything home, and gives the device back: the next ones find a plain file of stock SQLite's. This process has the owner
+/// lock, and nothing in memory counts.
+pub(super) fn lend(db: &Db) -> Result<()> {
+    if db.tier().is_some_and(Tier::is_marked) {
+        // Beside the device nobody would find it.
+        let path = db.companion_path(Companion::Wal);
+        if db.medium().info(&path)?.is_some() {
+            let mut redo = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
+            copy_log_home(db, &mut redo)?;
+        }
+    }
+    tier::lend(db)
+}
+
 fn take(db: &Db, device: &Path, marked: bool) -> Result<()> {
+    if tier::take_back(db, marked)? {
+        return Ok(());
+    }
     let options = db.options();
     let config = Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
     let flash = db.metered(db.data_file().file, FileKind::Database);

@@ -1,5 +1,6 @@
 //! Owning a database: the first lock takes the file for this process, and recovers what a crash has left.
 
+use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::handover::{self, Handover};
@@ -191,7 +192,7 @@ impl OpenDatabase {
             handover::acquire(self)?;
             if let Err(error) = take_over::take_over(self).and_then(|()| handover::begin_ownership(self)) {
                 // A tier is used further by whoever tries again; until then nobody else may have the file.
-                if self.db.tier().is_none() {
+                if !tier::is_in_use(&self.db) {
                     owner_lock::release(self.db.file())?;
                 }
                 return Err(error);

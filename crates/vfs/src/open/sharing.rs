@@ -23,11 +23,11 @@
 mod watcher;
 
 use crate::db::companions::has_real_journal;
-use crate::db::{Companion, Db};
+use crate::db::{Companion, Db, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
-use crate::open::take_over;
+use crate::open::{open_tier, take_over};
 use crate::options::{Direct, Sharing as Wanted};
 use crate::stats::process_that_opened;
 use crate::sync::file_locks::{Change as LockChange, FileLocks};
@@ -99,9 +99,7 @@ struct SharingFacts {
     /// True if SQLite's own protocol is used for another reason, or its calls are only passed on.
     native: bool,
     writable: bool,
-    /// True if the database has a tier, or is to have one.
-    tier: bool,
-    /// True if commits are logged as statements, or in a file of their own place.
+    /// True if commits are logged as statements: what is known of the schema, and of texts, holds while nobody else changes it.
     statements: bool,
     /// True if it is to be read past the system's cache: that takes a second description of the file.
     direct: bool,
@@ -114,8 +112,7 @@ impl SharingFacts {
             wanted: options.sharing,
             native: database.is_native() || !db.may_hold_back(),
             writable: db.writable(),
-            tier: options.tier.is_some() || db.tier().is_some(),
-            statements: options.commit_log_path.is_some() || options.logs_statements(),
+            statements: options.logs_statements(),
             direct: options.direct_io == Direct::On,
         }
     }
@@ -124,7 +121,6 @@ impl SharingFacts {
         self.wanted == Wanted::Auto
             && !self.native
             && self.writable
-            && !self.tier
             && !self.statements
             && !self.direct
     }
@@ -326,8 +322,9 @@ fn bring_home(database: &OpenDatabase) -> Result<()> {
     }
     database.recovery.check_replayed()?;
     super::handover::bring_home(database)?;
-    // A log that is no more than begun is in the way of nobody.
-    if take_over::has_commit_log(database)? { Err(Error::Busy) } else { Ok(()) }
+    // A log that is no more than begun is in the way of nobody. At a place of its own there may be another database's.
+    let is_ours = database.wal().is_some() || database.db.options().commit_log_path.is_none();
+    if is_ours && take_over::has_commit_log(database)? { Err(Error::Busy) } else { Ok(()) }
 }
 
 fn note_left(database: &OpenDatabase, cost: Duration) {
@@ -343,10 +340,9 @@ fn let_others_in(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<
     // Until the end, a failure leaves a database that the next lock takes over as after a crash.
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
     let db = &database.db;
-    if db.medium().identity(&db.commit_log_path())?.is_some() {
-        // It is void: what it had is in the other files.
-        db.medium().delete(&db.commit_log_path())?;
-    }
+    // It is void: what it had is in the other files.
+    take_over::remove_commit_log(db)?;
+    open_tier::lend(db)?;
     let reads_by_slots = database.wal_index.is_used();
     if reads_by_slots {
         let path = db.companion_path(Companion::Wal);
@@ -387,9 +383,15 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
             return Err(Error::Busy);
         }
         is_locked = true;
-        let recovered = take_over::take_over(database).and_then(|()| take_over::complete(database));
+        let recovered = take_over::take_over(database)
+            .and_then(|()| take_over::complete(database))
+            .and_then(|()| open_tier::lend(db));
         if let Err(error) = recovered {
-            owner_lock::release(db.file())?;
+            // A tier is used further by the next attempt; until then nobody else may have the file.
+            database.sharing().keeps_owner_lock.store(tier::is_in_use(db), Ordering::Relaxed);
+            if !tier::is_in_use(db) {
+                owner_lock::release(db.file())?;
+            }
             return Err(error);
         }
         super::handover::forget_memory(database);
@@ -459,11 +461,16 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
     if !locks.end(db.file(), db.writable())? {
         return Ok(false);
     }
-    let files = settle_files(db).and_then(|()| database.wal_index.unshare(true));
+    let files = settle_files(db)
+        .and_then(|()| open_tier::open(db))
+        .and_then(|()| database.wal_index.unshare(true));
     if let Err(error) = files {
+        // The application goes on as it does now, and the next attempt takes both.
+        crate::notice::tell_once(db.path(), "not taken back", &error.to_string());
+        let lent = open_tier::lend(db);
         let reads_by_slots = database.wal_index.is_used();
         locks.begin(db.file(), reads_by_slots)?;
-        return Err(error);
+        return lent.and(Err(error));
     }
     db.shared().forget_file();
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
@@ -481,7 +488,6 @@ mod tests {
         wanted: Wanted::Auto,
         native: false,
         writable: true,
-        tier: false,
         statements: false,
         direct: false,
     };
@@ -494,7 +500,6 @@ mod tests {
             (SharingFacts { native: true, ..ALLOWED }, false),
             (SharingFacts { direct: true, ..ALLOWED }, false),
             (SharingFacts { writable: false, ..ALLOWED }, false),
-            (SharingFacts { tier: true, ..ALLOWED }, false),
             (SharingFacts { statements: true, ..ALLOWED }, false),
         ] {
             assert_eq!(facts.allow(), is_shared, "{facts:?}");

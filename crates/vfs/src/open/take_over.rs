@@ -15,6 +15,7 @@ use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
+use crate::db::tier::refused;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
 use crate::memory::reservation::MemoryReservation;
@@ -29,6 +30,7 @@ use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, Writer, b
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::{DataFile, which};
+use litefoot_tier::tier_of;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,9 +142,16 @@ pub(crate) fn finish_redo_log(db: &Db, log: &RollbackRedoLog) -> Result<()> {
     let (Some(mut redo), RecoveryDecision::CopyHome) = (found, decide(&Facts::RedoLog(facts))) else {
         return Ok(());
     };
+    copy_log_home(db, &mut redo)
+}
+
+/// Copies the pages of a redo log to the database file, durably, and removes the log.
+pub(super) fn copy_log_home(db: &Db, redo: &mut RedoLog) -> Result<()> {
     if !redo.is_empty() {
+        // The process that wrote it may have died before its last frames were durable.
+        redo.sync()?;
         let numbers: Vec<u32> = redo.page_numbers().collect();
-        copy_in_place(db, &redo, None, &numbers)?;
+        copy_in_place(db, redo, None, &numbers)?;
     }
     // Also where the log was void: the process that voided it may have left the database file unsynced.
     db.sync()?;
@@ -185,10 +194,23 @@ pub(super) fn has_commit_log(database: &OpenDatabase) -> Result<bool> {
     Ok(is_there(db)? && base_at(&**db.medium(), &db.commit_log_path())?.is_some())
 }
 
-/// True if commits wait beside a database for litefoot to recover: stock SQLite would not see them.
+/// Removes a commit log in which nothing waits, for good: it knows nothing of what others commit from now on.
+pub(super) fn remove_commit_log(db: &Db) -> Result<()> {
+    if !is_there(db)? {
+        return Ok(());
+    }
+    match CommitLog::open(db.medium().clone(), &db.commit_log_path(), db.latch().clone()) {
+        Ok(mut log) => Ok(log.delete()?),
+        // At a place of its own it is another database's.
+        Err(error) if is_in_use(&error) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// True if commits wait beside a database for litefoot to recover, or chunks on its tier: stock SQLite would not see them.
 pub(super) fn waits_for_recovery(database: &OpenDatabase) -> Result<bool> {
     let db = &database.db;
-    if has_commit_log(database)? {
+    if has_commit_log(database)? || tier_of(db.file()).map_err(refused)?.is_some() {
         return Ok(true);
     }
     // The redo log of a database that is not in WAL mode.
