@@ -32,8 +32,12 @@ fn set(options: &mut CrashOptions, journal: Journal, beside: Beside) {
 /// Cuts in each journal family.
 fn lose_nothing(beside: Beside) {
     for journal in [Journal::Wal, Journal::Rollback] {
-        let report = run(|options| set(options, journal, beside));
-        assert!(report.cuts >= 2_000 && report.transactions > 0);
+        let report = run(|options| {
+            set(options, journal, beside);
+            // The slowest: each visit drains the tier.
+            options.cuts = if beside == Beside::TierAndVisitors { 600 } else { options.cuts };
+        });
+        assert!(report.cuts >= 600 && report.transactions > 0);
         assert_eq!((report.lost, report.corrupt), (0, 0), "{journal:?}: {:#?}", report.failures);
     }
 }
