@@ -130,7 +130,9 @@ fn perform(
     let open = file.clone().unwrap();
     match step {
         // Another process does.
-        Step::Write(at, bytes, false) if open.is_lent() && at % 2 == 0 => flash(medium).write_at(bytes, *at)?,
+        Step::Write(at, bytes, false) if open.is_lent() && at % 2 == 0 => {
+            flash(medium).write_at(bytes, *at)?
+        }
         Step::Write(at, bytes, false) => open.write_at(bytes, *at)?,
         Step::Write(at, bytes, true) => {
             let (first, second) = bytes.split_at(bytes.len() / 2);

@@ -118,11 +118,7 @@ impl SharingFacts {
     }
 
     fn allow(self) -> bool {
-        self.wanted == Wanted::Auto
-            && !self.native
-            && self.writable
-            && !self.statements
-            && !self.direct
+        self.wanted == Wanted::Auto && !self.native && self.writable && !self.statements && !self.direct
     }
 }
 
@@ -461,9 +457,8 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
     if !locks.end(db.file(), db.writable())? {
         return Ok(false);
     }
-    let files = settle_files(db)
-        .and_then(|()| open_tier::open(db))
-        .and_then(|()| database.wal_index.unshare(true));
+    let files =
+        settle_files(db).and_then(|()| open_tier::open(db)).and_then(|()| database.wal_index.unshare(true));
     if let Err(error) = files {
         // The application goes on as it does now, and the next attempt takes both.
         crate::notice::tell_once(db.path(), "not taken back", &error.to_string());
