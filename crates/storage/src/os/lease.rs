@@ -8,18 +8,21 @@
 //! # What it promises
 //! 1. No signal handler is installed, and no thread of the application gets a signal. The signals go to one thread, the
 //!    broker, which blocks all of them and waits. It is started with the first lease of a process.
-//! 2. No break is missed. The signal is queued from before the lease is granted. Where the system can queue no more, `SIGIO`
-//!    comes in its place, and the broker looks at all leases after each signal.
-//! 3. `on_break` runs in the broker, without a lock of the broker's, once for each granted lease. It may take and release
+//! 2. No signal of a lease ends the process, wherever it goes. Its number is one that a process without a handler ignores
+//!    ([`NUMBERS`]). Such a number is sent even where the system can queue no more. `SIGIO`, which ends processes, never comes
+//!    in its place.
+//! 3. No break is missed. The signal is queued from before the lease is granted, and the broker looks at all leases after each
+//!    signal. One that the application's `sigaction` has discarded is replaced within [`MAX_UNNOTICED`].
+//! 4. `on_break` runs in the broker, without a lock of the broker's, once for each granted lease. It may take and release
 //!    leases. Breaks of two files wait for each other's `on_break`, and for nothing else.
-//! 4. A lease ends with its file: it is given back, and forgotten here, before the descriptor's number is free again.
-//! 5. A signal of the application's that reaches the broker goes on to the process. The broker then takes another number.
-//! 6. A forked child has no lease of its parent's: the descriptor is noted as locked ([`crate::fork`]). The child's first
+//! 5. A lease ends with its file: it is given back, and forgotten here, before the descriptor's number is free again.
+//! 6. A signal of the application's that reaches the broker goes on to the process. The broker then waits for another number,
+//!    and where there is none, for no signal: it looks every [`LOOK_EVERY`].
+//! 7. A forked child has no lease of its parent's: the descriptor is noted as locked ([`crate::fork`]). The child's first
 //!    lease starts a broker of its own.
 //!
 //! # Limits
-//! A signal that goes on to the process keeps its value, but of `kill` the sender is lost, and of `F_SETSIG` the file. Where
-//! `SIGIO` is the application's, a break for which the system could queue no signal is found within a second.
+//! A signal that goes on to the process keeps its value, but of `kill` the sender is lost, and of `F_SETSIG` the file.
 
 use crate::file::{LeaseAnswer, OnBreak};
 use crate::sync::{AcrossFork, Condvar, Global, Mutex};
@@ -41,10 +44,12 @@ const F_SETOWN_EX: c_int = 15;
 const F_OWNER_TID: c_int = 0;
 /// The code of a lease's signal (asm-generic/siginfo.h).
 const POLL_MSG: c_int = 3;
-/// Numbers at the upper end that other programs like to take.
-const NUMBERS_OF_OTHERS: c_int = 3;
-/// Longest time until a break is found for which no signal could be queued, where `SIGIO` is the application's.
-const MAX_UNNOTICED: Duration = Duration::from_secs(1);
+/// The numbers that signals of leases may have. Both are ignored where they are not handled; a thread that blocks them gets them.
+const NUMBERS: [c_int; 2] = [libc::SIGURG, libc::SIGWINCH];
+/// Longest time until a break is found whose signal was discarded: `sigaction` does that to one that nobody has fetched yet.
+const MAX_UNNOTICED: Duration = Duration::from_secs(5);
+/// The time between two looks where all numbers are the application's.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// `struct f_owner_ex` (asm-generic/fcntl.h).
 #[repr(C)]
@@ -123,12 +128,12 @@ impl AcrossFork for Broker {
 
 impl Broker {
     const fn new() -> Broker {
-        Broker { leases: Vec::new(), thread: None, number: 0, theirs: 0 }
+        Broker { leases: Vec::new(), thread: None, number: NUMBERS[0], theirs: 0 }
     }
 
     fn take(&mut self, descriptor: RawFd, on_break: OnBreak) -> LeaseAnswer {
         let Some(thread) = self.thread() else { return LeaseAnswer::Unsupported };
-        // The kernel forgets both when a lease is given back. Without them its signal would end the process.
+        // The kernel forgets both when a lease is given back. Without the number its signal would be one that ends the process.
         if !set_number(descriptor, self.number) || !set_owner(descriptor, thread) {
             return LeaseAnswer::Unsupported;
         }
@@ -157,12 +162,7 @@ impl Broker {
     /// The broker's thread, started where there is none yet.
     fn thread(&mut self) -> Option<pid_t> {
         if self.thread.is_none() {
-            let here = usages();
-            self.number = unused_number(&here, 0);
-            // Blocked by a thread of the application's, it is waited for elsewhere.
-            if here.iter().any(|usage| usage.number == libc::SIGIO && usage.blocked) {
-                self.theirs |= bit(libc::SIGIO);
-            }
+            self.number = unused_number(&usages(), 0);
             self.thread = start();
         }
         self.thread
@@ -234,8 +234,8 @@ fn is_handled(number: c_int) -> bool {
     }
 }
 
-/// The real-time signals from the upper end down, and `SIGIO`.
-fn usages() -> Vec<Usage> {
+/// What the application makes of the numbers that there are.
+fn usages() -> [Usage; NUMBERS.len()] {
     let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised before the call, for which a null set asks only.
     let mask = unsafe {
@@ -243,47 +243,38 @@ fn usages() -> Vec<Usage> {
         libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
         mask.assume_init()
     };
-    let numbers = (libc::SIGRTMIN()..=libc::SIGRTMAX() - NUMBERS_OF_OTHERS).rev();
-    numbers
-        .chain([libc::SIGIO])
-        .map(|number| Usage {
-            number,
-            handled: is_handled(number),
-            // SAFETY: the set was filled in above.
-            blocked: unsafe { libc::sigismember(&raw const mask, number) == 1 },
-        })
-        .collect()
+    NUMBERS.map(|number| Usage {
+        number,
+        handled: is_handled(number),
+        // SAFETY: the set was filled in above.
+        blocked: unsafe { libc::sigismember(&raw const mask, number) == 1 },
+    })
 }
 
-/// The real-time signal that the application uses least by all that is known. One that it waits for, it has blocked.
+/// The signal that the application uses least by all that is known. One that it waits for, it has blocked.
 fn unused_number(usages: &[Usage], theirs: u64) -> c_int {
-    let number = |usage: &Usage| usage.number;
     let rank = |usage: &&Usage| (theirs & bit(usage.number) != 0, usage.blocked, usage.handled);
-    usages.iter().filter(|usage| usage.number != libc::SIGIO).min_by_key(rank).map_or(libc::SIGIO, number)
+    usages.iter().min_by_key(rank).map_or(NUMBERS[0], |usage| usage.number)
 }
 
 /// A signal that has come to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arrived {
-    number: c_int,
     code: c_int,
     /// The descriptor that a lease's signal names has a lease.
     is_known: bool,
-    /// This process sent it.
+    /// This process sent it; of `kill`, any process did.
     from_here: bool,
     handled: bool,
 }
 
-/// True if a signal was meant for the application. Where the application has no handler, one in doubt is ours: it
-/// would end the process.
+/// True if a signal was meant for the application.
 fn is_theirs(signal: Arrived) -> bool {
-    match (signal.number == libc::SIGIO, signal.code) {
-        // The system could queue no signal of a lease, ours or theirs.
-        (true, libc::SI_KERNEL) => signal.handled,
+    match signal.code {
+        POLL_MSG => signal.handled && !signal.is_known,
+        libc::SI_TKILL => !signal.from_here,
         // A signal about which nothing could be noted has this code, and no sender.
-        (true, libc::SI_USER) => signal.handled || signal.from_here,
-        (false, POLL_MSG) => signal.handled && !signal.is_known,
-        (false, libc::SI_TKILL) => !signal.from_here,
+        libc::SI_USER => signal.handled || signal.from_here,
         _ => true,
     }
 }
@@ -310,13 +301,7 @@ fn arrived(info: &siginfo_t) -> Arrived {
         libc::SI_USER => unsafe { info.si_pid() != 0 },
         _ => false,
     };
-    Arrived {
-        number: info.si_signo,
-        code: info.si_code,
-        is_known,
-        from_here,
-        handled: is_handled(info.si_signo),
-    }
+    Arrived { code: info.si_code, is_known, from_here, handled: is_handled(info.si_signo) }
 }
 
 /// Gives a signal to the process. The kernel lets codes of its own be sent by the first thread only.
@@ -351,11 +336,13 @@ fn start() -> Option<pid_t> {
 /// The life of the broker.
 fn serve() {
     loop {
-        let (number, theirs) = {
+        let (number, is_theirs_too) = {
             let broker = BROKER.lock();
-            (broker.number, broker.theirs)
+            (broker.number, broker.theirs & bit(broker.number) != 0)
         };
-        if let Some(info) = wait(number, theirs & bit(libc::SIGIO) == 0)
+        if is_theirs_too {
+            std::thread::sleep(LOOK_EVERY);
+        } else if let Some(info) = wait(number)
             && is_theirs(arrived(&info))
         {
             // First: what is passed on must not come here again.
@@ -372,7 +359,7 @@ fn serve() {
 }
 
 /// Waits for a signal; `None` where it is time to look without one.
-fn wait(number: c_int, with_sigio: bool) -> Option<siginfo_t> {
+fn wait(number: c_int) -> Option<siginfo_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     let mut info = MaybeUninit::<siginfo_t>::zeroed();
     let limit = libc::timespec { tv_sec: MAX_UNNOTICED.as_secs() as libc::time_t, tv_nsec: 0 };
@@ -381,13 +368,8 @@ fn wait(number: c_int, with_sigio: bool) -> Option<siginfo_t> {
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), number);
-        let limit = if with_sigio {
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGIO);
-            ptr::null()
-        } else {
-            &raw const limit
-        };
-        (libc::sigtimedwait(set.as_ptr(), info.as_mut_ptr(), limit) > 0).then(|| info.assume_init())
+        (libc::sigtimedwait(set.as_ptr(), info.as_mut_ptr(), &raw const limit) > 0)
+            .then(|| info.assume_init())
     }
 }
 

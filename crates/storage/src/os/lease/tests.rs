@@ -313,7 +313,10 @@ fn signals_of_the_application_come_to_the_application() {
         let broker = BROKER.lock();
         (broker.number, broker.thread.unwrap())
     };
-    for number in [first, libc::SIGIO] {
+    assert!(NUMBERS.contains(&first));
+    for turn in 0..2 {
+        let number = BROKER.lock().number;
+        assert_eq!(number == first, turn == 0);
         let mut info = MaybeUninit::<siginfo_t>::zeroed();
         // As if it had come to the process: the kernel chooses the broker where the other threads block the signal.
         // SAFETY: the handler may run anywhere. Zeros are a value of the information, which outlives the call.
@@ -329,33 +332,83 @@ fn signals_of_the_application_come_to_the_application() {
             std::thread::yield_now();
         }
     }
-    // The broker has another number by now, and does not wait for SIGIO.
-    let broker = BROKER.lock();
-    assert!(broker.number != first && broker.theirs & bit(libc::SIGIO) != 0);
-    drop(broker);
+    // The broker waits for no signal any more.
+    assert_eq!(BROKER.lock().theirs, bit(NUMBERS[0]) | bit(NUMBERS[1]));
+    assert!(reader(file.path()).wait().unwrap().success());
+    told.recv().unwrap();
+    drop(file);
+    let (file, told) = leased(&database(&directory));
     assert!(reader(file.path()).wait().unwrap().success());
     told.recv().unwrap();
 }
 
+/// No thread here blocks them, and none handles them.
+#[test]
+fn a_signal_that_goes_astray_ends_nothing() {
+    if !alone("a_signal_that_goes_astray_ends_nothing") {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    for number in NUMBERS {
+        // SAFETY: what comes of it is the question.
+        assert_eq!(unsafe { libc::kill(libc::getpid(), number) }, 0);
+        // A lease whose signals go to the process, as where a thread of the broker's is not said.
+        let path = database(&directory);
+        let file = fs::File::create(&path).unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+        assert!(set_number(descriptor, number));
+        // SAFETY: the request takes a number and changes nothing in memory.
+        assert_eq!(unsafe { libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_WRLCK) }, 0);
+        let opened = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(is_breaking(descriptor));
+    }
+}
+
+/// The application sets handlers, and takes them away: that discards what nobody has fetched yet.
+#[test]
+fn a_break_is_noticed_while_the_application_changes_its_handlers() {
+    if !alone("a_break_is_noticed_while_the_application_changes_its_handlers") {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = database(&directory);
+    let (file, told) = leased(&path);
+    let number = BROKER.lock().number;
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: both are ignored where they come.
+                unsafe {
+                    libc::signal(number, libc::SIG_IGN);
+                    libc::signal(number, libc::SIG_DFL);
+                }
+            }
+        });
+        assert!(reader(&path).wait().unwrap().success());
+        told.recv().unwrap();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop(file);
+}
+
 #[test]
 fn a_signal_is_theirs_only_where_that_is_certain() {
-    let signal =
-        |number, code, is_known, from_here, handled| Arrived { number, code, is_known, from_here, handled };
-    let (lease, io) = (60, libc::SIGIO);
+    let signal = |code, is_known, from_here, handled| Arrived { code, is_known, from_here, handled };
     let cases = [
-        (signal(lease, POLL_MSG, true, false, true), false),
+        (signal(POLL_MSG, true, false, true), false),
         // Of a lease that is gone by now, or of one of theirs.
-        (signal(lease, POLL_MSG, false, false, false), false),
-        (signal(lease, POLL_MSG, false, false, true), true),
-        (signal(lease, libc::SI_QUEUE, false, false, false), true),
-        (signal(lease, libc::SI_USER, false, true, false), true),
-        (signal(lease, libc::SI_TKILL, false, true, false), false),
-        (signal(lease, libc::SI_TKILL, false, false, false), true),
-        (signal(io, libc::SI_KERNEL, false, false, false), false),
-        (signal(io, libc::SI_KERNEL, false, false, true), true),
-        (signal(io, libc::SI_USER, false, false, false), false),
-        (signal(io, libc::SI_USER, false, true, false), true),
-        (signal(io, POLL_MSG, true, false, false), true),
+        (signal(POLL_MSG, false, false, false), false),
+        (signal(POLL_MSG, false, false, true), true),
+        (signal(libc::SI_QUEUE, false, false, false), true),
+        (signal(libc::SI_TKILL, false, true, false), false),
+        (signal(libc::SI_TKILL, false, false, false), true),
+        // Of a socket with urgent data, or of a terminal.
+        (signal(libc::SI_KERNEL, false, false, false), true),
+        (signal(libc::SI_USER, false, true, false), true),
+        (signal(libc::SI_USER, false, false, true), true),
+        (signal(libc::SI_USER, false, false, false), false),
     ];
     for (signal, theirs) in cases {
         assert_eq!(is_theirs(signal), theirs, "{signal:?}");
@@ -365,14 +418,13 @@ fn a_signal_is_theirs_only_where_that_is_certain() {
 #[test]
 fn the_number_is_one_that_nobody_seems_to_use() {
     let usage = |number, handled, blocked| Usage { number, handled, blocked };
-    let io = usage(libc::SIGIO, false, false);
     let cases: [(&[Usage], u64, c_int); 6] = [
-        (&[usage(61, false, false), usage(60, false, false), io], 0, 61),
-        (&[usage(61, true, false), usage(60, false, false), io], 0, 60),
-        (&[usage(61, false, true), usage(60, true, false), io], 0, 60),
-        (&[usage(61, true, true), usage(60, false, true), io], 0, 60),
-        (&[usage(61, false, false), usage(60, true, true), io], bit(61), 60),
-        (&[usage(61, true, true), usage(60, true, true), io], bit(61) | bit(60), 61),
+        (&[usage(23, false, false), usage(28, false, false)], 0, 23),
+        (&[usage(23, true, false), usage(28, false, false)], 0, 28),
+        (&[usage(23, false, true), usage(28, true, false)], 0, 28),
+        (&[usage(23, true, true), usage(28, false, true)], 0, 28),
+        (&[usage(23, false, false), usage(28, true, true)], bit(23), 28),
+        (&[usage(23, true, true), usage(28, true, true)], bit(23) | bit(28), 23),
     ];
     for (usages, theirs, expected) in cases {
         assert_eq!(unused_number(usages, theirs), expected, "{usages:?} {theirs:b}");
