@@ -59,6 +59,19 @@ pub struct Printed {
     pub what: &'static str,
     /// The number, as printed.
     pub value: &'static str,
+    /// Figures of ours that stand beside it.
+    pub ours: &'static [&'static str],
+}
+
+/// What a figure asks, next to the paper's question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The figure is our own.
+    Own,
+    /// The paper's.
+    Same,
+    /// Nearly the paper's; what is not alike.
+    Near(&'static str),
 }
 
 /// One figure or table of the page.
@@ -88,6 +101,10 @@ pub struct Chart {
     pub printed: &'static [Printed],
     /// Notes for the reader.
     pub note: &'static str,
+    /// The paper's question, or another one.
+    pub question: Question,
+    /// The reason why our numbers differ from the paper's; empty where they do not.
+    pub differs: &'static str,
 }
 
 /// The defaults of a chart; each chart states its differences.
@@ -104,6 +121,8 @@ pub const PLAIN: Chart = Chart {
     series: &[],
     printed: &[],
     note: "",
+    question: Question::Own,
+    differs: "",
 };
 
 /// The charts of one paper, or of our own.
@@ -151,7 +170,12 @@ pub const fn paper(name: &'static str, values: &'static [Option<f64>]) -> Series
 
 /// Something printed.
 pub const fn printed(what: &'static str, value: &'static str) -> Printed {
-    Printed { what, value }
+    Printed { what, value, ours: &[] }
+}
+
+/// Something printed, and our figures for the same.
+pub const fn beside(what: &'static str, value: &'static str, ours: &'static [&'static str]) -> Printed {
+    Printed { what, value, ours }
 }
 
 impl Point {

@@ -123,7 +123,8 @@ fn chart(chart: &Chart, report: &Report) -> String {
             let _ = write!(text, "<details><summary>Numbers</summary>\n{table}</details>\n");
         }
     }
-    text.push_str(&table::printed(chart));
+    text.push_str(&table::printed(chart, report));
+    text.push_str(&table::question(chart));
     if !chart.note.is_empty() {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(chart.note));
     }

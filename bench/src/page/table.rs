@@ -1,6 +1,6 @@
 //! Tables: the numbers of a chart, and all figures of an experiment.
 
-use super::chart::{Chart, Number, Printed, Section};
+use super::chart::{Chart, Number, Printed, Question, Section};
 use super::marks::{Grid, data};
 use super::number::{escape, number};
 use crate::report::Report;
@@ -45,17 +45,44 @@ fn cell(chart: &Chart, value: Option<&Number>) -> String {
     format!("<td{class}{}>{}</td>", data(chart, value), escape(&number(value.shown)))
 }
 
-/// Further figures that the paper prints.
-pub fn printed(chart: &Chart) -> String {
+/// Further figures that the paper prints, ours beside them.
+pub fn printed(chart: &Chart, report: &Report) -> String {
     if chart.printed.is_empty() {
         return String::new();
     }
     let mut text = String::from("<dl class=\"printed\"><dt class=\"head\">The paper prints</dt>\n");
     for printed in chart.printed {
-        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(printed.what), escape(printed.value));
+        let _ = write!(text, "<dt>{}</dt><dd>{}", escape(printed.what), escape(printed.value));
+        let ours = printed.ours.iter().filter_map(|name| {
+            let value = report.figures.get(name)?;
+            let experiment = escape(&report.experiment);
+            Some(format!(
+                "<b data-experiment=\"{experiment}\" data-figure=\"{name}\" data-value=\"{value}\">{}</b>",
+                escape(&number(value))
+            ))
+        });
+        let ours: Vec<String> = ours.collect();
+        if !ours.is_empty() {
+            let _ = write!(text, "; here {}", ours.join(", "));
+        }
+        text.push_str("</dd>\n");
     }
     text.push_str("</dl>\n");
     text
+}
+
+/// What a figure of a paper's asks, and why ours differs.
+pub fn question(chart: &Chart) -> String {
+    let asks = match chart.question {
+        Question::Own => return String::new(),
+        Question::Same => "The paper's question.".to_owned(),
+        Question::Near(what) => format!("Not quite the paper's question: {what}"),
+    };
+    let differs = match chart.differs {
+        "" => String::new(),
+        why => format!(" Where it differs: {why}"),
+    };
+    format!("<p class=\"note question\">{}</p>\n", escape(&format!("{asks}{differs}")))
 }
 
 /// The terms of a section.

@@ -1,4 +1,4 @@
-use super::chart::{Section, Shape, Source};
+use super::chart::{Question, Section, Shape, Source};
 use super::*;
 use crate::experiments::peers::stores::OTHERS;
 use crate::harness::Environment;
@@ -18,6 +18,10 @@ fn reports() -> Vec<Report> {
                     let value = 0.37 * (figures.iter().count() + 1) as f64;
                     figures.set(name, value);
                 }
+            }
+            for name in chart.printed.iter().flat_map(|printed| printed.ours) {
+                let value = 0.37 * (figures.iter().count() + 1) as f64;
+                figures.set(*name, figures.get(name).unwrap_or(value));
             }
         }
         let environment = Environment::of(std::path::Path::new("."), &Options::default());
@@ -166,6 +170,21 @@ fn what_a_file_says_cannot_become_markup() {
     assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
 }
 
+/// Each figure that redraws one of these papers says whether it asks the same, and the paper's number where it prints one.
+#[test]
+fn figures_of_papers_say_what_they_ask() {
+    for section in sections().filter(|section| ["pcg"].contains(&section.id)) {
+        for chart in section.charts {
+            let asks = chart.question != Question::Own;
+            assert_eq!(asks, !chart.redraws.is_empty(), "{}", chart.id);
+            assert!(asks || chart.differs.is_empty(), "{}", chart.id);
+        }
+    }
+    let html = page(&reports());
+    assert!(html.contains("Not quite the paper's question: "));
+    assert!(html.contains(" Where it differs: ") && html.contains("; here <b data-experiment=\"pcg\""));
+}
+
 /// Short runs of all experiments, as they were written.
 fn samples() -> Vec<Report> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports");
@@ -179,6 +198,9 @@ fn the_experiments_have_every_figure_that_a_chart_names() {
     let sample = |experiment: &str| samples.iter().find(|report| report.experiment == experiment).unwrap();
     for chart in charts() {
         let figures = &sample(chart.experiment).figures;
+        for name in chart.printed.iter().flat_map(|printed| printed.ours) {
+            assert!(figures.get(name).is_some(), "{}: {name}", chart.id);
+        }
         for name in
             chart.series.iter().flat_map(|series| chart.points.iter().filter_map(|p| series.figure(p)))
         {

@@ -32,7 +32,7 @@ enum CountedTransaction {
 }
 
 pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
-    progress.begin("counting", 3 + MODES.len() as u64 * 5);
+    progress.begin("counting", 3 + MODES.len() as u64 * 6);
     let path = task.directory.join("counted.db");
     let cases = [
         ("", task.plan("10m"), CountedTransaction::Bulk),
@@ -44,15 +44,12 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
         progress.advance(1)?;
         for mode in MODES {
             let medium = CountingMedium::new(Arc::new(OsMedium::new()));
-            let side = Side::litefoot_on(LITEFOOT, &task.options(""), Arc::new(medium.clone()))?;
+            let side = Side::litefoot_on(LITEFOOT, &plan.options(""), Arc::new(medium.clone()))?;
             let written = written(&side, &medium, &path, mode, &plan, work)?;
             figures.set(format!("write_amplification{suffix}.{mode}"), written / changed);
             progress.advance(1)?;
-            if suffix == "_100m" {
-                continue;
-            }
             let medium = CountingMedium::new(Arc::new(OsMedium::new()));
-            let side = Side::stock_on(STOCK, Arc::new(medium.clone()))?;
+            let side = Side::stock_on(STOCK, plan.memory_bytes, Arc::new(medium.clone()))?;
             let written = self::written(&side, &medium, &path, mode, &plan, work)?;
             figures.set(format!("write_amplification{suffix}_stock.{mode}"), written / changed);
             progress.advance(1)?;
@@ -64,7 +61,7 @@ pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) 
 /// Bytes of the pages that the transaction changes.
 fn changed(path: &Path, plan: &Plan, work: CountedTransaction) -> Result<f64> {
     let medium = CountingMedium::new(Arc::new(OsMedium::new()));
-    let side = Side::stock_on(INF, Arc::new(medium.clone()))?;
+    let side = Side::stock_on(INF, plan.memory_bytes, Arc::new(medium.clone()))?;
     let db = side.open(path, "wal")?;
     prepare(&side, &db, plan, work)?;
     let before = medium.snapshot();

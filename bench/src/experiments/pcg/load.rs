@@ -60,13 +60,15 @@ fn scatter(n: u64) -> u64 {
 /// Times of transactions.
 pub struct Timing {
     pub inserts: Latencies,
+    /// Whole ones, from `BEGIN` until the commit returned.
+    pub transactions: Latencies,
     /// The last commit.
     pub commit: Duration,
 }
 
 impl Timing {
     pub fn new() -> Result<Timing> {
-        Ok(Timing { inserts: Latencies::new()?, commit: Duration::ZERO })
+        Ok(Timing { inserts: Latencies::new()?, transactions: Latencies::new()?, commit: Duration::ZERO })
     }
 }
 
@@ -79,6 +81,7 @@ pub fn insert(
     timing: &mut Timing,
 ) -> rusqlite::Result<()> {
     let text = "x".repeat(100);
+    let begun = Instant::now();
     db.execute_batch("BEGIN")?;
     {
         let mut statement = db.prepare_cached("INSERT INTO t VALUES(?1, ?2, ?3)")?;
@@ -90,13 +93,14 @@ pub fn insert(
             last = now;
         }
     }
-    commit(db, timing)
+    commit(db, begun, timing)
 }
 
-fn commit(db: &Connection, timing: &mut Timing) -> rusqlite::Result<()> {
+fn commit(db: &Connection, begun: Instant, timing: &mut Timing) -> rusqlite::Result<()> {
     let committing = Instant::now();
     db.execute_batch("COMMIT")?;
     timing.commit = committing.elapsed();
+    timing.transactions.record(begun.elapsed());
     Ok(())
 }
 
@@ -113,9 +117,10 @@ pub fn select(
          SELECT printf('%08x', {}), ?3, n FROM c",
         keys.sql()
     );
+    let begun = Instant::now();
     db.execute_batch("BEGIN")?;
     db.execute(&sql, (first as i64, (first + rows - 1) as i64, "x".repeat(100)))?;
-    commit(db, timing)
+    commit(db, begun, timing)
 }
 
 /// True if the table holds the rows `0..rows`, and nothing else.

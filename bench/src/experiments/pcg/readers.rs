@@ -19,7 +19,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     progress.begin("readers", (MODES.len() * task.sizes.rounds) as u64);
     // A fifth of the memory, so that a transaction of moderate length spills.
-    let pool = (task.sizes.pool_bytes / 5).max(1 << 20);
+    let pool = (task.plan("100m").memory_bytes / 5).max(1 << 20);
     let side = Side::litefoot(LITEFOOT, &format!("buffer_pool_size={pool}"))?;
     for mode in MODES {
         let (mut idle, mut cleaning, mut ratios) = (Vec::new(), Vec::new(), Vec::new());

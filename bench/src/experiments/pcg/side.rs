@@ -1,11 +1,13 @@
 //! The sides, and how a database of each is opened.
 
+use super::APPLICATION_CACHE_BYTES;
 use crate::harness::{open_stock, vfs_name};
 use crate::{Error, Result};
 use litefoot::Vfs;
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use rusqlite::Connection;
+use rusqlite::ffi::sqlite3_db_status;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,8 +17,8 @@ pub const LITEFOOT: &str = "litefoot";
 pub const CALLER: &str = "litefoot_caller";
 pub const BACKGROUND: &str = "litefoot_background";
 
-/// Pages of the application's cache, where it is not unbounded.
-const CACHE_PAGES: u64 = 100;
+/// Of `sqlite3_db_status` (sqlite3.h): dirty pages that SQLite has written because its cache was full.
+const DBSTATUS_CACHE_SPILL: std::ffi::c_int = 12;
 
 /// The journal modes, as SQLite and figures name them.
 pub const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
@@ -26,18 +28,20 @@ pub struct Side {
     pub name: &'static str,
     /// SQLite's own VFS where there is none.
     vfs: Option<Vfs>,
+    /// Bytes of SQLite's page cache, unless it is unbounded.
+    cache_bytes: u64,
 }
 
 impl Side {
-    /// SQLite on its own VFS, its cache bounded or not.
-    pub fn stock(name: &'static str) -> Side {
-        Side { name, vfs: None }
+    /// SQLite on its own VFS, with so much memory unless it is [`INF`].
+    pub fn stock(name: &'static str, memory_bytes: u64) -> Side {
+        Side { name, vfs: None, cache_bytes: memory_bytes }
     }
 
     /// The same on a medium.
-    pub fn stock_on(name: &'static str, medium: Arc<dyn Medium>) -> Result<Side> {
+    pub fn stock_on(name: &'static str, memory_bytes: u64, medium: Arc<dyn Medium>) -> Result<Side> {
         let vfs = Vfs::builder(vfs_name()).medium(medium).pass_through(true).register()?;
-        Ok(Side { name, vfs: Some(vfs) })
+        Ok(Side { name, vfs: Some(vfs), cache_bytes: memory_bytes })
     }
 
     /// SQLite on litefoot, with options.
@@ -50,7 +54,7 @@ impl Side {
         let mut options = litefoot::Options::default();
         options.set_list(list).map_err(Error::Wrong)?;
         let vfs = Vfs::builder(vfs_name()).medium(medium).options(options).register()?;
-        Ok(Side { name, vfs: Some(vfs) })
+        Ok(Side { name, vfs: Some(vfs), cache_bytes: APPLICATION_CACHE_BYTES })
     }
 
     /// Opens a database in a journal mode at `synchronous=FULL`.
@@ -65,7 +69,7 @@ impl Side {
             if self.name == INF {
                 db.execute_batch("PRAGMA cache_size=1000000; PRAGMA cache_spill=off")?;
             } else {
-                db.execute_batch(&format!("PRAGMA cache_size={CACHE_PAGES}"))?;
+                db.execute_batch(&format!("PRAGMA cache_size=-{}", self.cache_bytes >> 10))?;
             }
             Ok((mode, db.pragma_query_value(None, "synchronous", |row| row.get(0))?))
         };
@@ -75,6 +79,19 @@ impl Side {
         } else {
             Err(Error::Wrong(format!("side {}: journal and synchronous are {found:?}", self.name)))
         }
+    }
+
+    /// Batches of pages that litefoot has written before their commit; of stock SQLite, pages.
+    pub fn cleanings(&self, db: &Connection) -> Result<u64> {
+        let spills = "SELECT value FROM litefoot_stats WHERE name = 'spills'";
+        if [STOCK, INF].contains(&self.name) {
+            let (mut pages, mut most) = (0, 0);
+            // SAFETY: the connection is open, and both places live through the call.
+            unsafe { sqlite3_db_status(db.handle(), DBSTATUS_CACHE_SPILL, &raw mut pages, &raw mut most, 0) };
+            return Ok(u64::try_from(pages).unwrap_or(0));
+        }
+        let batches = db.query_row(spills, [], |row| row.get::<_, i64>(0));
+        batches.map(|batches| u64::try_from(batches).unwrap_or(0)).map_err(|error| self.explain(error))
     }
 
     /// Closes a connection, so that an error does not go unnoticed.

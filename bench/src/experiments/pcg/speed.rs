@@ -4,7 +4,7 @@ use super::load::{self, Keys, ROW_BYTES, SCHEMA, Timing};
 use super::side::{BACKGROUND, CALLER, INF, LITEFOOT, MODES, STOCK, Side};
 use super::{Plan, Task};
 use crate::experiments::commit::remove_database;
-use crate::harness::{Progress, interleave, median, median_ratio, open_stock};
+use crate::harness::{Progress, median, median_ratio, open_stock, take_turns};
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::path::Path;
@@ -16,6 +16,7 @@ pub struct Round {
     /// Closing included: it writes the database file where that was put off.
     elapsed: Duration,
     rows: u64,
+    pub cleanings: u64,
 }
 
 impl Round {
@@ -30,12 +31,12 @@ impl Round {
 
 pub fn run(task: &Task<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     for plan in &task.sizes.plans {
-        let sides = task.sides(plan.with_cleaners)?;
+        let sides = task.sides(plan)?;
         let turns = MODES.len() * 2 * task.sizes.rounds * sides.len();
         progress.begin(&format!("transactions of {}", plan.name), turns as u64);
         for mode in MODES {
             for keys in [Keys::Random, Keys::Ordered] {
-                let rounds = interleave(&sides, task.sizes.rounds, |_, side| {
+                let rounds = take_turns(&sides, task.sizes.rounds, |_, side| {
                     let round = round(side, &task.directory.join("speed.db"), mode, keys, plan)?;
                     progress.advance(1)?;
                     Ok(round)
@@ -55,6 +56,14 @@ fn set(figures: &mut Figures, case: &str, plan: &Plan, sides: &[Side], rounds: &
     };
     let p999 = |round: &Round| round.timing.inserts.percentile_us(0.999);
     for side in sides {
+        let cleanings = median(each(side.name, &|round| round.cleanings as f64));
+        figures.set(format!("cleanings.{case}.{}", side.name), cleanings);
+        if cleanings == 0.0 && plan.exceeds_memory() && side.name != INF {
+            figures.alarm(format!(
+                "{case}, {}: nothing was cleaned, so this measures something else",
+                side.name
+            ));
+        }
         figures.set(format!("mb_per_s.{case}.{}", side.name), median(each(side.name, &Round::mb_per_s)));
         figures.set(format!("commit_us.{case}.{}", side.name), median(each(side.name, &Round::commit_us)));
         if !plan.by_select {
@@ -65,9 +74,12 @@ fn set(figures: &mut Figures, case: &str, plan: &Plan, sides: &[Side], rounds: &
         |name: &str, over: &str| median_ratio(&each(name, &Round::mb_per_s), &each(over, &Round::mb_per_s));
     figures.set(format!("ratio.{case}_over_inf"), speed(LITEFOOT, INF));
     figures.set(format!("ratio.{case}_over_stock"), speed(LITEFOOT, STOCK));
+    figures.set(format!("ratio.stock_over_inf.{case}"), speed(STOCK, INF));
     if plan.with_cleaners {
-        figures.set(format!("ratio.{case}_caller_over_inf"), speed(CALLER, INF));
-        figures.set(format!("ratio.{case}_background_over_inf"), speed(BACKGROUND, INF));
+        for (over, name) in [(INF, "inf"), (STOCK, "stock")] {
+            figures.set(format!("ratio.{case}_caller_over_{name}"), speed(CALLER, over));
+            figures.set(format!("ratio.{case}_background_over_{name}"), speed(BACKGROUND, over));
+        }
     }
     let commit = median_ratio(&each(LITEFOOT, &Round::commit_us), &each(STOCK, &Round::commit_us));
     figures.set(format!("ratio.commit_over_stock.{case}"), commit);
@@ -89,8 +101,12 @@ pub fn round(side: &Side, path: &Path, mode: &str, keys: Keys, plan: &Plan) -> R
         let work = if plan.by_select { load::select } else { load::insert };
         work(&db, keys, transaction * rows, rows, &mut timing).map_err(explain)?;
     }
+    let worked = begun.elapsed();
+    let cleanings = side.cleanings(&db)?;
+    let closing = Instant::now();
     side.close(db)?;
-    let round = Round { timing, elapsed: begun.elapsed(), rows: rows * plan.transactions };
+    let elapsed = worked + closing.elapsed();
+    let round = Round { timing, elapsed, rows: rows * plan.transactions, cleanings };
     check(side, path, round.rows)?;
     remove_database(path)?;
     Ok(round)
