@@ -3,11 +3,12 @@
 use super::error::Result;
 use super::format::CHUNK_BYTES;
 use super::open::{self, Config};
+use super::policy::Policy;
 use super::state::TierState;
 use super::statistics::Statistics;
 use litefoot_storage::file::{self, File, Medium, RangeLock, Stamp, SyncLatch};
 use litefoot_storage::pass_on;
-use litefoot_storage::sync::RwLock;
+use litefoot_storage::sync::{Mutex, RwLock};
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub struct TieredFile {
     flash: Arc<dyn File>,
     tier_path: PathBuf,
     setup: Setup,
+    policy: Arc<Mutex<Policy>>,
     state: RwLock<TierState>,
 }
 
@@ -67,7 +69,8 @@ impl TieredFile {
     ) -> Result<Arc<TieredFile>> {
         let setup = Setup { medium: medium.clone(), config: *config, latch };
         let state = setup.open(&flash, path)?;
-        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), setup, state: RwLock::new(state) }))
+        let policy = state.policy.clone();
+        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), setup, policy, state: RwLock::new(state) }))
     }
 
     /// While everything is home it stays there until [`TieredFile::leave`].
@@ -132,7 +135,11 @@ impl TieredFile {
         let mut state = self.state.write();
         if state.lent {
             let counters = state.counters.clone();
-            *state = TierState { counters, ..self.setup.open(&self.flash, &self.tier_path)? };
+            let opened = self.setup.open(&self.flash, &self.tier_path)?;
+            // What is known of the chunks is of another time.
+            let policy = opened.policy.lock().clone();
+            *self.policy.lock() = policy;
+            *state = TierState { counters, policy: self.policy.clone(), ..opened };
         }
         Ok(())
     }
@@ -150,6 +157,18 @@ impl TieredFile {
         // Explicit, because a forked child may still have the descriptor.
         let _ = state.devices.tier.lock_range(0, 1, RangeLock::None);
         state.devices.latch.close(&format!("{}: was closed", self.flash.path().display()));
+    }
+
+    /// A commit that is in a log has changed these pages of `page_bytes`, whose numbers begin at 1 and are in order. The
+    /// next checkpoint moves chunks by it. Waits for nobody that reads or writes.
+    pub fn note_commit(&self, page_numbers: impl Iterator<Item = u32>, page_bytes: usize) {
+        let bytes = page_bytes as u64;
+        let chunks = page_numbers.flat_map(|number| {
+            let start = u64::from(number.saturating_sub(1)) * bytes;
+            start / CHUNK_BYTES as u64..(start + bytes).div_ceil(CHUNK_BYTES as u64)
+        });
+        let chunks = chunks.filter_map(|chunk| u32::try_from(chunk).ok());
+        self.policy.lock().note_commit(chunks);
     }
 
     /// Chunks that are away now.

@@ -104,7 +104,7 @@ pub use file::TieredFile;
 pub use format::{CHUNK_BYTES, device_bytes, slots_in};
 pub use open::{Config, tier_of};
 pub use overview::{Overview, Whereabouts, look};
-pub use policy::{Latencies, Period, PolicyKind};
+pub use policy::{Latencies, Period, PolicyKind, Transactions};
 pub use statistics::Statistics;
 
 /// The examples of `README.md` run with the documentation's tests.

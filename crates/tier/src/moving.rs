@@ -14,7 +14,8 @@ impl TierState {
             return Ok(true);
         }
         while self.map.len() >= self.capacity {
-            let Some(victim) = self.policy.victim() else { return Ok(false) };
+            let victim = self.policy.lock().victim();
+            let Some(victim) = victim else { return Ok(false) };
             self.send_home(victim)?;
         }
         if !self.slots.has_free() {
@@ -27,7 +28,7 @@ impl TierState {
             self.fill(slot, &bytes)?;
         }
         self.map.insert(chunk, slot);
-        self.policy.arrived(chunk);
+        self.policy.lock().arrived(chunk);
         self.counters.moved_in += 1;
         Ok(true)
     }
@@ -183,7 +184,7 @@ impl TierState {
         self.away = Some(Away { pairing: fastrand::u64(1..), session: 1 });
         self.map.insert(0, slot);
         self.first = Some(Box::new(first));
-        self.policy.arrived(0);
+        self.policy.lock().arrived(0);
         self.write_header(HeaderState::Crossing)?;
         self.devices.sync_tier(Barrier::Left)?;
         self.slots.settle(slot);

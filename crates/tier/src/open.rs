@@ -22,11 +22,12 @@ use super::format::{
     CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
     device_bytes, entry_at, slot_at, slots_in,
 };
-use super::policy::{Latencies, Period, Policy, PolicyKind};
+use super::policy::{Latencies, Period, Policy, PolicyKind, Transactions};
 use super::slots::Slots;
 use super::state::{Away, TierState};
 use super::statistics::Statistics;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock, SyncLatch};
+use litefoot_storage::sync::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Config {
     pub bytes: u64,
     /// The policy that chooses its chunks.
     pub kind: PolicyKind,
+    /// How the policy learns of transactions.
+    pub transactions: Transactions,
     /// The period of choosing hot chunks.
     pub period: Period,
     /// The costs of reading and writing a chunk.
@@ -53,6 +56,7 @@ impl Default for Config {
         Config {
             bytes: 8 << 20,
             kind: PolicyKind::default(),
+            transactions: Transactions::default(),
             period: Period::default(),
             latencies: Latencies::default(),
             wear_gap: 256,
@@ -213,7 +217,7 @@ fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Re
         state.slots.found(slot, chunk);
         if offset_of(chunk) < state.len {
             state.map.insert(chunk, slot);
-            state.policy.arrived(chunk);
+            state.policy.lock().arrived(chunk);
         } else {
             // The file was cut, and the power as well before the entry was cleared.
             state.slots.vacate(slot);
@@ -232,6 +236,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
     // Slots that stay free, so that a chunk can come before the entry of one that went is cleared.
     let spare = (slots.len() / 16).min(64);
     let capacity = (slots.len() - spare) as usize;
+    let policy = Policy::new((config.kind, config.transactions), capacity, config.period, config.latencies);
     Ok(TierState {
         len: devices.flash.len()?,
         devices,
@@ -241,7 +246,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         closed: false,
         map: HashMap::new(),
         first: None,
-        policy: Policy::new(config.kind, capacity, config.period, config.latencies),
+        policy: Arc::new(Mutex::new(policy)),
         capacity,
         slots,
         changed: HashSet::new(),

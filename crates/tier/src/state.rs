@@ -6,9 +6,11 @@ use super::policy::{Advice, Policy};
 use super::slots::Slots;
 use super::statistics::Statistics;
 use litefoot_storage::file::{DeviceError, Operation, Result, Stamp};
+use litefoot_storage::sync::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Everything about an open pair. One thread at a time changes it; many read.
 pub(super) struct TierState {
@@ -30,7 +32,8 @@ pub(super) struct TierState {
     pub slots: Slots,
     /// Slots that a chunk has left for another one since entries were written last.
     pub changed: HashSet<u32>,
-    pub policy: Policy,
+    /// Under a lock of its own, which nobody holds over reading or writing: commits are told to it while this state is busy.
+    pub policy: Arc<Mutex<Policy>>,
     /// Chunks that may be away: some slots stay free.
     pub capacity: usize,
     /// The highest of an entry.
@@ -120,7 +123,7 @@ impl TierState {
             let chunk = self.chunk_at(at)?;
             let stop = next_chunk(at).min(end);
             let part = &bytes[(at - offset) as usize..(stop - offset) as usize];
-            let advice = self.policy.write(chunk);
+            let advice = self.policy.lock().write(chunk);
             let moves = advice == Advice::Move
                 && (self.away.is_some() || !self.stays)
                 && offset_of(chunk) < self.len
@@ -186,7 +189,7 @@ impl TierState {
         }
         self.settle()?;
         if std::mem::take(&mut self.wrote) {
-            self.policy.end_transaction();
+            self.policy.lock().end_transaction();
         }
         Ok(())
     }
@@ -254,7 +257,7 @@ impl TierState {
             self.settle()?;
         }
         let behind = len.div_ceil(CHUNK_BYTES as u64);
-        self.policy.cut(u32::try_from(behind).unwrap_or(u32::MAX));
+        self.policy.lock().cut(u32::try_from(behind).unwrap_or(u32::MAX));
         Ok(())
     }
 
@@ -262,7 +265,7 @@ impl TierState {
     pub fn forget(&mut self, chunk: u32) {
         if let Some(slot) = self.map.remove(&chunk) {
             self.slots.vacate(slot);
-            self.policy.left(chunk);
+            self.policy.lock().left(chunk);
         }
     }
 

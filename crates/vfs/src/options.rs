@@ -3,12 +3,12 @@
 //! One table has them all; `docs/options.md` comes from it as well (`cargo xtask docs`). An unknown name is an error: a typo
 //! must not silently cost durability. A URI may hold parameters of others, too (`uri_parameters.rs`).
 
-use litefoot_tier::PolicyKind;
+use litefoot_tier::{Latencies, PolicyKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options of a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// What is done where other processes use the database, too.
     pub sharing: Sharing,
@@ -31,6 +31,8 @@ pub struct Options {
     pub tier_size: usize,
     /// The policy that chooses the chunks on the tier.
     pub tier_policy: PolicyKind,
+    /// The costs of writing a chunk to flash, to the tier, and of reading it there.
+    pub tier_latencies: Latencies,
     /// The longest time from a commit at `synchronous=NORMAL` until it is durable.
     pub flush_interval: Duration,
     /// The least time between two checkpoints of a database at rest.
@@ -122,6 +124,7 @@ impl Default for Options {
             tier: None,
             tier_size: 8 << 20,
             tier_policy: PolicyKind::Ewma,
+            tier_latencies: Latencies::default(),
             flush_interval: Duration::from_millis(10),
             checkpoint_timeout: Duration::from_secs(300),
             writer_timeout: Duration::from_secs(5),
@@ -350,12 +353,23 @@ const KNOWN: &[Known] = &[
     },
     one_of!(
         tier_policy,
-        "ewma or lru",
-        "which chunks live there: those written most over the last transactions (`ewma`), or those written last (`lru`)",
-        "the set of hot chunks changes quickly, or fits as a whole (`lru`)",
+        "ewma, lru or none",
+        "which chunks live there: those that commits change most (`ewma`), those written last (`lru`), or none, so that the \
+         device has the logs alone (`none`)",
+        "the set of hot chunks changes quickly, or fits as a whole (`lru`); the device has little room beside the logs (`none`)",
         "ewma" => PolicyKind::Ewma,
         "lru" => PolicyKind::Lru,
+        "none" => PolicyKind::None,
     ),
+    Known {
+        name: "tier_latencies",
+        takes: "three numbers of microseconds, such as 800,204.8,40.96",
+        meaning: "what 2 KiB cost: written to flash, written to the device, read there. By these `ewma` weighs what a chunk \
+                  saves there against moving it",
+        change_when: "the devices are known, and differ from NAND flash beside phase-change memory",
+        set: |options, value| value.parse().map(|value| options.tier_latencies = value).ok(),
+        get: |options| options.tier_latencies.to_string(),
+    },
     one_of!(
         sharing,
         "auto, exclusive or passthrough",

@@ -37,6 +37,7 @@ OPTIONS = (
     "tier",
     "tier_size",
     "tier_policy",
+    "tier_latencies",
     "sharing",
     # end of table
 )

@@ -5,6 +5,7 @@
 mod behind_stock;
 mod concurrent;
 mod full;
+mod hot;
 mod large;
 mod pool;
 mod tiny;

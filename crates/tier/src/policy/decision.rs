@@ -10,8 +10,10 @@
 //! transactions. Periods of five transactions, and N = 2 periods, give the rows of its figure 4.
 
 use super::small_float::SmallFloat;
+use std::fmt;
+use std::str::FromStr;
 
-/// The costs of reading and writing one chunk, in microseconds; configured or measured.
+/// The costs of reading and writing one chunk, in microseconds; as text `800,204.8,40.96`, in this order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
     /// Writing a chunk to flash.
@@ -26,6 +28,28 @@ impl Default for Latencies {
     /// The latencies of the paper's table II: a page of NAND in 800 us; PRAM at 100 and 20 ns a byte.
     fn default() -> Latencies {
         Latencies { flash_write_us: 800.0, tier_write_us: 204.8, tier_read_us: 40.96 }
+    }
+}
+
+impl FromStr for Latencies {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Latencies, &'static str> {
+        let values: Option<Vec<f64>> = text.split(',').map(|value| value.trim().parse().ok()).collect();
+        match values.as_deref() {
+            Some(&[flash_write_us, tier_write_us, tier_read_us])
+                if values.iter().flatten().all(|value| value.is_finite() && *value >= 0.0) =>
+            {
+                Ok(Latencies { flash_write_us, tier_write_us, tier_read_us })
+            }
+            _ => Err("three numbers of microseconds"),
+        }
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.flash_write_us, self.tier_write_us, self.tier_read_us)
     }
 }
 
@@ -74,6 +98,12 @@ pub fn hot_chunks(candidates: &[Candidate], room: Room, latencies: &Latencies) -
         }
     }
     best
+}
+
+/// True if it pays that a chunk takes the place of the coldest one, by as many writes as it is expected to have more:
+/// TotalGain of these two alone, over the `periods` that count on average.
+pub fn pays_to_replace(expected: f64, coldest: f64, periods: u32, latencies: &Latencies) -> bool {
+    total_gain((expected - coldest) / alpha(periods), 1, latencies) > 0.0
 }
 
 fn total_gain(writes: f64, making_room: usize, latencies: &Latencies) -> f64 {
@@ -141,6 +171,28 @@ mod tests {
         let even = Latencies { flash_write_us: 2.0, tier_write_us: 1.0, tier_read_us: 0.0 };
         let rows = candidates(&[(4.0, HOME), (2.0, HOME)]);
         assert_eq!(hot_chunks(&rows, Room { capacity: 2, used: 1 }, &even), 1);
+    }
+
+    #[test]
+    fn one_chunk_replaces_another_where_the_difference_pays() {
+        // A write gained saves 600, over 5 periods 3000; a chunk that makes room costs 840.
+        let latencies = Latencies { flash_write_us: 800.0, tier_write_us: 200.0, tier_read_us: 40.0 };
+        for (expected, coldest, pays) in
+            [(0.4, 0.0, true), (0.4, 0.11, true), (0.4, 0.13, false), (0.2, 0.0, false), (0.2, 0.4, false)]
+        {
+            assert_eq!(pays_to_replace(expected, coldest, 9, &latencies), pays, "{expected} for {coldest}");
+        }
+    }
+
+    #[test]
+    fn latencies_are_read_as_they_are_written() {
+        for text in ["800,204.8,40.96", "0,0,0", "25,1.5,1"] {
+            assert_eq!(text.parse::<Latencies>().unwrap().to_string(), text);
+        }
+        assert_eq!(Latencies::default().to_string(), "800,204.8,40.96");
+        for text in ["", "800", "800,200", "1,2,3,4", "800,-1,1", "800,NaN,1", "inf,1,1", "a,b,c"] {
+            assert!(text.parse::<Latencies>().is_err(), "{text}");
+        }
     }
 
     proptest! {

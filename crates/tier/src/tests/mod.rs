@@ -6,7 +6,7 @@ mod refused;
 
 use super::devices::Barrier;
 use super::format::{CHUNK_BYTES, HEADER_BYTES, Mark, device_bytes};
-use super::policy::{Period, PolicyKind};
+use super::policy::{Period, PolicyKind, Transactions};
 use super::{Config, Error, TieredFile};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
@@ -121,6 +121,12 @@ fn apply(step: &Step, plain: &mut Vec<u8>) {
     }
 }
 
+/// Tells of a commit in a log, which the next checkpoint brings into the file.
+fn note_commit(file: &TieredFile, at: u64, bytes: usize) {
+    let pages = at / 512 + 1..=(at + bytes as u64).div_ceil(512);
+    file.note_commit(pages.map(|page| page as u32), 512);
+}
+
 fn perform(
     step: &Step,
     file: &mut Option<Arc<TieredFile>>,
@@ -133,8 +139,12 @@ fn perform(
         Step::Write(at, bytes, false) if open.is_lent() && at % 2 == 0 => {
             flash(medium).write_at(bytes, *at)?
         }
-        Step::Write(at, bytes, false) => open.write_at(bytes, *at)?,
+        Step::Write(at, bytes, false) => {
+            note_commit(&open, *at, bytes.len());
+            open.write_at(bytes, *at)?;
+        }
         Step::Write(at, bytes, true) => {
+            note_commit(&open, *at, bytes.len());
             let (first, second) = bytes.split_at(bytes.len() / 2);
             open.write_durable_at(&[IoSlice::new(first), IoSlice::new(second)], *at)?;
         }
@@ -157,8 +167,9 @@ fn it_agrees_with_a_plain_file() {
     let mut moved = (0, 0, 0);
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let kind = if seed % 2 == 0 { PolicyKind::Ewma } else { PolicyKind::Lru };
-        let config = config(4 + random.below(14) as u32, kind);
+        let kind = if seed % 3 == 0 { PolicyKind::Lru } else { PolicyKind::Ewma };
+        let transactions = if seed % 3 == 1 { Transactions::Synced } else { Transactions::Told };
+        let config = Config { transactions, ..config(4 + random.below(14) as u32, kind) };
         let mut plain = content(1 + 16 + random.below(40_000) as usize);
         let (sim, medium) = medium(plain.len());
         let mut file = Some(open_with(&medium, &config).unwrap());
@@ -268,6 +279,30 @@ fn hot_chunks_stop_writing_to_flash() {
     assert_eq!(writes[4..], [5; 26]);
     // Chunk 0 is away with it.
     assert_eq!((file.away(), file.statistics().tier_writes), (2, 25 + 2));
+}
+
+/// Under a log each checkpoint writes a hot chunk once, and with the first one it is away already.
+#[test]
+fn chunks_that_commits_have_changed_stop_writing_to_flash_with_the_first_checkpoint() {
+    let (_, medium) = medium(100 * CHUNK_BYTES);
+    let open = |transactions| {
+        let kind = if transactions == Transactions::Told { PolicyKind::Ewma } else { PolicyKind::None };
+        let config = Config { bytes: device_bytes(32), transactions, kind, ..Config::default() };
+        open_with(&medium, &config).unwrap()
+    };
+    for (transactions, expected) in [(Transactions::Told, (2, 0)), (Transactions::Synced, (1, 30))] {
+        let file = open(transactions);
+        file.leave().unwrap();
+        for checkpoint in 0..30_u64 {
+            // Pages of 1,024 bytes: chunk 5.
+            (0..100).for_each(|_| file.note_commit([11, 12].into_iter(), 1024));
+            file.write_at(&[checkpoint as u8; 100], 5 * CHUNK_BYTES as u64).unwrap();
+            file.sync().unwrap();
+        }
+        // Chunk 0 is away with it. Where no chunk leaves by itself, it alone is.
+        assert_eq!((file.away(), file.statistics().flash_writes), expected);
+        file.drain().unwrap();
+    }
 }
 
 /// Nothing of a chunk that is written whole is read.

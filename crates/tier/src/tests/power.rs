@@ -76,6 +76,14 @@ fn verify(
     Ok(1 + verify(&replay.cut(random), config, allowed, random, false)?)
 }
 
+/// The policies of the runs, by turns.
+const POLICIES: [(PolicyKind, Transactions); 4] = [
+    (PolicyKind::Ewma, Transactions::Synced),
+    (PolicyKind::Lru, Transactions::Synced),
+    (PolicyKind::Ewma, Transactions::Told),
+    (PolicyKind::Ewma, Transactions::Told),
+];
+
 /// Runs, cut at random moments, until there were so many cuts; answers how many, and the first failure.
 fn power_cuts(seed: u64, skipped: Option<Barrier>, cuts: usize) -> (usize, Option<String>) {
     let mut done = 0;
@@ -84,12 +92,12 @@ fn power_cuts(seed: u64, skipped: Option<Barrier>, cuts: usize) -> (usize, Optio
             break;
         }
         let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(run));
-        let kind = if run % 2 == 0 { PolicyKind::Ewma } else { PolicyKind::Lru };
+        let (kind, transactions) = POLICIES[run as usize % POLICIES.len()];
         // The entries of up to 16 slots share a sector, which is never torn.
         let large = random.one_in(3);
         let slots = if large { 17 + random.below(20) } else { 4 + random.below(9) };
         let wear_gap = 1 + random.below(4);
-        let config = Config { skipped, wear_gap, ..config(slots as u32, kind) };
+        let config = Config { skipped, wear_gap, transactions, ..config(slots as u32, kind) };
         // Some begin as less than a chunk.
         let small = random.one_in(4);
         let most = [20_000, 80_000, CHUNK_BYTES as u64, CHUNK_BYTES as u64];

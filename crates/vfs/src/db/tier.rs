@@ -119,6 +119,13 @@ pub(crate) fn is_awaited(db: &Db) -> bool {
     db.tier().is_some_and(|tier| !tier.is_marked())
 }
 
+/// A commit that went to a log has changed these pages: tells the policy, which moves their chunks with the next checkpoint.
+pub(crate) fn note_commit(db: &Db, page_numbers: impl Iterator<Item = u32>, page_bytes: usize) {
+    if let Some(tier) = db.tier() {
+        tier.tiered.note_commit(page_numbers, page_bytes);
+    }
+}
+
 /// Marks the file, so that logs may lie beside the device from now on; answers whether they do. The caller has
 /// none open, and everything that was committed is in the file.
 pub(crate) fn mark(db: &Db) -> Result<bool> {

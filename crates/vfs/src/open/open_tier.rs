@@ -13,7 +13,7 @@ use crate::open::recovery::{Facts, RecoveryDecision, TierFacts, decide};
 use crate::open::take_over::copy_log_home;
 use litefoot_storage::file::FileKind;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_tier::{Config, TieredFile, Whereabouts, look, tier_of};
+use litefoot_tier::{Config, TieredFile, Transactions, Whereabouts, look, tier_of};
 use std::path::{Path, PathBuf};
 
 /// Takes over the tier, or finds that there must be one. The caller owns the file.
@@ -65,7 +65,13 @@ fn take(db: &Db, device: &Path, marked: bool) -> Result<()> {
         return Ok(());
     }
     let options = db.options();
-    let config = Config { bytes: options.tier_size as u64, kind: options.tier_policy, ..Config::default() };
+    let config = Config {
+        bytes: options.tier_size as u64,
+        kind: options.tier_policy,
+        transactions: Transactions::Told,
+        latencies: options.tier_latencies,
+        ..Config::default()
+    };
     let flash = db.metered(db.data_file().file, FileKind::Database);
     let tiered = TieredFile::open_guarded(flash, db.medium(), device, &config, db.latch().clone());
     let tiered = tiered.map_err(refused)?;

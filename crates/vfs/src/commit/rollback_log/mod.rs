@@ -171,6 +171,7 @@ impl RollbackRedoLog {
             state.append_whole(db, dirty, page_bytes)?;
         }
         db.file_end().set_committed_len(dirty.len());
+        tier::note_commit(db, dirty.numbers_to_log(), page_bytes);
         Stats::add(&db.counters().commits_pages, 1);
         state.note_fill(db);
         if dirty.base_len() == 0 {

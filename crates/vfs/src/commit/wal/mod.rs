@@ -30,7 +30,7 @@ use crate::commit::group_commit::{CommitPages, GroupCommit};
 use crate::commit::log_place::is_in_use;
 use crate::commit::wal_spilling::WalSpilling;
 use crate::db::Companion;
-use crate::db::Db;
+use crate::db::{Db, tier};
 use crate::error::{Error, Result};
 use crate::memory::memory_file::position;
 use crate::memory::reservation::MemoryReservation;
@@ -192,9 +192,10 @@ impl Wal {
         }
         frames.set_cache_size(cache_size);
         let written = frames.write(buf, offset, &**db.data())?;
-        if let WalWritten::Commit(_) = written {
+        if let WalWritten::Commit(transaction) = written {
             self.schema.store(frames.schema(), Ordering::Release);
             db.file_end().note_needed(frames.database_bytes());
+            tier::note_commit(db, frames.numbers(transaction.first..transaction.end), frames.page_bytes());
         }
         drop(frames);
         match written {

@@ -124,6 +124,11 @@ impl DirtyPages {
         self.spill.map.in_slots()
     }
 
+    /// The numbers of the pages that go to the log: those in memory, in order, then those in slots.
+    pub fn numbers_to_log(&self) -> impl Iterator<Item = u32> {
+        self.in_memory().chain(self.in_slots().into_iter().map(|(number, _)| number))
+    }
+
     /// True where pages were given slots of the log.
     pub fn has_slots(&self) -> bool {
         self.spill.map.slots() > 0

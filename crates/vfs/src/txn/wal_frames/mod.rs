@@ -332,7 +332,12 @@ impl WalFrames {
 
     /// The numbers of the pages in some frames.
     pub fn page_numbers(&self, frames: Range<usize>) -> BTreeSet<u32> {
-        self.frames.get(frames).unwrap_or_default().iter().map(|frame| frame.page_number).collect()
+        self.numbers(frames).collect()
+    }
+
+    /// The same in the order of the frames, which is mostly that of the pages.
+    pub fn numbers(&self, frames: Range<usize>) -> impl Iterator<Item = u32> {
+        self.frames.get(frames).unwrap_or_default().iter().map(|frame| frame.page_number)
     }
 
     /// Bytes of the database after the last finished transaction.
