@@ -70,7 +70,13 @@ impl TieredFile {
         let setup = Setup { medium: medium.clone(), config: *config, latch };
         let state = setup.open(&flash, path)?;
         let policy = state.policy.clone();
-        Ok(Arc::new(TieredFile { flash, tier_path: path.to_owned(), setup, policy, state: RwLock::new(state) }))
+        Ok(Arc::new(TieredFile {
+            flash,
+            tier_path: path.to_owned(),
+            setup,
+            policy,
+            state: RwLock::new(state),
+        }))
     }
 
     /// While everything is home it stays there until [`TieredFile::leave`].
