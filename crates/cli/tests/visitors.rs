@@ -57,7 +57,7 @@ fn scenario(side: Side, name: &str, mode: &str) -> String {
 /// SQLite itself does not allow it, litefoot is alone.
 fn check(name: &str, sides: &[Side], served: impl Fn(&str) -> String, refused: &str) {
     // Journals that are truncated or kept differ for those who write into them.
-    let modes = if name == "all_kinds" { &MODES[..] } else { &MODES[..2] };
+    let modes = if ["all_kinds", "reader_inside"].contains(&name) { &MODES[..] } else { &MODES[..2] };
     for mode in modes {
         for side in sides {
             let said = scenario(*side, name, mode);
@@ -79,6 +79,16 @@ fn visitors_of_every_kind_see_every_commit_and_lose_none() {
         _ => "refused:\n72 2 ok\n".to_owned(),
     };
     check("all_kinds", BOTH, served, &format!("refused: {LOCKING} {LOCKING}\n72 0 ok\n"));
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_visitor_comes_while_a_connection_reads() {
+    let served = |mode: &str| match mode {
+        "wal" => "4 inserted inserted 5 1 2 5 1 2\nok\n".to_owned(),
+        _ => "3 refused inserted 3 1 1 3 1 1\nok\n".to_owned(),
+    };
+    check("reader_inside", BOTH, served, "");
 }
 
 /// SQLite's own locks do not survive that the process opens and closes the file.

@@ -127,6 +127,33 @@ def all_kinds():
     print(known, inserted, db.execute("PRAGMA integrity_check").fetchone()[0])
 
 
+def reader_inside():
+    """A connection reads when the first visitor comes, and goes on."""
+    commit(db, 3)
+    other = connect()
+    other.execute("BEGIN")
+    assert count(other) == 3
+    # In WAL mode the visitor sees more than the reader.
+    known = 3
+    if mode == "wal":
+        commit(db)
+        known = 4
+    said = [answer(select(known))]
+    # Beside a reader nobody writes but in WAL mode.
+    inserted = visit("INSERT INTO t VALUES('visitor')")
+    visit("PRAGMA wal_checkpoint(PASSIVE)")
+    said.append("refused" if inserted is None else "inserted")
+    if mode == "wal":
+        commit(db)
+    assert (count(other), count(other, "visitor")) == (3, 0)
+    other.execute("COMMIT")
+    # It goes on to write.
+    other.execute("INSERT INTO t VALUES('reader')")
+    said.append("refused" if visit("INSERT INTO t VALUES('visitor')") is None else "inserted")
+    print(*said, *(count(each, who) for each in (db, other) for who in ("owner", "reader", "visitor")))
+    print(db.execute("PRAGMA integrity_check").fetchone()[0])
+
+
 def opens_its_own_file():
     """The thread that has a transaction open opens the file of the database, and so does a program that it waits for."""
     db.execute("BEGIN IMMEDIATE")

@@ -229,6 +229,22 @@ impl Header {
         (bytes, checksum)
     }
 
+    /// A page after which the checksum is the one that a frame's header has: zeros, but for the last eight bytes. It stands for a
+    /// page that nobody can ask for, so that the frames behind it stay valid.
+    pub fn page_of_checksum(&self, before: Checksum, head: &[u8; FRAME_HEADER_BYTES]) -> Vec<u8> {
+        let mut page = vec![0; self.page_bytes as usize];
+        let last = page.len() - 8;
+        let Checksum(a, b) = before.over(&head[..8], self.big_endian).over(&page[..last], self.big_endian);
+        let wanted = Checksum::read(head, CHECKSUM_AT);
+        let first = wanted.0.wrapping_sub(a).wrapping_sub(b);
+        let second = wanted.1.wrapping_sub(b).wrapping_sub(wanted.0);
+        for (at, word) in [(last, first), (last + 4, second)] {
+            let bytes = if self.big_endian { word.to_be_bytes() } else { word.to_le_bytes() };
+            page[at..at + 4].copy_from_slice(&bytes);
+        }
+        page
+    }
+
     /// Page number and database pages of a whole frame, and its checksum; `None` if it is not valid.
     pub fn decode_frame(&self, before: Checksum, frame: &[u8]) -> Option<(u32, u32, Checksum)> {
         let (head, page) = frame.split_at_checked(FRAME_HEADER_BYTES)?;

@@ -13,6 +13,7 @@
 //! | `ahead` | frames of a large transaction that are written before its end |
 //! | `early` | pages of a transaction that are in the data file already |
 //! | `compact` | a log with each page once, in the place of one that was not synced |
+//! | `replace` | a log that was made elsewhere, in the place of this one |
 //! | `file` | the file: its name, its lock, its space, its syncs |
 //! | `kept` | a void file that a close leaves for the next opening |
 //! | `mod` | the open log: reading, generations |
@@ -42,6 +43,7 @@ mod file;
 pub mod format;
 mod kept;
 pub mod origin;
+mod replace;
 mod scan;
 
 pub use ahead::FramesAhead;
@@ -49,6 +51,7 @@ pub use compact::new_path;
 pub use early::{EarlyPage, early_frames, early_pages};
 pub use file::Whereabouts;
 pub use kept::KeptLog;
+pub use replace::replace;
 pub use scan::{Frame, frames};
 
 use crate::file::{DeviceError, File, Medium, OpenMode, Operation, Result, SyncLatch};

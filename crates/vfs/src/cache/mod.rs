@@ -97,7 +97,8 @@ impl Cache {
         let mut pages = self.pages.write();
         let len = db.file_len()?;
         let page_bytes = db.page_bytes(len)?;
-        if len == 0 || page_bytes == 0 {
+        // One that is the owner no more has dropped the last pool by now, or waits for this lock to do so.
+        if len == 0 || page_bytes == 0 || !db.shared().is_owned() {
             return Ok(pages.clone());
         }
         if pages.is_none() {

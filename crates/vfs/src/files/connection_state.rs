@@ -187,6 +187,12 @@ impl ConnectionState {
         self.is_heard() && self.database.db().holds_back()
     }
 
+    /// Before the database file is written: where others have come since the transaction began, its journal becomes a file.
+    pub fn carry_journal(&self) -> crate::error::Result<()> {
+        let journal = self.journal.lock().clone();
+        journal.map_or(Ok(()), |journal| journal.lock().follow_begun(self.database.db()))
+    }
+
     /// True if the transaction is in a real journal, which a connection in exclusive mode keeps open.
     pub fn has_real_journal(&self) -> bool {
         self.journal.lock().as_ref().is_some_and(|journal| journal.lock().is_in_use())

@@ -52,6 +52,7 @@ impl Handle for JournalFile {
             // SQLite looks if it is hot.
             journal.follow(self.connection.database.db())?;
         }
+        journal.follow_begun(self.connection.database.db())?;
         if let Some(real) = &journal.real {
             return read_exactly(&**real, buf, offset);
         }
@@ -78,6 +79,7 @@ impl Handle for JournalFile {
             journal.transactions += u64::from(has_header && !journal.has_header);
             journal.has_header = has_header;
         }
+        journal.follow_begun(self.connection.database.db())?;
         journal.unsynced = true;
         match &journal.real {
             Some(real) => Ok(real.write_at(buf, offset)?),
@@ -88,6 +90,7 @@ impl Handle for JournalFile {
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.check()?;
         let mut journal = self.journal.lock();
+        journal.follow_begun(self.connection.database.db())?;
         journal.unsynced = true;
         journal.has_header &= len > 0;
         match &journal.real {
@@ -98,11 +101,14 @@ impl Handle for JournalFile {
 
     fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.journal.lock().settle(self.connection.database.db())
+        let mut journal = self.journal.lock();
+        journal.follow_begun(self.connection.database.db())?;
+        journal.settle(self.connection.database.db())
     }
 
     fn size(&mut self) -> Result<u64> {
-        let journal = self.journal.lock();
+        let mut journal = self.journal.lock();
+        journal.follow_begun(self.connection.database.db())?;
         match &journal.real {
             Some(real) => Ok(real.len()?),
             None => Ok(journal.memory.len() as u64),
@@ -216,6 +222,41 @@ mod tests {
             write_transaction(&mut journal);
             change(&database, !multi_process);
             assert!(journal.write(&VOID, 0).is_err() && journal.read(&mut [0], 0).is_err());
+        }
+    }
+
+    #[test]
+    fn a_transaction_in_which_others_come_has_its_journal_in_a_file() {
+        type Use = fn(&mut JournalFile) -> Result<()>;
+        let mut header = vec![0; 512];
+        header[12..28].fill(7);
+        let uses: [(&str, Use); 6] = [
+            ("read", |journal| journal.read(&mut [0; 4], 512)),
+            ("size", |journal| journal.size().map(drop)),
+            ("a record", |journal| journal.write(b"more", 516)),
+            ("the header", |journal| journal.write(&MAGIC, 0)),
+            ("sync", |journal| journal.sync()),
+            ("lock", |journal| journal.connection.carry_journal()),
+        ];
+        for (name, first_use) in uses {
+            let medium = SimMedium::new();
+            let (database, mut journal) = open(&medium, false);
+            journal.write(&header, 0).unwrap();
+            journal.write(b"page", 512).unwrap();
+            assert_eq!(content(&medium), None);
+            change(&database, true);
+            first_use(&mut journal).unwrap();
+            let mut expected = [&header[..], b"page"].concat();
+            match name {
+                "a record" => expected.extend_from_slice(b"more"),
+                "the header" => expected[..8].copy_from_slice(&MAGIC),
+                _ => {}
+            }
+            assert_eq!(content(&medium).as_ref(), Some(&expected), "{name}");
+            assert_eq!(journal.size().unwrap(), expected.len() as u64, "{name}");
+            journal.sync().unwrap();
+            let mut random = Random::new(7);
+            assert!((0..20).all(|_| content(&medium.cut(&mut random)).as_ref() == Some(&expected)), "{name}");
         }
     }
 

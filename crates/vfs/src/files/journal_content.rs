@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! 1. While other processes may have the database open, the journal is a real file from its first byte.
-//! 2. A journal goes with the state of the database between transactions only, while it is void. A handle that is kept
+//! 2. A journal goes with the state of the database between transactions, while it is void. A handle that is kept
 //!    open across transactions shows nothing of the form that it had before.
+//! 3. Where others come in the middle of a transaction that has not written to the database file, its journal becomes a file before it is
+//!    used again, and before that file is written. SQLite syncs it as one that was a file from the beginning.
 
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -14,6 +16,9 @@ use std::sync::Arc;
 
 /// Bytes copied at a time when the journal becomes a real file.
 const COPY_BYTES: usize = 64 << 10;
+/// Where a journal's header says the sizes of a sector and of a page (file format, section 3). SQLite writes them first, and fills the
+/// rest of a void header with zeros.
+const SIZES_AT: usize = 20;
 
 /// The content of a journal.
 pub struct Journal {
@@ -55,6 +60,9 @@ impl Journal {
         if self.beside_others == beside_others {
             return Ok(());
         }
+        if beside_others && self.is_begun()? {
+            return self.carry(db);
+        }
         if self.has_header {
             let path = db.companion_path(Companion::Journal);
             return Err(Error::Io(format!("{}: a transaction has begun elsewhere", path.display())));
@@ -62,6 +70,41 @@ impl Journal {
         self.real = if beside_others { Some(open_beside_others(db, Companion::Journal)?) } else { None };
         self.memory.set_len(0)?;
         (self.beside_others, self.name_unsynced, self.unsynced) = (beside_others, beside_others, false);
+        Ok(())
+    }
+
+    /// Within a transaction: where others have come since it began, its journal becomes a file.
+    pub(super) fn follow_begun(&mut self, db: &Db) -> Result<()> {
+        let have_come = !self.beside_others && db.shared().is_multi_process();
+        if have_come && self.is_begun()? { self.carry(db) } else { Ok(()) }
+    }
+
+    /// True if a transaction is in the memory.
+    fn is_begun(&self) -> Result<bool> {
+        let mut sizes = [0; 8];
+        Ok(self.real.is_none() && self.memory.read(&mut sizes, SIZES_AT)? == sizes.len() && sizes != [0; 8])
+    }
+
+    /// The memory becomes a file, which SQLite syncs before it writes to the database file.
+    fn carry(&mut self, db: &Db) -> Result<()> {
+        let real = open_beside_others(db, Companion::Journal)?;
+        real.set_len(0)?;
+        self.copy_to(&*real, 0)?;
+        self.memory.set_len(0)?;
+        self.real = Some(real);
+        (self.beside_others, self.name_unsynced, self.unsynced) = (true, true, true);
+        Ok(())
+    }
+
+    /// Copies the memory to a file, from an offset on.
+    fn copy_to(&self, file: &dyn File, from: usize) -> Result<()> {
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = from;
+        while at < self.memory.len() {
+            let read = self.memory.read(&mut buffer, at)?;
+            file.write_at(&buffer[..read], at as u64)?;
+            at += read;
+        }
         Ok(())
     }
 
@@ -110,16 +153,11 @@ impl Journal {
         db.companions().set_alone(Companion::Journal, false);
         let file = db.medium().open(&path, FileKind::Journal, OpenMode::Create)?;
         file.set_len(0)?;
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut at = SECTOR_BYTES;
-        while at < self.memory.len() {
-            let read = self.memory.read(&mut buffer, at)?;
-            file.write_at(&buffer[..read], at as u64)?;
-            at += read;
-        }
+        self.copy_to(&*file, SECTOR_BYTES)?;
         latch.watch(file.sync())?;
-        let read = self.memory.read(&mut buffer[..SECTOR_BYTES], 0)?;
-        file.write_at(&buffer[..read], 0)?;
+        let mut first = [0; SECTOR_BYTES];
+        let read = self.memory.read(&mut first, 0)?;
+        file.write_at(&first[..read], 0)?;
         latch.watch(file.sync())?;
         latch.watch(db.medium().sync_directory(parent_directory(&path)))?;
         self.memory.set_len(0)?;

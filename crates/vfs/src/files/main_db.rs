@@ -282,6 +282,8 @@ impl MainFile {
         self.database.lock(&self.connection.reader_slot, to)?;
         if to == Level::Reserved {
             self.connection.begin_writing();
+        } else if self.is_beside_others() {
+            self.connection.carry_journal()?;
         }
         Ok(())
     }
@@ -418,6 +420,8 @@ impl Handle for MainFile {
             Control::ExternalReader(is_there) => *is_there = 0,
             Control::Growth => {}
             Control::Connected => self.connection.receives_file_controls.store(true, Ordering::Relaxed),
+            // Beside others it is SQLite's own already.
+            Control::SeveralFiles if self.is_beside_others() => {}
             Control::SeveralFiles => self.rollback_txn.use_native_journal(&self.connection)?,
             Control::CommitDone => self.commit_done()?,
             Control::Pragma(call) => return self.pragma(call),

@@ -36,10 +36,23 @@ impl MainFile {
         }
     }
 
+    /// Other processes have come while a commit was on its way back: everything committed is durable.
+    #[cold]
+    fn forget_waiting(&mut self) {
+        self.connection.take_waiting();
+        self.connection.logged.store(false, Ordering::Relaxed);
+        self.unlogged = false;
+    }
+
     /// A commit is published, and about to return.
     pub(super) fn commit_done(&mut self) -> Result<()> {
         self.rollback_txn.commit(&self.connection)?;
-        let Some(wal) = self.wal() else { return Ok(()) };
+        let Some(wal) = self.wal() else {
+            if self.is_beside_others() {
+                self.forget_waiting();
+            }
+            return Ok(());
+        };
         // In exclusive mode there are no locks to be dropped.
         self.queue_unsynced(&wal);
         match self.connection.take_waiting() {

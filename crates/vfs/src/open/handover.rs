@@ -218,20 +218,28 @@ fn let_file_go(database: &OpenDatabase) -> bool {
 }
 
 /// Nothing in memory counts from now on, and this process is no owner. Its lock on the file stays.
+///
+/// Readers outside of WAL mode may go on meanwhile: they find no owner first, then no pool, and read the file.
 pub(super) fn forget_memory(database: &OpenDatabase) {
+    // First of all: no other pool is made.
+    database.db.shared().set_owned(false);
+    database.wal_index.renew();
+    forget_copies(database);
+    for companion in [Companion::Wal, Companion::Journal] {
+        database.db.companions().set_alone(companion, false);
+    }
+}
+
+/// The files have all that is in memory, and this process is the owner no more. Readers may go on meanwhile.
+pub(super) fn forget_copies(database: &OpenDatabase) {
     if let Some(wal) = database.wal() {
-        // Handles that are idle still have it.
+        // Handles that are idle, or read just now, still have it.
         wal.close();
     }
     database.reset_wal();
     database.db.file_end().forget_kept();
-    database.wal_index.renew();
     database.cache.drop_pages(|| ());
     database.db.shared().forget_file();
-    for companion in [Companion::Wal, Companion::Journal] {
-        database.db.companions().set_alone(companion, false);
-    }
-    database.db.shared().set_owned(false);
 }
 
 impl Lendable for OpenDatabase {

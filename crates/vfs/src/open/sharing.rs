@@ -6,20 +6,22 @@
 //! locks, a real `-wal`, `-shm` and journal. When it is alone again, it takes the database over as after a crash.
 //!
 //! # Promises
-//! 1. Connections stay open. A change is made between their transactions, and fails none of them.
-//! 2. The other process waits for [`YIELD_AFTER`] at most, and for what coming home takes. Where a transaction goes on for longer,
-//!    the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
+//! 1. Connections stay open. A change fails none of their transactions, and moves no snapshot.
+//! 2. The other process waits for [`YIELD_AFTER`] at most, and for what coming home takes. Where a transaction that writes goes on for
+//!    longer, the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
 //! 3. Changes do not follow one another faster than [`next_pause`] says.
 //!
 //! # Invariants
 //! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
 //! 2. Before the owner lock goes down, everything committed is in files that stock SQLite understands.
 //! 3. The owner lock is taken only with the lease in hand, or where there can be none.
-//! 4. A change is made while no handle is in a transaction and none holds a slot of the wal-index. Nobody is given one then.
+//! 4. Others are let in while nobody writes: no handle is above RESERVED, and none holds a slot of the wal-index exclusively. Readers
+//!    may be inside, with snapshots (`leaving`). The way back waits until no handle is in a transaction. Nobody is given a lock or a slot then.
 //! 5. No page, length or log in memory is believed across a change.
 //! 6. `becoming` orders all of it: it is held for a change, and for each lock that is taken while the database is
 //!    multi-process.
 
+mod leaving;
 mod watcher;
 
 use crate::db::companions::has_real_journal;
@@ -31,10 +33,10 @@ use crate::open::{open_tier, take_over};
 use crate::options::{Direct, Sharing as Wanted};
 use crate::stats::process_that_opened;
 use crate::sync::file_locks::{Change as LockChange, FileLocks};
+use crate::sync::lock_table::Level;
 use crate::sync::owner_lock;
 use litefoot_storage::file::{FileKind, LeaseAnswer, OnBreak, OpenMode, parent_directory};
 use litefoot_storage::sync::{Condvar, Mutex};
-use litefoot_storage::wal_file::RedoLog;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -251,13 +253,14 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
-        if leave(database) {
+        if leaving::leave(database, asked.elapsed()) {
             release_lease(database);
             settle(database);
             if !is_simulated(database) {
                 database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
             }
-            return Some(LOOK_BACK);
+            // A reader may be leaving just now.
+            return Some(GLANCE);
         }
         let waited = asked.elapsed();
         if waited >= YIELD_AFTER && sharing.has_lease.load(Ordering::Relaxed) {
@@ -276,6 +279,7 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
     if !database.is_multi_process() {
         return None;
     }
+    leaving::trim_locks(database);
     let pause = sharing.change.lock().left.map(|(since, pause)| pause.saturating_sub(since.elapsed()));
     match pause.filter(|left| !left.is_zero()) {
         Some(left) => Some(left.min(LOOK_BACK)),
@@ -284,72 +288,11 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
     }
 }
 
-/// Brings everything home, and goes on by SQLite's own protocol; `false` where a transaction is under way, or a failure is in the
-/// way. Then the owner lock stays.
-fn leave(database: &OpenDatabase) -> bool {
-    let since = Instant::now();
-    database.checkpointer.await_end();
-    let _one = database.ownership.becoming.lock();
-    if database.is_multi_process() {
-        return true;
-    }
-    let mut locks = database.sharing().file_locks.change();
-    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
-    let left = database.locks.while_idle(|| {
-        database.wal_index.while_idle(|| {
-            // One that began meanwhile: it needs the slots.
-            !database.checkpointer.is_at_work()
-                && (!database.is_owned() || bring_home(database).is_ok())
-                && let_others_in(database, &mut locks).is_ok()
-        })
-    });
-    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
-    let is_done = left.flatten().unwrap_or(false);
-    if is_done {
-        note_left(database, since.elapsed());
-    }
-    is_done
-}
-
-/// Everything is in files that stock SQLite understands.
-fn bring_home(database: &OpenDatabase) -> Result<()> {
-    if database.recovery.replay_waits.load(Ordering::Acquire) {
-        return Err(Error::Busy);
-    }
-    database.recovery.check_replayed()?;
-    super::handover::bring_home(database)?;
-    // A log that is no more than begun is in the way of nobody. At a place of its own there may be another database's.
-    let is_ours = database.wal().is_some() || database.db.options().commit_log_path.is_none();
-    if is_ours && take_over::has_commit_log(database)? { Err(Error::Busy) } else { Ok(()) }
-}
-
 fn note_left(database: &OpenDatabase, cost: Duration) {
     let mut change = database.sharing().change.lock();
     let alone = change.returned.take().map(|returned| returned.elapsed());
     let pause = next_pause(cost, change.left.map(|(_, pause)| pause), alone);
     change.left = Some((Instant::now(), pause));
-}
-
-/// The files are others' as well from now on. Everything is in them, and nobody is in a transaction.
-fn let_others_in(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<()> {
-    super::handover::forget_memory(database);
-    // Until the end, a failure leaves a database that the next lock takes over as after a crash.
-    database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
-    let db = &database.db;
-    // It is void: what it had is in the other files.
-    take_over::remove_commit_log(db)?;
-    open_tier::lend(db)?;
-    let reads_by_slots = database.wal_index.is_used();
-    if reads_by_slots {
-        let path = db.companion_path(Companion::Wal);
-        let log = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
-        let is_empty = log.is_empty();
-        drop(log);
-        database.wal_index.share(db.medium(), &db.companion_path(Companion::WalIndex), is_empty)?;
-    }
-    locks.begin(db.file(), reads_by_slots)?;
-    enter(database);
-    Ok(())
 }
 
 /// From now on SQLite's own protocol is used. The locks on the file are such already.
@@ -363,6 +306,11 @@ pub(super) fn enter(database: &OpenDatabase) {
     database.ownership.attention.set(Attention::MULTI_PROCESS, true);
     database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
     db.stats_page().note_shared(None);
+}
+
+/// The level of handles between two transactions: those that read by slots stay at SHARED.
+fn level_between(reads_by_slots: bool) -> Level {
+    if reads_by_slots { Level::Shared } else { Level::None }
 }
 
 /// Others have the database open, and this process has not used it yet, or has given it away. `becoming` is held.
@@ -394,7 +342,7 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     }
     let reads_by_slots = database.wal_index.is_used();
     if is_locked {
-        locks.begin(db.file(), reads_by_slots)?;
+        locks.begin(db.file(), level_between(reads_by_slots))?;
         // From now on, also where the rest fails: the next attempt has to ask for its locks.
         database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
     } else if !locks.begin_beside(db.file(), reads_by_slots)? {
@@ -464,7 +412,7 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
         crate::notice::tell_once(db.path(), "not taken back", &error.to_string());
         let lent = open_tier::lend(db);
         let reads_by_slots = database.wal_index.is_used();
-        locks.begin(db.file(), reads_by_slots)?;
+        locks.begin(db.file(), level_between(reads_by_slots))?;
         return lent.and(Err(error));
     }
     db.shared().forget_file();

@@ -100,6 +100,16 @@ impl FileLocks {
         lower(&mut level, file, table.strongest())
     }
 
+    /// Lowers the locks on the file to what the handles have. A reader that left while the state changed may have lowered its own in
+    /// the table only.
+    ///
+    /// # Errors
+    /// Those of the file, which keeps more than is needed.
+    pub fn trim(&self, file: &dyn File, table: &LockTable) -> Result<()> {
+        let mut level = self.level.lock();
+        lower(&mut level, file, table.strongest())
+    }
+
     /// Tells whether a handle of this process, or another process, is at RESERVED or above.
     pub fn is_reserved(&self, file: &dyn File, table: &LockTable) -> Result<bool> {
         let level = self.level.lock();
@@ -113,20 +123,14 @@ pub struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// From the owner lock to SHARED where handles hold that, else to no lock. Others may lock the file then.
+    /// From the owner lock to the highest level of the handles, RESERVED at most. Others may lock the file beside that then.
     ///
     /// # Errors
-    /// Those of the file; no other process can lock it then.
-    pub fn begin(&mut self, file: &dyn File, shared: bool) -> Result<()> {
-        // In this order: PENDING keeps others away until the file is locked as it will be.
-        if shared {
-            file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)?;
-            file.lock_range(PENDING, SHARED - PENDING, RangeLock::None)?;
-        } else {
-            owner_lock::release(file)?;
-        }
-        *self.level = if shared { Level::Shared } else { Level::None };
-        Ok(())
+    /// Those of the file. No other process can lock it then, before [`FileLocks::trim`] or the end of a transaction has lowered it.
+    pub fn begin(&mut self, file: &dyn File, needed: Level) -> Result<()> {
+        // More than any handle has.
+        *self.level = Level::Exclusive;
+        lower(&mut self.level, file, needed)
     }
 
     /// From no lock to SHARED where handles hold that: other processes have the file. `false` where one writes it.
@@ -197,7 +201,7 @@ fn raise(level: &mut Level, file: &dyn File, before: Level, to: Level) -> Result
     Ok(())
 }
 
-/// Lowers the locks on the file to what the handles need: above SHARED they stay as they are.
+/// Lowers the locks on the file to what the handles need: at PENDING and above they stay as they are.
 fn lower(level: &mut Level, file: &dyn File, needed: Level) -> Result<()> {
     match needed {
         needed if needed >= *level => {}
@@ -206,9 +210,15 @@ fn lower(level: &mut Level, file: &dyn File, needed: Level) -> Result<()> {
             *level = Level::None;
         }
         Level::Shared => {
+            // In this order: PENDING keeps others away until the file is locked as it will be.
             file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)?;
             file.lock_range(PENDING, SHARED - PENDING, RangeLock::None)?;
             *level = Level::Shared;
+        }
+        Level::Reserved => {
+            file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)?;
+            file.lock_range(PENDING, 1, RangeLock::None)?;
+            *level = Level::Reserved;
         }
         _ => {}
     }

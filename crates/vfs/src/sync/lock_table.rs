@@ -99,6 +99,15 @@ impl ReaderSlot {
     }
 }
 
+/// The handles that are inside of a database file that nobody writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The highest level of a handle, RESERVED at most.
+    pub level: Level,
+    /// True if none of them is in a transaction, as far as the slots say.
+    pub are_idle: bool,
+}
+
 /// States of the gate.
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
@@ -194,9 +203,17 @@ impl LockTable {
 
     /// Calls `then` if no handle is in a transaction, as far as the slots say. No handle gets a lock until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        self.while_unwritten(|inside| inside.are_idle.then(then)).flatten()
+    }
+
+    /// Calls `then` if no handle is at PENDING or above: nobody has written to the file. No handle gets a lock until it is done; a
+    /// reader may give its own back.
+    pub fn while_unwritten<T>(&self, then: impl FnOnce(Inside) -> T) -> Option<T> {
         let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
         self.gate.set(CLOSED);
-        closed.reader_slots.iter().all(|reader_slot| reader_slot.is_idle()).then(then)
+        let level = strongest(&closed.reader_slots, None);
+        let are_idle = closed.reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
+        (level <= Level::Reserved).then(|| then(Inside { level, are_idle }))
     }
 
     /// Tells whether any handle is at RESERVED or above.
@@ -359,6 +376,30 @@ mod tests {
         table.unlock(&two, None);
         assert!(table.lock(&one, Reserved));
         assert_eq!(table.while_idle(|| ()), Option::None);
+    }
+
+    #[test]
+    fn handles_stay_inside_while_the_file_is_unwritten() {
+        for (level, by_slots, expected) in [
+            (None, false, Some(Inside { level: None, are_idle: true })),
+            (Shared, false, Some(Inside { level: Shared, are_idle: false })),
+            (Shared, true, Some(Inside { level: Shared, are_idle: true })),
+            (Reserved, true, Some(Inside { level: Reserved, are_idle: false })),
+            (Pending, false, Option::None),
+            (Exclusive, true, Option::None),
+        ] {
+            let table = LockTable::default();
+            let [one, other] = [table.new_reader_slot(), table.new_reader_slot()];
+            assert!(table.lock(&one, level));
+            one.set_by_slots(by_slots);
+            let found = table.while_unwritten(|inside| {
+                assert!(!table.try_share(&other), "nobody else begins");
+                assert!(level != Shared || table.try_unshare(&one), "a reader may leave");
+                inside
+            });
+            assert_eq!(found, expected, "{level:?}");
+            assert_eq!(table.lock(&other, Shared), level < Pending, "{level:?}");
+        }
     }
 
     #[test]

@@ -27,5 +27,5 @@ mod stock_process;
 pub(crate) mod wal_index;
 mod wal_index_marks;
 mod wal_index_region;
-mod wal_index_sharing;
+pub(crate) mod wal_index_sharing;
 pub(crate) mod writer_queue;

@@ -29,11 +29,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 const REGIONS: usize = 4096;
 
 /// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12 words,
-/// and the checkpoint information. The words of a copy used here are the version, the change counter, and the checksum.
+/// and the checkpoint information. The words of a copy used here are the version, the change counter, the
+/// last frame that counts, the checksum of that, and the header's own.
 pub(super) const HEADER_WORDS: usize = 34;
 pub(super) const COPY_WORDS: usize = 12;
 pub(super) const VERSION_WORD: usize = 0;
 pub(super) const CHANGE_WORD: usize = 2;
+pub(super) const LAST_FRAME_WORD: usize = 4;
+pub(super) const FRAME_SUM_WORD: usize = 6;
 pub(super) const SUM_WORD: usize = 10;
 
 /// Slots of the wal-index (SQLite's `wal.c`).
@@ -211,6 +214,12 @@ impl WalIndex {
 
     /// Calls `then` if no handle holds a slot. No handle gets one until it is done.
     pub fn while_idle<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
+        self.while_nobody_writes(|is_free| is_free.then(then)).flatten()
+    }
+
+    /// Calls `then` if no handle holds a slot exclusively, and tells it if none is shared, either. No handle gets one until it is done;
+    /// a reader may give its own back.
+    pub fn while_nobody_writes<T>(&self, then: impl FnOnce(bool) -> T) -> Option<T> {
         struct OpensGate<'a>(&'a WalIndex);
         impl Drop for OpensGate<'_> {
             fn drop(&mut self) {
@@ -223,10 +232,10 @@ impl WalIndex {
             return None;
         }
         self.exclusive.set(u8::MAX);
-        let is_shared = state.readers.iter().any(|reader| reader.0.seen() != 0);
+        let is_free = state.shared_slots() == 0;
         drop(state);
         let _opens = OpensGate(self);
-        (!is_shared).then(then)
+        Some(then(is_free))
     }
 
     /// The log may change: its index is invalid, and the next reader makes another. No handle holds a slot.

@@ -22,11 +22,14 @@
 //!    already, so a snapshot that is not refused has a mark that the next look sees.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
-use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, READ_SLOTS, WalIndex, WalIndexState};
+use crate::sync::wal_index::{
+    CHANGE_WORD, CHECKPOINT_SLOT, LAST_FRAME_WORD, READ_SLOTS, WalIndex, WalIndexState,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const LAST_FRAME_WORD: usize = 4;
 pub(super) const READ_MARK_WORDS: usize = 25;
+/// A read mark that is not in use (`READMARK_NOT_USED`).
+pub(super) const UNUSED_MARK: u32 = u32::MAX;
 const ATTEMPTED_WORD: usize = 32;
 
 impl WalIndex {
@@ -47,7 +50,7 @@ impl WalIndex {
         if state.file.is_some() {
             return 0;
         }
-        let shared = state.readers.iter().fold(0, |slots, reader| slots | reader.0.seen());
+        let shared = state.shared_slots();
         let marks = (1..SQLITE_SHM_NLOCK - READ_SLOTS)
             .filter(|slot| shared >> (READ_SLOTS + slot) & 1 != 0)
             .filter_map(|slot| Some(state.word(READ_MARK_WORDS + slot)?.load(Ordering::SeqCst)));
@@ -68,6 +71,26 @@ impl WalIndex {
 }
 
 impl WalIndexState {
+    /// The slots that handles share.
+    pub(super) fn shared_slots(&self) -> u8 {
+        self.readers.iter().fold(0, |slots, reader| slots | reader.0.seen())
+    }
+
+    /// Sees to it that no process reads, or admits a snapshot, below the frames whose older versions were freed: a mark that says less
+    /// goes out of use. `false` where a reader shares the slot of such a mark. No slot is held exclusively.
+    pub(super) fn raise_marks(&self) -> bool {
+        let shared = self.shared_slots();
+        (1..SQLITE_SHM_NLOCK - READ_SLOTS).all(|slot| {
+            let Some(mark) = self.word(READ_MARK_WORDS + slot) else { return false };
+            let is_low = mark.load(Ordering::SeqCst) < self.snapshots_from;
+            let is_shared = shared >> (READ_SLOTS + slot) & 1 != 0;
+            if is_low && !is_shared {
+                mark.store(UNUSED_MARK, Ordering::SeqCst);
+            }
+            !(is_low && is_shared)
+        })
+    }
+
     pub(super) fn word(&self, number: usize) -> Option<&AtomicU32> {
         // SAFETY: a region is far larger than the words that are asked for here.
         self.regions.first().map(|first| unsafe { first.word(number) })
@@ -143,6 +166,30 @@ mod tests {
         assert!(index.lock(&mut readers[0], READ_SLOTS + 3, 1, true));
         assert!(index.lock(&mut readers[1], WRITE_SLOT, 1, true));
         assert_eq!((index.seen_by_all(), index.published()), (u32::MAX, 50));
+    }
+
+    #[test]
+    fn marks_below_what_was_freed_go_out_of_use_unless_a_reader_has_them() {
+        for (reader, freed, is_done, left) in [
+            (None, 0, true, [7, 12, 20, UNUSED_MARK]),
+            (None, 12, true, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+            (Some(3), 20, true, [UNUSED_MARK, UNUSED_MARK, 20, UNUSED_MARK]),
+            (Some(0), 8, true, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+            (Some(2), 20, false, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+        ] {
+            let index = WalIndex::default();
+            index.map(0, 32768, true).unwrap().unwrap();
+            set(&index, LAST_FRAME_WORD, 20);
+            for (slot, mark) in [7, 12, 20, UNUSED_MARK].into_iter().enumerate() {
+                set(&index, READ_MARK_WORDS + 1 + slot, mark);
+            }
+            let mut held = index.register();
+            assert!(reader.is_none_or(|slot| index.lock(&mut held, READ_SLOTS + slot, 1, false)));
+            index.refuse_snapshots_below(freed);
+            assert_eq!(index.state().raise_marks(), is_done, "{reader:?} {freed}");
+            let mark = |slot| index.state().word(READ_MARK_WORDS + slot).unwrap().load(Ordering::SeqCst);
+            assert_eq!([1, 2, 3, 4].map(mark), left, "{reader:?} {freed}");
+        }
     }
 
     #[test]

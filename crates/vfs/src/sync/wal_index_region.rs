@@ -60,8 +60,16 @@ impl Region {
         unsafe { self.memory.as_ptr().write_bytes(0, self.bytes) };
     }
 
-    /// The bytes of a file from `offset` take the place of the memory. No handle counts on what is in it.
+    /// Copies the memory to a file, from `offset` on. Handles may read it meanwhile, and none writes it.
+    pub fn copy_to(&self, file: &dyn File, offset: u64) -> file::Result<()> {
+        // SAFETY: it has as many bytes, and nobody writes them now.
+        file.write_at(unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.bytes) }, offset)
+    }
+
+    /// The bytes of a file from `offset` take the place of the memory. No handle counts on what is in it, or both are the same.
     pub fn share(&mut self, file: &dyn File, offset: u64) -> file::Result<()> {
+        // First: it would give up what is noted now.
+        self.shared = None;
         let note = SharedMemory::note(self.memory, self.bytes);
         // SAFETY: the region's own mapping. Processes that use the file shorten it only where nobody else has it open.
         unsafe { file.map_over(offset, self.memory, self.bytes) }?;

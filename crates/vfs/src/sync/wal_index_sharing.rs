@@ -4,6 +4,7 @@
 //! # States
 //! ```text
 //! memory --share--> file         the owner lets others in: all slots free, the owner lock still exclusive
+//! memory --share_as_it_is--> file    the same beside readers that share slots, and go on with their index
 //! memory --join_shared--> file   others have the database open already; idle connections of this process go on
 //! memory --join_file--> file     the first handle of this process begins to use a multi-process database's index
 //! file --unshare--> memory       this process has the owner lock again
@@ -18,16 +19,19 @@
 //! [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does.
 //!
 //! # Invariants
-//! 1. All regions are the file's, or none is. Where that cannot be restored after an error, no slot is locked any more.
+//! 1. All regions are the file's, or none is. Where that cannot be restored after an error, no slot is locked any more. Regions of a
+//!    file that has lost its name, after [`WalIndex::share_as_it_is`] has failed, are memory like any other.
 //! 2. The file is as long as the regions of this process, from the moment that they are its.
+//! 3. A reader's slot is locked on the file before the file has the reader's index, and before another process can open it.
 
 use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index::{
-    COPY_WORDS, HeldSlots, SUM_WORD, VERSION_WORD, WRITE_SLOT, WalIndex, WalIndexState, write_header,
+    COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, SUM_WORD, VERSION_WORD, WRITE_SLOT, WalIndex,
+    WalIndexState, write_header,
 };
-use crate::sync::wal_index_marks::READ_MARK_WORDS;
+use crate::sync::wal_index_marks::{READ_MARK_WORDS, UNUSED_MARK};
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::wal_file::format::Header;
@@ -41,8 +45,15 @@ use std::sync::atomic::Ordering;
 const VERSION: u32 = 3_007_000;
 /// The word of a header whose first byte says that it is complete (`isInit`).
 const INIT_WORD: usize = 3;
-/// A read mark that is not in use (`READMARK_NOT_USED`).
-const UNUSED_MARK: u32 = u32::MAX;
+
+/// The log that an index was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexedLog {
+    /// Its frames.
+    pub frames: u32,
+    /// The checksum of the last one.
+    pub checksum: [u32; 2],
+}
 
 impl WalIndex {
     /// The regions become the new file `path`. It has the index of an empty log where `log_is_empty`: where SQLite would find
@@ -68,6 +79,58 @@ impl WalIndex {
             }
         }
         Ok(())
+    }
+
+    /// The log of the index, where the index can be others' as it is, with all that its readers see. No handle holds a slot exclusively.
+    pub fn indexed_log(&self) -> Option<IndexedLog> {
+        let state = self.state();
+        let header = read_header(state.regions.first()?)?;
+        let is_settled = state.file.is_none() && !self.renewed.load(Ordering::SeqCst) && state.raise_marks();
+        is_settled.then_some(IndexedLog {
+            frames: header[LAST_FRAME_WORD],
+            checksum: [header[FRAME_SUM_WORD], header[FRAME_SUM_WORD + 1]],
+        })
+    }
+
+    /// The regions become the new file `path` as they are, beside readers. The slots that these share are locked on the file.
+    ///
+    /// No handle holds a slot exclusively, or gets one. No other process has the database open, or can open it now.
+    ///
+    /// # Errors
+    /// The regions are as they were, and no file's that has a name.
+    pub fn share_as_it_is(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        if state.file.is_some() {
+            return Err(Error::Busy);
+        }
+        let mut file = ShmFile::create(medium, path)?;
+        // First of all: a reader that leaves from now on waits for the lock, and gives back what is locked here.
+        self.on_file.store(true, Ordering::SeqCst);
+        let is_locked = file.share(state.shared_slots());
+        let copied = if is_locked { state.copy_all(&file) } else { Err(Error::Busy) };
+        if let Err(error) = copied.and_then(|()| state.map_all(&file)) {
+            self.on_file.store(false, Ordering::SeqCst);
+            file.close(true);
+            return Err(error);
+        }
+        state.file = Some(file);
+        (state.checkpoint_sees, state.snapshots_from) = (0, 0);
+        Ok(())
+    }
+
+    /// Undoes [`WalIndex::share_as_it_is`] at once. Snapshots that were refused are refused still: the index says so.
+    pub fn keep_as_it_is(&self) {
+        let mut state = self.state();
+        self.on_file.store(false, Ordering::SeqCst);
+        if let Some(file) = state.file.take() {
+            file.close(true);
+        }
+    }
+
+    /// Gives back on the file what no handle shares any more. A reader that left while the state changed may have told the memory
+    /// only.
+    pub fn trim(&self) {
+        self.state().give_back(u8::MAX);
     }
 
     /// The same where other processes have the database open already: the file's content stays as it is. No handle holds a slot,
@@ -122,13 +185,7 @@ impl WalIndex {
     pub(super) fn unshare_on_file(&self, held: &HeldSlots, mask: u8) {
         let mut state = self.state();
         held.unshare(mask);
-        let WalIndexState { file, readers, .. } = &mut *state;
-        let Some(file) = file else { return };
-        let still_shared = readers.iter().fold(0, |slots, reader| slots | reader.0.seen());
-        let given_back = file.shared() & mask & !still_shared;
-        if given_back != 0 {
-            file.unlock(given_back);
-        }
+        state.give_back(mask);
     }
 
     /// The last handle is gone.
@@ -213,6 +270,27 @@ impl WalIndexState {
             self.regions.push(region);
         }
         Ok(is_there)
+    }
+
+    /// Unlocks those of the slots on the file that no handle shares.
+    fn give_back(&mut self, mask: u8) {
+        let still_shared = self.shared_slots();
+        let Some(file) = &mut self.file else { return };
+        let given_back = file.shared() & mask & !still_shared;
+        if given_back != 0 {
+            file.unlock(given_back);
+        }
+    }
+
+    /// Copies the regions to the file.
+    fn copy_all(&self, file: &ShmFile) -> Result<()> {
+        file.has_bytes(self.regions.iter().map(|region| region.bytes() as u64).sum(), true)?;
+        let mut offset = 0;
+        for region in &self.regions {
+            region.copy_to(file.file(), offset)?;
+            offset += region.bytes() as u64;
+        }
+        Ok(())
     }
 
     fn map_all(&mut self, file: &ShmFile) -> Result<()> {

@@ -40,7 +40,7 @@ use litefoot_storage::file::{self, File, SyncLatch};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::sync::{Mutex, MutexGuard, RwLock};
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::ReservedSlots;
+use litefoot_storage::wal_file::{ReservedSlots, Whereabouts};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,6 +106,11 @@ impl GroupCommit {
         let mut writer = self.writer();
         writer.redo.close();
         writer.commit_log.close();
+    }
+
+    /// True if the redo log lies at its name, or nowhere.
+    pub fn is_at_its_name(&self) -> Result<bool> {
+        Ok(self.writer().redo.whereabouts()? == Whereabouts::AtItsName)
     }
 
     /// The LSN of the next transaction.

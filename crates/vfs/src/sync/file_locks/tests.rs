@@ -173,7 +173,7 @@ fn a_file_that_cannot_be_written_is_locked_shared_only() {
     assert!(reader.locks.change().end(&*reader.file, false).unwrap());
     assert!(writer.lock(&other, Shared) && !writer.lock(&other, Reserved));
     writer.unlock(&other, None);
-    reader.locks.change().begin(&*reader.file, true).unwrap();
+    reader.locks.change().begin(&*reader.file, Shared).unwrap();
     assert!(writer.lock(&other, Shared) && writer.lock(&other, Reserved) && !writer.lock(&other, Exclusive));
 }
 
@@ -214,7 +214,7 @@ fn a_change_of_state_never_leaves_a_reader_unprotected() {
         if !shares {
             first.table.unlock(&handle, None);
         }
-        first.locks.change().begin(&watched, shares).unwrap();
+        first.locks.change().begin(&watched, if shares { Shared } else { None }).unwrap();
         let all: &[_] = if shares { &[(false, false), (true, false)] } else { &[(true, true)] };
         assert_eq!(*tries.lock(), all);
         // The same the other way; a reader outside is in the way, and nothing changes then.
@@ -238,6 +238,49 @@ fn a_change_of_state_never_leaves_a_reader_unprotected() {
         assert!(second.lock(&other, Shared) && second.lock(&other, Exclusive));
         assert_eq!(first.locks.change().begin_beside(&*first.file, shares).unwrap(), !shares);
     }
+}
+
+#[test]
+fn a_handle_at_reserved_is_never_unprotected_where_others_are_let_in() {
+    let [first, second] = two();
+    assert!(owner_lock::try_acquire(&*first.file, true).unwrap());
+    let handle = first.handle();
+    assert!(first.table.lock(&handle, Shared) && first.table.lock(&handle, Reserved));
+    let tries = Mutex::new(Vec::new());
+    let watched = Watched {
+        file: first.file.clone(),
+        after: || {
+            let other = second.handle();
+            let reads = second.lock(&other, Shared);
+            let writes = reads && second.lock(&other, Reserved);
+            second.locks.leave(&*second.file, &second.table, &other).unwrap();
+            tries.lock().push((reads, writes));
+        },
+    };
+    first.locks.change().begin(&watched, Reserved).unwrap();
+    assert_eq!(*tries.lock(), [(false, false), (true, false)]);
+    let other = second.handle();
+    assert!(second.lock(&other, Shared) && second.is_reserved());
+    assert!(!first.lock(&handle, Exclusive) && handle.level() == Pending);
+    second.unlock(&other, None);
+    assert!(first.lock(&handle, Exclusive));
+    first.unlock(&handle, None);
+    assert!(second.lock(&other, Shared) && second.lock(&other, Reserved));
+}
+
+#[test]
+fn a_reader_that_told_the_table_only_is_in_nobodys_way_for_long() {
+    let [first, second] = two();
+    assert!(owner_lock::try_acquire(&*first.file, true).unwrap());
+    let [reader, other] = [first.handle(), second.handle()];
+    assert!(first.table.lock(&reader, Shared));
+    first.locks.change().begin(&*first.file, Shared).unwrap();
+    first.table.unlock(&reader, None);
+    assert!(second.lock(&other, Shared) && second.lock(&other, Reserved) && !second.lock(&other, Exclusive));
+    first.locks.trim(&*first.file, &first.table).unwrap();
+    assert!(second.lock(&other, Exclusive));
+    first.locks.trim(&*first.file, &first.table).unwrap();
+    assert!(!first.lock(&reader, Shared));
 }
 
 #[test]

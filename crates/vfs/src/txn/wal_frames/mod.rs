@@ -33,6 +33,7 @@ use std::ops::Range;
 
 mod page_versions;
 mod superseded;
+mod whole_log;
 use page_versions::PageVersions;
 
 /// Frames of a finished transaction.

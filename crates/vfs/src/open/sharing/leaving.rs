@@ -1,0 +1,194 @@
+//! Leaving: the owner lets other processes in, beside readers of its own.
+//!
+//! # Why
+//! Stock SQLite lets visitors in beside a reader, however long that reads, and outside of WAL mode beside one that is going to write.
+//! So a change takes these along, and waits for nobody but those that write to the file or the log.
+//! In a rollback-journal mode a reader sees what was committed last, and nothing else: once everything is home that is the
+//! file. The lock that the reader has in memory is taken on the file. In WAL mode a reader sees a snapshot. Its frames are in SQLite's
+//! log and not in the redo log, so the log becomes a file as SQLite wrote it, and so does the wal-index.
+//!
+//! # Order
+//! 1. Everything committed goes home, durably, while the owner lock keeps all others out.
+//! 2. Beside snapshots: the wal-index becomes `-shm`, with its readers' slots locked there, and then SQLite's log becomes `-wal`.
+//! 3. Nothing in memory counts any more. A reader that goes on meanwhile reads the files, which are complete.
+//! 4. The owner lock goes down to what the readers have: others may read from then on, and nobody can write what a reader sees.
+//! 5. The lease goes back: an `open` that waits goes on.
+//!
+//! A failure before the log has its name leaves the owner as it was. Between that and the fourth step nothing fails.
+//!
+//! # Invariants
+//! 1. No handle is above RESERVED, and none holds a slot exclusively, from the first step to the last. SQLite writes to the file at
+//!    EXCLUSIVE only: what a handle at RESERVED is going to write is in its connection, and its journal in memory. That journal
+//!    becomes a file before the first write (`files/journal_content.rs`). None gets a lock or a slot.
+//!    A reader may give its own back at any moment. Where it has done so in memory only, [`trim_locks`] follows.
+//! 2. No log of more than [`LARGEST_LOG`] is copied. Readers of such a log are waited for, as writers are.
+//! 3. Nobody is taken along beside a hot journal: a reader may be about to roll that back. Nor is one while chunks are on a tier.
+
+use super::{enter, note_left};
+use crate::db::companions::has_real_journal;
+use crate::db::{Companion, tier};
+use crate::error::{Error, Result};
+use crate::open::{OpenDatabase, handover, open_tier, take_over};
+use crate::sync::file_locks::Change as LockChange;
+use crate::sync::lock_table::{Inside, Level};
+use crate::sync::wal_index_sharing::IndexedLog;
+use litefoot_storage::wal_file::RedoLog;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A log that is copied at once where readers have snapshots of it, and the largest that is copied at all.
+const SMALL_LOG: u64 = 4 << 20;
+const LARGEST_LOG: u64 = 64 << 20;
+/// The time for which the readers of one in between are waited for: without them nothing is copied.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// True if a log of so many bytes is to be copied, when another process has waited for so long.
+fn may_copy(log_bytes: u64, waited: Duration) -> bool {
+    log_bytes <= SMALL_LOG || (log_bytes <= LARGEST_LOG && waited >= PATIENCE)
+}
+
+/// What is taken along.
+enum Carried {
+    /// The highest level of the handles: of none, of readers, or of one that is going to write. All see what was committed last.
+    Locks(Level),
+    /// Readers of this log by the index.
+    Snapshots(IndexedLog),
+}
+
+/// Brings everything home, and goes on by SQLite's own protocol; `false` where a transaction is in the way, or a failure is. Then
+/// the owner lock stays. Another process has waited for so long.
+pub(super) fn leave(database: &OpenDatabase, waited: Duration) -> bool {
+    let since = Instant::now();
+    database.checkpointer.await_end();
+    let _one = database.ownership.becoming.lock();
+    if database.is_multi_process() {
+        return true;
+    }
+    let mut locks = database.sharing().file_locks.change();
+    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    let left = database.locks.while_unwritten(|handles| {
+        database.wal_index.while_nobody_writes(|is_free| {
+            // One that began meanwhile: it needs the slots.
+            if database.checkpointer.is_at_work() {
+                return false;
+            }
+            let Ok(Some(inside)) = look_inside(database, (handles, is_free), waited) else { return false };
+            (!database.is_owned() || bring_home(database).is_ok())
+                && match inside {
+                    Carried::Locks(level) => let_others_in(database, level, &mut locks),
+                    Carried::Snapshots(log) => let_others_in_beside_snapshots(database, log, &mut locks),
+                }
+                .is_ok()
+        })
+    });
+    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    let is_done = left.flatten().unwrap_or(false);
+    if is_done {
+        note_left(database, since.elapsed());
+    }
+    is_done
+}
+
+/// What can be taken along; `None` where a handle must leave first. `is_free` says that none shares a slot.
+fn look_inside(
+    database: &OpenDatabase,
+    (handles, is_free): (Inside, bool),
+    waited: Duration,
+) -> Result<Option<Carried>> {
+    let wal = database.wal();
+    let by_slots = database.wal_index.is_used() || wal.is_some();
+    let is_plain = !tier::is_in_use(&database.db);
+    if is_free {
+        let may_stay = handles.are_idle || (is_plain && !by_slots && !has_real_journal(&database.db)?);
+        return Ok(may_stay.then_some(Carried::Locks(handles.level)));
+    }
+    let Some(wal) = wal.filter(|_| handles.are_idle && is_plain && database.is_owned()) else { return Ok(None) };
+    let log = database.wal_index.indexed_log();
+    Ok(log.filter(|log| may_copy(wal.file_bytes(log.frames), waited)).map(Carried::Snapshots))
+}
+
+/// Everything is in files that stock SQLite understands.
+fn bring_home(database: &OpenDatabase) -> Result<()> {
+    if database.recovery.replay_waits.load(Ordering::Acquire) {
+        return Err(Error::Busy);
+    }
+    database.recovery.check_replayed()?;
+    handover::bring_home(database)?;
+    // A log that is no more than begun is in the way of nobody. At a place of its own there may be another database's.
+    let is_ours = database.wal().is_some() || database.db.options().commit_log_path.is_none();
+    if is_ours && take_over::has_commit_log(database)? { Err(Error::Busy) } else { Ok(()) }
+}
+
+/// The files are others' as well from now on. Everything is in them.
+fn let_others_in(database: &OpenDatabase, level: Level, locks: &mut LockChange<'_>) -> Result<()> {
+    handover::forget_memory(database);
+    // Until the end, a failure leaves a database that the next lock takes over as after a crash.
+    database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
+    let db = &database.db;
+    // It is void: what it had is in the other files.
+    take_over::remove_commit_log(db)?;
+    open_tier::lend(db)?;
+    if database.wal_index.is_used() {
+        let path = db.companion_path(Companion::Wal);
+        let log = RedoLog::open_of(db.medium().clone(), &path, db.latch().clone(), db.data_file())?;
+        let is_empty = log.is_empty();
+        drop(log);
+        database.wal_index.share(db.medium(), &db.companion_path(Companion::WalIndex), is_empty)?;
+    }
+    locks.begin(db.file(), level)?;
+    enter(database);
+    Ok(())
+}
+
+/// The same beside readers that share slots.
+fn let_others_in_beside_snapshots(
+    database: &OpenDatabase,
+    log: IndexedLog,
+    locks: &mut LockChange<'_>,
+) -> Result<()> {
+    let db = &database.db;
+    let Some(wal) = database.wal() else { return Err(Error::Busy) };
+    database.wal_index.share_as_it_is(db.medium(), &db.companion_path(Companion::WalIndex))?;
+    if let Err(error) = wal.become_file(db, log) {
+        database.wal_index.keep_as_it_is();
+        return Err(error);
+    }
+    // First of all: a reader that asks for the log from now on finds the file.
+    enter(database);
+    handover::forget_copies(database);
+    // It is void, durably: what it had is in the other files. One that stays is in the way of nobody.
+    let _ = take_over::remove_commit_log(db);
+    // Where that fails no other process can lock the file yet, and the next step of the watcher tries again.
+    let _ = locks.begin(db.file(), Level::Shared);
+    Ok(())
+}
+
+/// Gives back on the files what no handle has any more: a reader that left during the change may have told the memory only.
+pub(super) fn trim_locks(database: &OpenDatabase) {
+    let file_locks = &database.sharing().file_locks;
+    // Where that fails it is tried again, and closing the file gives its locks back at the latest.
+    let _ = database.while_multi_process(|| {
+        database.wal_index.trim();
+        file_locks.trim(database.db.file(), &database.locks)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_log_is_copied_only_where_its_readers_stay() {
+        let (short, long) = (Duration::from_millis(10), Duration::from_millis(60));
+        for (bytes, waited, expected) in [
+            (0, short, true),
+            (SMALL_LOG, short, true),
+            (SMALL_LOG + 1, short, false),
+            (SMALL_LOG + 1, PATIENCE, true),
+            (LARGEST_LOG, long, true),
+            (LARGEST_LOG + 1, long, false),
+        ] {
+            assert_eq!(may_copy(bytes, waited), expected, "{bytes} {waited:?}");
+        }
+    }
+}
