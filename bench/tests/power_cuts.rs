@@ -131,6 +131,7 @@ fn every_sync_left_out_is_noticed_beside_visitors() {
         (Journal::Wal, SyncSite::File(FileKind::CommitLog)),
         (Journal::Wal, SyncSite::File(FileKind::RedoLog)),
         (Journal::Wal, SyncSite::File(FileKind::Database)),
+        (Journal::Wal, SyncSite::Directory),
         (Journal::Rollback, SyncSite::File(FileKind::RedoLog)),
         (Journal::Rollback, SyncSite::File(FileKind::Journal)),
         (Journal::Rollback, SyncSite::File(FileKind::Database)),

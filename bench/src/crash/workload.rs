@@ -246,14 +246,14 @@ impl Recording {
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
-        let mut visitors = if setup.visitors { Some(Visitors::new(&medium)?) } else { None };
+        let mut visitors = if setup.visitors { Some(Visitors::new(&medium, setup.journal, !setup.tier)?) } else { None };
         for _ in 0..TRANSACTIONS {
             if random.one_in(setup.transactions_per_opening()) {
                 drop(db);
                 db = open(&vfs, setup, &mut random).map_err(fail)?;
             }
             if let Some(visitors) = &mut visitors {
-                let is_there = visitors.step(&mut random, &mut rows).map_err(fail)?;
+                let is_there = visitors.step(vfs.name(), &mut random, &mut rows).map_err(fail)?;
                 history.push(Acknowledged { operation: medium.operations(), rows: rows.clone() });
                 if is_there {
                     visitors::beside(&db, &mut random, &mut rows).map_err(fail)?;
