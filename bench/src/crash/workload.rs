@@ -246,7 +246,8 @@ impl Recording {
         let mut rows = Rows::new();
         let mut history = vec![Acknowledged { operation: 0, rows: rows.clone() }];
         let mut db = open(&vfs, setup, &mut random).map_err(fail)?;
-        let mut visitors = if setup.visitors { Some(Visitors::new(&medium, setup.journal, !setup.tier)?) } else { None };
+        let mut visitors =
+            if setup.visitors { Some(Visitors::new(&medium, setup.journal, !setup.tier)?) } else { None };
         for _ in 0..TRANSACTIONS {
             if random.one_in(setup.transactions_per_opening()) {
                 drop(db);

@@ -102,7 +102,9 @@ fn look_inside(
         let may_stay = handles.are_idle || (is_plain && !by_slots && !has_real_journal(&database.db)?);
         return Ok(may_stay.then_some(Carried::Locks(handles.level)));
     }
-    let Some(wal) = wal.filter(|_| handles.are_idle && is_plain && database.is_owned()) else { return Ok(None) };
+    let Some(wal) = wal.filter(|_| handles.are_idle && is_plain && database.is_owned()) else {
+        return Ok(None);
+    };
     let log = database.wal_index.indexed_log();
     Ok(log.filter(|log| may_copy(wal.file_bytes(log.frames), waited)).map(Carried::Snapshots))
 }
