@@ -43,7 +43,7 @@ def mlflow():
         load = together.Load()
         load.run(*[turn] * together.CLIENTS)
     finally:
-        together.stop(server)
+        together.stop(server, all_of_it=True)
     load.tell("runs")
 
 
@@ -69,7 +69,7 @@ def trac():
         return 1
 
     def component(number):
-        together.visit(*admin, "component", "add", f"component{number}")
+        together.visit(*admin, "component", "add", f"part{number}")
         return 0
 
     try:

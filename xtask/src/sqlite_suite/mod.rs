@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [--library FILE] [FILE…]
-//! cargo xtask sqlite-suite --mptest [--sharing auto|exclusive|passthrough] [--times N]
+//! cargo xtask sqlite-suite --mptest [--sharing auto|exclusive|passthrough] [--times N] [--jobs N]
 //! cargo xtask sqlite-suite --threadtest
 //! ```
 //!
@@ -34,6 +34,7 @@ mod room;
 use crate::process::{self, Result, Tally};
 use build::Cache;
 use differences::Differences;
+use programs::Request;
 use result::{Report, Side};
 use room::Room;
 use std::fmt;
@@ -98,6 +99,9 @@ const SETS: &str = "
 const PRELUDE: &str = include_str!("prelude.tcl");
 const PRELUDE_FILE: &str = "prelude.tcl";
 
+/// How many files run at once.
+const JOBS: usize = 2;
+
 /// How processes may share a database.
 const SHARINGS: [&str; 3] = ["auto", "exclusive", "passthrough"];
 
@@ -106,7 +110,7 @@ struct Wish {
     short: bool,
     redo: bool,
     report: bool,
-    jobs: usize,
+    jobs: Option<usize>,
     library: Option<PathBuf>,
     program: Option<&'static str>,
     /// How the processes of `--mptest` share their database.
@@ -122,7 +126,7 @@ impl Wish {
             short: false,
             redo: false,
             report: false,
-            jobs: 2,
+            jobs: None,
             library: None,
             program: None,
             sharing: programs::SHARING.to_owned(),
@@ -152,7 +156,7 @@ impl Wish {
                 }
                 "--jobs" | "-j" => {
                     let number = words.next().and_then(|number| number.parse().ok());
-                    wish.jobs = number.filter(|jobs| *jobs > 0).ok_or("--jobs takes a number")?;
+                    wish.jobs = Some(number.filter(|jobs| *jobs > 0).ok_or("--jobs takes a number")?);
                 }
                 file if !file.starts_with('-') => wish.files.push(file.to_owned()),
                 other => return Err(format!("sqlite-suite: unknown option {other}")),
@@ -184,7 +188,9 @@ pub fn run(words: &[&str]) -> Result<Tally> {
     cache.build(&source)?;
     let library = wish.library()?;
     if let Some(program) = wish.program {
-        return programs::check(&cache, &source, &library, program, (&wish.sharing, wish.times));
+        let jobs = wish.jobs.unwrap_or(if program == "mptester" { programs::JOBS } else { 1 });
+        let request = Request { program, sharing: &wish.sharing, times: wish.times, jobs };
+        return programs::check(&cache, &source, &library, &request);
     }
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let differences = Differences::read(&own.join("sqlite-suite/differences.toml"))?;
@@ -287,7 +293,7 @@ impl Suite {
         let sums = Sums::default();
         let complaints = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            for _ in 0..self.wish.jobs {
+            for _ in 0..self.wish.jobs.unwrap_or(JOBS) {
                 scope.spawn(|| {
                     while let Some(file) = self.files.get(next.fetch_add(1, Ordering::Relaxed)) {
                         match self.file(file, &sums) {
