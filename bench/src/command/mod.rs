@@ -45,6 +45,7 @@ Examples:
   litefoot bench commit --json commit.json        for scripts
   litefoot bench sweep --modes wal_normal         transactions of 1 to 100,000 rows, beside stock SQLite
   litefoot bench crash --cuts 1000000 --seed 7    power cuts, on a simulated medium
+  litefoot bench scan                             aggregates over 1 GB by all cores; --quick: over 64 MB
   litefoot bench apps --install                   applications' libraries, once they are there
   litefoot bench setups --install                 applications of several processes
   litefoot bench faults --quick                   calls to the system that fail, on a real program

@@ -14,6 +14,7 @@ mod pcg;
 pub(crate) mod peers;
 mod psqlite;
 mod read;
+mod scan;
 mod setups;
 mod smile;
 mod ssl;
@@ -161,6 +162,13 @@ pub const ALL: &[Experiment] = &[
         measures: true,
         flags: &[],
         run: read::run,
+    },
+    Experiment {
+        name: "scan",
+        description: "aggregates over a table of 1 GB by all cores: SQLite, litefoot_scan, DuckDB's reader, warm and cold",
+        measures: true,
+        flags: &[],
+        run: scan::run,
     },
     Experiment {
         name: "psqlite",

@@ -16,6 +16,7 @@
 //! db        the data file and its companion files
 //! sync      locks between processes, connections, readers and writers
 //! memory    budget, reservations, memory and spill files
+//! scan      one SELECT over a table, by all cores
 //! capture   the statements of a transaction, and their replay
 //! readahead the pages that SQLite will want next
 //! stats     figures of a database, for its process and for others
@@ -36,6 +37,7 @@ mod notice;
 pub mod open;
 pub mod options;
 pub mod readahead;
+mod scan;
 pub mod shim;
 pub mod stats;
 mod sync;

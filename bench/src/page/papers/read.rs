@@ -1,4 +1,4 @@
-//! Reading: the experiment `read`.
+//! Reading: the experiments `read` and `scan`.
 
 use crate::page::chart::{Chart, PLAIN, Point, Section, Shape, point, run};
 
@@ -20,6 +20,12 @@ const COLD: &[Point] = &[
     point("range50_ordered", "ranges of 50 rows, ordered"),
 ];
 
+const SCANS: &[Point] = &[
+    point("total", "the whole table"),
+    point("filter", "what a filter leaves of it"),
+    point("group", "500 groups"),
+];
+
 const READ: Chart = Chart { experiment: "read", ..PLAIN };
 
 pub const SECTION: Section = Section {
@@ -29,8 +35,23 @@ pub const SECTION: Section = Section {
     about: "A table of rows of 200 to 350 bytes and an index. Warm: all of it in memory. Cold: nothing in memory, and memory for \
         a third of the file. SQLite's own cache has its default size. Above 1 litefoot is faster.",
     terms: &[],
-    experiments: &["read"],
+    experiments: &["read", "scan"],
     charts: &[
+        Chart {
+            id: "read-scan",
+            experiment: "scan",
+            even: true,
+            title: "Aggregates over 1 GB by all cores: speed of litefoot_scan",
+            unit: "litefoot_scan over others",
+            points: SCANS,
+            series: &[
+                run("SQLite, warm", "ratio.{}_over_stock"),
+                run("SQLite, cold", "ratio.{}_cold_over_stock"),
+                run("DuckDB's reader, warm", "ratio.{}_over_duckdb"),
+                run("DuckDB's reader, cold", "ratio.{}_cold_over_duckdb"),
+            ],
+            ..PLAIN
+        },
         Chart {
             id: "read-warm",
             even: true,

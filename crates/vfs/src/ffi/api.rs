@@ -8,15 +8,21 @@
 //! The position of a function in the table is part of SQLite's binary interface: fields are only ever
 //! appended (`sqlite3ext.h`).
 
-use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Vfs};
+use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Mutex, Sqlite3Stmt, Sqlite3Value, Sqlite3Vfs};
 use std::ffi::{CStr, c_char, c_double, c_int, c_uchar, c_uint, c_void};
 
 /// Oldest SQLite that litefoot runs under, as `sqlite3_libversion_number()` reports it.
 pub const OLDEST_SQLITE: c_int = 3_040_000;
 
 /// Optional functions: some builds of SQLite lack them.
-const OPTIONAL: [&str; 5] =
-    ["transfer_bindings", "expired", "compileoption_get", "progress_handler", "set_authorizer"];
+const OPTIONAL: [&str; 6] = [
+    "transfer_bindings",
+    "expired",
+    "compileoption_get",
+    "progress_handler",
+    "set_authorizer",
+    "table_column_metadata",
+];
 
 /// The reason that an SQLite cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +65,19 @@ pub type BusyHandler = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
 /// The callback of `sqlite3_progress_handler`.
 pub type ProgressHandler = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// `sqlite3_table_column_metadata`: type, collation, and whether NOT NULL, PRIMARY KEY and AUTOINCREMENT apply.
+pub type TableColumnMetadata = unsafe extern "C" fn(
+    *mut Sqlite3,
+    *const c_char,
+    *const c_char,
+    *const c_char,
+    *mut *const c_char,
+    *mut *const c_char,
+    *mut c_int,
+    *mut c_int,
+    *mut c_int,
+) -> c_int;
 
 /// The callback of `sqlite3_set_authorizer`.
 pub type Authorizer = unsafe extern "C" fn(
@@ -166,13 +185,22 @@ api! {
     67 libversion_number: unsafe extern "C" fn() -> c_int,
     75 progress_handler: Option<unsafe extern "C" fn(*mut Sqlite3, c_int, Option<ProgressHandler>, *mut c_void)>,
     77 reset: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
+    78 result_blob: unsafe extern "C" fn(*mut Sqlite3Context, *const c_void, c_int, Destructor),
+    79 result_double: unsafe extern "C" fn(*mut Sqlite3Context, c_double),
     83 result_int64: unsafe extern "C" fn(*mut Sqlite3Context, i64),
     84 result_null: unsafe extern "C" fn(*mut Sqlite3Context),
     85 result_text: unsafe extern "C" fn(*mut Sqlite3Context, *const c_char, c_int, Destructor),
     91 set_authorizer: Option<unsafe extern "C" fn(*mut Sqlite3, Option<Authorizer>, *mut c_void) -> c_int>,
     94 step: unsafe extern "C" fn(*mut Sqlite3Stmt) -> c_int,
+    95 table_column_metadata: Option<TableColumnMetadata>,
     97 total_changes: unsafe extern "C" fn(*mut Sqlite3) -> c_int,
     99 transfer_bindings: Option<unsafe extern "C" fn(*mut Sqlite3Stmt, *mut Sqlite3Stmt) -> c_int>,
+    102 value_blob: unsafe extern "C" fn(*mut Sqlite3Value) -> *const c_void,
+    103 value_bytes: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
+    105 value_double: unsafe extern "C" fn(*mut Sqlite3Value) -> c_double,
+    107 value_int64: unsafe extern "C" fn(*mut Sqlite3Value) -> i64,
+    109 value_text: unsafe extern "C" fn(*mut Sqlite3Value) -> *const c_uchar,
+    113 value_type: unsafe extern "C" fn(*mut Sqlite3Value) -> c_int,
     116 prepare_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut *mut Sqlite3Stmt, *mut *const c_char) -> c_int,
     119 create_module_v2: unsafe extern "C" fn(*mut Sqlite3, *const c_char, *const c_void, *mut c_void, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int,
     127 file_control: unsafe extern "C" fn(*mut Sqlite3, *const c_char, c_int, *mut c_void) -> c_int,

@@ -127,4 +127,6 @@ pub const SQLITE_CHECKPOINT_FULL: c_int = 1;
 pub const SQLITE_CHECKPOINT_RESTART: c_int = 2;
 pub const SQLITE_CHECKPOINT_TRUNCATE: c_int = 3;
 
+pub const SQLITE_INDEX_CONSTRAINT_EQ: u8 = 2;
+
 pub const SQLITE_VTAB_DIRECTONLY: c_int = 3;

@@ -8,7 +8,7 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::ffi::statement::{RunningStatement, Statement};
 use std::cell::Cell;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
@@ -186,7 +186,7 @@ impl Connection {
     /// The connection's last error message.
     pub(crate) fn message(self) -> String {
         // SAFETY: the connection is alive; the text is copied at once.
-        unsafe { std::ffi::CStr::from_ptr((self.api.errmsg)(self.raw)) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr((self.api.errmsg)(self.raw)) }.to_string_lossy().into_owned()
     }
 
     /// Prepares one statement.
@@ -202,6 +202,36 @@ impl Connection {
         }
         // SAFETY: just prepared, and stored here only; callers keep the connection open longer.
         Ok(unsafe { Statement::new(self.api, raw) })
+    }
+
+    /// The declared type and the collation of a column of the main database; `None` where there is no such column, or where
+    /// this SQLite cannot say.
+    pub(crate) fn column(self, table: &str, column: &str) -> Option<(String, String)> {
+        let ask = self.api.table_column_metadata?;
+        let (table, column) = (CString::new(table).ok()?, CString::new(column).ok()?);
+        let (mut declared, mut collation) = (std::ptr::null(), std::ptr::null());
+        let nowhere = std::ptr::null_mut::<c_int>;
+        // SAFETY: the connection is alive, the names end with NUL, and the two texts can be stored.
+        let code = unsafe {
+            let (name, column) = (table.as_ptr(), column.as_ptr());
+            let (declared, collation) = (&raw mut declared, &raw mut collation);
+            ask(
+                self.raw,
+                c"main".as_ptr(),
+                name,
+                column,
+                declared,
+                collation,
+                nowhere(),
+                nowhere(),
+                nowhere(),
+            )
+        };
+        let text = |text: *const std::ffi::c_char| {
+            // SAFETY: SQLite's texts live until the schema changes; they are copied at once.
+            (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        };
+        (code == SQLITE_OK).then(|| Some((text(declared).unwrap_or_default(), text(collation)?)))?
     }
 
     /// Prepares `SELECT ?1, ?2, …`: a statement that bindings can be moved to and read from.

@@ -4,7 +4,7 @@
 //! application and lives as long as the callback that was given it.
 
 use crate::ffi::Sqlite3Stmt;
-use crate::ffi::api::Api;
+use crate::ffi::api::{Api, Destructor, SQLITE_TRANSIENT};
 use crate::ffi::codes::*;
 use std::ffi::{c_int, c_void};
 
@@ -12,7 +12,7 @@ const SQLITE_UTF8: u8 = 1;
 /// Bytes at the beginning of a text, enough for the first word behind a short comment.
 const TEXT_BEGIN: usize = 128;
 /// The null destructor: SQLite neither copies the value nor frees it.
-const SQLITE_STATIC: *const c_void = std::ptr::null();
+const SQLITE_STATIC: Destructor = std::ptr::null();
 
 /// A value of a column or of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +22,49 @@ pub(crate) enum Value<'a> {
     Real(f64),
     Text(&'a [u8]),
     Blob(&'a [u8]),
+}
+
+/// A value that owns its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Owned {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Vec<u8>),
+    Blob(Vec<u8>),
+}
+
+impl Owned {
+    pub(crate) fn as_value(&self) -> Value<'_> {
+        match self {
+            Owned::Null => Value::Null,
+            Owned::Integer(number) => Value::Integer(*number),
+            Owned::Real(number) => Value::Real(*number),
+            Owned::Text(bytes) => Value::Text(bytes),
+            Owned::Blob(bytes) => Value::Blob(bytes),
+        }
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let own = match self {
+            Owned::Text(bytes) | Owned::Blob(bytes) => bytes.capacity(),
+            _ => 0,
+        };
+        size_of::<Owned>() + own
+    }
+}
+
+impl From<Value<'_>> for Owned {
+    fn from(value: Value<'_>) -> Owned {
+        match value {
+            Value::Null => Owned::Null,
+            Value::Integer(number) => Owned::Integer(number),
+            Value::Real(number) => Owned::Real(number),
+            Value::Text(bytes) => Owned::Text(bytes.to_vec()),
+            Value::Blob(bytes) => Owned::Blob(bytes.to_vec()),
+        }
+    }
 }
 
 /// A statement that this crate has prepared; dropping it finalizes it.
@@ -123,26 +166,32 @@ impl Statement {
     /// The bytes of text and blobs outlive the binding.
     pub(crate) unsafe fn bind(&mut self, parameter: c_int, value: Value<'_>) -> c_int {
         // SAFETY: by contract the bytes live long enough.
+        unsafe { self.bind_with(parameter, value, SQLITE_STATIC) }
+    }
+
+    /// Binds a copy of a value; parameters count from 1.
+    pub(crate) fn bind_copied(&mut self, parameter: c_int, value: Value<'_>) -> c_int {
+        // SAFETY: SQLite copies the bytes at once.
+        unsafe { self.bind_with(parameter, value, SQLITE_TRANSIENT) }
+    }
+
+    /// # Safety
+    /// The bytes live as long as the destructor says.
+    unsafe fn bind_with(&mut self, parameter: c_int, value: Value<'_>, destructor: Destructor) -> c_int {
+        // SAFETY: by contract.
         unsafe {
             match value {
                 Value::Null => (self.api.bind_null)(self.raw, parameter),
                 Value::Integer(number) => (self.api.bind_int64)(self.raw, parameter, number),
                 Value::Real(number) => (self.api.bind_double)(self.raw, parameter, number),
-                Value::Text(bytes) => (self.api.bind_text64)(
-                    self.raw,
-                    parameter,
-                    bytes.as_ptr().cast(),
-                    bytes.len() as u64,
-                    SQLITE_STATIC,
-                    SQLITE_UTF8,
-                ),
-                Value::Blob(bytes) => (self.api.bind_blob64)(
-                    self.raw,
-                    parameter,
-                    bytes.as_ptr().cast(),
-                    bytes.len() as u64,
-                    SQLITE_STATIC,
-                ),
+                Value::Text(bytes) => {
+                    let (text, len) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    (self.api.bind_text64)(self.raw, parameter, text, len, destructor, SQLITE_UTF8)
+                }
+                Value::Blob(bytes) => {
+                    let (blob, len) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    (self.api.bind_blob64)(self.raw, parameter, blob, len, destructor)
+                }
             }
         }
     }

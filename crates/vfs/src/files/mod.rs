@@ -11,6 +11,7 @@
 //! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
 //! | `durable_reads` | what a reader in WAL mode waits for |
+//! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
 //! | `connection_state` | what the handles of one connection share |
 //! | `journal`, `journal_content` | the rollback journal that SQLite sees |
@@ -36,6 +37,7 @@ pub(crate) mod pragma;
 mod rejected;
 mod requested_file;
 pub(crate) mod rollback_txn;
+pub(crate) mod snapshot;
 mod temporary;
 #[cfg(test)]
 mod tests;

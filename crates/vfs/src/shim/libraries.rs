@@ -26,3 +26,9 @@ pub(crate) fn only() -> Option<Api> {
         _ => None,
     }
 }
+
+/// The functions of the served library that `api` is of: the same ones, for as long as the process lives.
+pub(crate) fn served(api: &Api) -> Option<&'static Api> {
+    let library = api.vfs_register as usize;
+    SERVED.lock().0.iter().copied().find(|served| served.vfs_register as usize == library)
+}

@@ -1,7 +1,8 @@
 //! The callbacks of `sqlite3_module`: functions that return rows.
 //!
 //! A table-valued function is an eponymous virtual table: `f` in a FROM clause is the table `f`. It exists as long as
-//! its connection, and nothing creates or writes it. None has parameters.
+//! its connection, and nothing creates or writes it. Its parameters are hidden columns behind the others, in their order:
+//! SQLite makes `f(1)` of `f WHERE first_hidden_column = 1`.
 //!
 //! # Invariants
 //! 1. A [`TableObject`] begins with SQLite's `sqlite3_vtab`, a [`CursorObject`] with its `sqlite3_vtab_cursor`; both
@@ -10,40 +11,35 @@
 
 use crate::ffi::api::{Api, SQLITE_TRANSIENT};
 use crate::ffi::codes::*;
-use crate::ffi::{Sqlite3, Sqlite3Context, Sqlite3Value};
+use crate::ffi::statement::{Owned, Value};
+use crate::ffi::{self, Sqlite3, Sqlite3Context, Sqlite3Value};
 use crate::files::connection_state::ConnectionState;
-use crate::shim::main_file::connection_state_of;
-use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
+use crate::files::snapshot::Snapshot;
+use crate::shim::libraries::served;
+use crate::shim::main_file::{connection_state_of, main_file};
+use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Most columns.
-pub(crate) const MOST_COLUMNS: usize = 2;
-
-/// The result columns of a row; those beyond the function's own count for nothing.
-pub(crate) type Row = [Cell; MOST_COLUMNS];
+/// The result columns of a row; those that a function has beyond them are NULL.
+pub(crate) type Row = Vec<Owned>;
 
 /// Rows, one after the other; an error is the message of the statement that failed.
 pub(crate) type Rows = Box<dyn FnMut() -> Result<Option<Row>, String>>;
 
-/// A value of a column.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Cell {
-    Integer(i64),
-    Text(String),
-}
-
 /// A function that answers with rows. There is one for each connection.
 pub(crate) trait TableFunction: Default {
     const NAME: &'static CStr;
-    /// The result columns with their types, at most [`MOST_COLUMNS`].
+    /// The result columns with their types.
     const COLUMNS: &'static [&'static str];
+    /// The parameters, which are hidden columns; at most 31.
+    const PARAMETERS: &'static [&'static str] = &[];
 
     /// The connection that it belongs to; called once, before everything else.
     fn connect(&mut self, _connection: Connection) {}
 
-    /// Begins to answer.
-    fn call(&mut self) -> Result<Rows, String>;
+    /// Begins to answer. Each parameter has its argument, or `None` where the statement gives none.
+    fn call(&mut self, arguments: &[Option<Owned>]) -> Result<Rows, String>;
 }
 
 /// The connection that a function belongs to.
@@ -57,6 +53,29 @@ impl Connection {
     pub(crate) fn state(&self) -> Option<Arc<ConnectionState>> {
         // SAFETY: the function does not outlive its connection.
         unsafe { connection_state_of(&self.api, self.db) }
+    }
+
+    /// The connection for statements of our own; `None` where litefoot does not serve its library.
+    pub(crate) fn handle(&self) -> Option<ffi::connection::Connection> {
+        // SAFETY: as in `state`; the functions are those of the library.
+        let own = unsafe { main_file(&self.api, self.db).map(|file| file.as_ref().api) };
+        let api = own.or_else(|| served(&self.api))?;
+        // SAFETY: the function does not outlive its connection, and neither do the rows of a call.
+        Some(unsafe { ffi::connection::Connection::new(api, self.db) })
+    }
+
+    /// The pages that the transaction of the connection sees in its main database.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, &'static str> {
+        // SAFETY: as in `state`. None of the file's methods runs: SQLite has called a function of a table. Nothing of the
+        // file is borrowed when this ends, and SQLite is not called before.
+        unsafe {
+            let mut file = main_file(&self.api, self.db).ok_or("the database is not on litefoot")?;
+            let file = file.as_mut();
+            if file.is_inherited() {
+                return Err("the connection is a parent process's");
+            }
+            file.handle.main().ok_or("the database is not on litefoot")?.snapshot()
+        }
     }
 }
 
@@ -129,16 +148,32 @@ struct Cursor {
 #[repr(C)]
 struct IndexInfo {
     constraint_count: c_int,
-    constraints: *const c_void,
+    constraints: *const Constraint,
     order_count: c_int,
     orders: *const c_void,
-    usages: *mut c_void,
+    usages: *mut Usage,
     index: c_int,
     index_text: *mut c_char,
     free_index_text: c_int,
     ordered: c_int,
     cost: c_double,
     rows: i64,
+}
+
+/// `sqlite3_index_constraint`.
+#[repr(C)]
+struct Constraint {
+    column: c_int,
+    operator: c_uchar,
+    usable: c_uchar,
+    term: c_int,
+}
+
+/// `sqlite3_index_constraint_usage`.
+#[repr(C)]
+struct Usage {
+    argument: c_int,
+    omit: c_uchar,
 }
 
 #[repr(C)]
@@ -163,7 +198,7 @@ impl<F: TableFunction> Methods<F> {
         version: 1,
         create: std::ptr::null(),
         connect: connect::<F>,
-        best_index,
+        best_index: best_index::<F>,
         disconnect: disconnect::<F>,
         destroy: std::ptr::null(),
         open,
@@ -204,7 +239,9 @@ unsafe extern "C" fn connect<F: TableFunction>(
 ) -> c_int {
     // SAFETY: what `register` passed.
     let api = unsafe { *api.cast::<Api>() };
-    let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", F::COLUMNS.join(", "))) else {
+    let hidden = F::PARAMETERS.iter().map(|parameter| format!("{parameter} HIDDEN"));
+    let columns: Vec<String> = F::COLUMNS.iter().map(|column| (*column).to_owned()).chain(hidden).collect();
+    let Ok(declaration) = CString::new(format!("CREATE TABLE x({})", columns.join(", "))) else {
         return SQLITE_INTERNAL;
     };
     // SAFETY: called while SQLite connects this table, as both functions demand. A view or trigger of a
@@ -231,11 +268,31 @@ unsafe extern "C" fn disconnect<F>(table: *mut Vtab) -> c_int {
     SQLITE_OK
 }
 
-/// There is one way to read a function.
-unsafe extern "C" fn best_index(_table: *mut Vtab, info: *mut IndexInfo) -> c_int {
+/// Passes on the arguments: a bit of the index for each parameter that has one.
+unsafe extern "C" fn best_index<F: TableFunction>(_table: *mut Vtab, info: *mut IndexInfo) -> c_int {
     // SAFETY: SQLite's structure, for the duration of the call.
     let info = unsafe { &mut *info };
     (info.cost, info.rows) = (1000.0, 1000);
+    let count = usize::try_from(info.constraint_count).unwrap_or(0);
+    for parameter in 0..F::PARAMETERS.len() {
+        for number in 0..count {
+            // SAFETY: SQLite's arrays have as many elements.
+            let (constraint, usage) =
+                unsafe { (&*info.constraints.add(number), &mut *info.usages.add(number)) };
+            let column = F::COLUMNS.len() + parameter;
+            let is_argument =
+                constraint.column == column as c_int && constraint.operator == SQLITE_INDEX_CONSTRAINT_EQ;
+            if !is_argument || info.index >> parameter & 1 != 0 {
+                continue;
+            }
+            // It may be known in another order of the tables only.
+            if constraint.usable == 0 {
+                return SQLITE_CONSTRAINT;
+            }
+            info.index |= 1 << parameter;
+            (usage.argument, usage.omit) = (info.index.count_ones() as c_int, 1);
+        }
+    }
     SQLITE_OK
 }
 
@@ -268,15 +325,44 @@ unsafe fn objects<'a, F>(cursor: *mut Cursor) -> (&'a mut CursorObject, &'a mut 
 
 unsafe extern "C" fn filter<F: TableFunction>(
     cursor: *mut Cursor,
-    _index: c_int,
+    index: c_int,
     _index_text: *const c_char,
-    _argc: c_int,
-    _argv: *mut *mut Sqlite3Value,
+    argc: c_int,
+    argv: *mut *mut Sqlite3Value,
 ) -> c_int {
     // SAFETY: by contract of xFilter.
     let (cursor, table) = unsafe { objects::<F>(cursor) };
     (cursor.rows, cursor.row, cursor.rowid) = (None, None, 0);
-    guard(table, |table| advance(cursor, table.function.call()?))
+    guard(table, |table| {
+        let mut given = (0..argc).map(|number| {
+            // SAFETY: SQLite passes as many values, which live during the call.
+            unsafe { argument(&table.api, *argv.offset(number as isize)) }
+        });
+        let of = |parameter| if index >> parameter & 1 != 0 { given.next() } else { None };
+        let arguments: Vec<Option<Owned>> = (0..F::PARAMETERS.len()).map(of).collect();
+        advance(cursor, table.function.call(&arguments)?)
+    })
+}
+
+/// A copy of a value.
+///
+/// # Safety
+/// The value is SQLite's, and alive.
+unsafe fn argument(api: &Api, value: *mut Sqlite3Value) -> Owned {
+    // SAFETY: by contract; pointer and length belong together (pointer first), until the next conversion.
+    unsafe {
+        let bytes = |pointer: *const u8| {
+            let len = usize::try_from((api.value_bytes)(value)).unwrap_or(0);
+            if pointer.is_null() { Vec::new() } else { std::slice::from_raw_parts(pointer, len).to_vec() }
+        };
+        match (api.value_type)(value) {
+            SQLITE_INTEGER => Owned::Integer((api.value_int64)(value)),
+            SQLITE_FLOAT => Owned::Real((api.value_double)(value)),
+            SQLITE_TEXT => Owned::Text(bytes((api.value_text)(value))),
+            SQLITE_BLOB => Owned::Blob(bytes((api.value_blob)(value).cast())),
+            _ => Owned::Null,
+        }
+    }
 }
 
 fn advance(cursor: &mut CursorObject, mut rows: Rows) -> Result<(), String> {
@@ -312,14 +398,19 @@ unsafe extern "C" fn column<F: TableFunction>(
     let api = &table.api;
     let value =
         cursor.row.as_ref().zip(usize::try_from(column).ok()).and_then(|(row, column)| row.get(column));
-    // SAFETY: the context is valid for the call; the text is copied before it returns.
+    let value = value.map_or(Value::Null, Owned::as_value);
+    // SAFETY: the context is valid for the call; bytes are copied before it returns.
     unsafe {
         match value {
-            Some(Cell::Integer(number)) => (api.result_int64)(context, *number),
-            Some(Cell::Text(text)) => {
+            Value::Null => (api.result_null)(context),
+            Value::Integer(number) => (api.result_int64)(context, number),
+            Value::Real(number) => (api.result_double)(context, number),
+            Value::Text(text) => {
                 (api.result_text)(context, text.as_ptr().cast(), text.len() as c_int, SQLITE_TRANSIENT);
             }
-            None => (api.result_null)(context),
+            Value::Blob(blob) => {
+                (api.result_blob)(context, blob.as_ptr().cast(), blob.len() as c_int, SQLITE_TRANSIENT);
+            }
         }
     }
     SQLITE_OK

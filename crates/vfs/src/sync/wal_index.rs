@@ -74,7 +74,7 @@ impl HeldSlots {
 
     /// The slots that the handle shares.
     #[inline]
-    fn shared(&self) -> u8 {
+    pub(super) fn shared(&self) -> u8 {
         self.shared.0.own()
     }
 

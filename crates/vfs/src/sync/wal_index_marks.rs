@@ -12,6 +12,8 @@
 //! word 32        nBackfillAttempted
 //! ```
 //!
+//! The page number of each frame lies behind them: of the first 4062 frames in region 0, of 4096 more in each other region.
+//!
 //! # Invariants
 //! 1. A reader that shares read slot `i > 0` sees at least frames `1..=aReadMark[i]`: SQLite takes a mark that is not
 //!    above the reader's last frame, and a mark changes only under the exclusive lock. Slot 0 uses no log.
@@ -20,17 +22,26 @@
 //! 3. A checkpoint sees at least what was published when it took the checkpoint slot.
 //! 4. A snapshot (`sqlite3_snapshot_open`) below `nBackfillAttempted` is refused. SQLite looks with its read slot shared
 //!    already, so a snapshot that is not refused has a mark that the next look sees.
+//! 5. A reader's last frame lies between its mark and the last frame that counts now. So it is known where these two are the
+//!    same. Frames up to `nBackfill`, which is at no time beyond the mark of a reader, are in the database file.
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::wal_index::{
-    CHANGE_WORD, CHECKPOINT_SLOT, LAST_FRAME_WORD, READ_SLOTS, WalIndex, WalIndexState,
+    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, WalIndex, WalIndexState,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) const READ_MARK_WORDS: usize = 25;
 /// A read mark that is not in use (`READMARK_NOT_USED`).
 pub(super) const UNUSED_MARK: u32 = u32::MAX;
+const BACKFILL_WORD: usize = 24;
 const ATTEMPTED_WORD: usize = 32;
+
+/// Bytes of a region as SQLite has it, and the bytes in the first one that are no page numbers.
+const REGION_BYTES: usize = 32768;
+const FIRST_BYTES: usize = HEADER_WORDS * size_of::<u32>();
+/// Page numbers in a region.
+const FRAMES_OF_REGION: usize = 4096;
 
 impl WalIndex {
     /// Frames that are published. Under the write slot, or where nobody else writes.
@@ -57,6 +68,35 @@ impl WalIndex {
         let checkpoint =
             (self.exclusive.glance() >> CHECKPOINT_SLOT & 1 != 0).then_some(state.checkpoint_sees);
         marks.chain(checkpoint).min().unwrap_or(u32::MAX)
+    }
+
+    /// The frames that a reader sees and that are not in the database file yet, in their order, each with its page; `None`
+    /// where its snapshot is not known. The reader keeps its slot meanwhile, and as long as it reads the frames.
+    pub fn frames_of_reader(&self, held: &HeldSlots) -> Option<Vec<(u32, u32)>> {
+        let (last, backfilled) = {
+            let state = self.state();
+            let read_slots = held.shared() >> READ_SLOTS;
+            if read_slots == 1 {
+                return Some(Vec::new());
+            }
+            let slot = (1..SQLITE_SHM_NLOCK - READ_SLOTS).find(|slot| read_slots == 1 << slot)?;
+            let word = |number| Some(state.word(number)?.load(Ordering::SeqCst));
+            let mark = word(READ_MARK_WORDS + slot)?;
+            if state.published() != mark {
+                return None;
+            }
+            (mark, word(BACKFILL_WORD)?)
+        };
+        (backfilled + 1..=last).map(|frame| Some((frame, self.page_of_frame(frame)?))).collect()
+    }
+
+    /// The page of a frame that counts.
+    fn page_of_frame(&self, frame: u32) -> Option<u32> {
+        let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
+        let region = self.map(place / FRAMES_OF_REGION, REGION_BYTES, false).ok().flatten()?;
+        // SAFETY: half of a region are page numbers, and regions are aligned; SQLite writes a frame's number before the frame
+        // counts, and not again while a reader sees it.
+        Some(unsafe { *region.as_ptr().cast::<u32>().add(place % FRAMES_OF_REGION) })
     }
 
     /// Refuses snapshots of fewer frames from now on.

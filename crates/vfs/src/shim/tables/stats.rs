@@ -5,7 +5,8 @@
 //! `pragma_` in front. A module of such a name comes before them. So `SELECT * FROM pragma_litefoot_stats` gives what
 //! rows of `PRAGMA litefoot_stats` would look like in SQLite.
 
-use crate::shim::table_function::{Cell, Connection, Rows, TableFunction};
+use crate::ffi::statement::Owned;
+use crate::shim::table_function::{Connection, Rows, TableFunction};
 use std::ffi::CStr;
 
 /// The function.
@@ -22,11 +23,12 @@ impl TableFunction for Stats {
         self.connection = Some(connection);
     }
 
-    fn call(&mut self) -> Result<Rows, String> {
+    fn call(&mut self, _arguments: &[Option<Owned>]) -> Result<Rows, String> {
         let connection = self.connection.as_ref().and_then(Connection::state);
         let mut rows =
             connection.map(|connection| connection.database.stats()).unwrap_or_default().into_iter();
-        Ok(Box::new(move || Ok(rows.next().map(|(name, value)| [Cell::Text(name), Cell::Integer(value)]))))
+        let row = |(name, value): (String, i64)| vec![Owned::Text(name.into_bytes()), Owned::Integer(value)];
+        Ok(Box::new(move || Ok(rows.next().map(row))))
     }
 }
 
@@ -42,7 +44,7 @@ impl TableFunction for PragmaStats {
         self.0.connect(connection);
     }
 
-    fn call(&mut self) -> Result<Rows, String> {
-        self.0.call()
+    fn call(&mut self, arguments: &[Option<Owned>]) -> Result<Rows, String> {
+        self.0.call(arguments)
     }
 }

@@ -1,0 +1,390 @@
+//! Leaves of a table's b-tree, their cells and records (<https://www.sqlite.org/fileformat2.html>, sections 1.6 and 2.1).
+//!
+//! # Invariant
+//! Where a column's value lies is checked when the record is met ([`Layout::locate`]). So looks at values need no answer
+//! for wrong bytes, and none of them leaves the page.
+
+use super::plan::{Place, Slot};
+use crate::ffi::statement::Value;
+
+/// The reason that SQLite has to run a statement after all.
+pub(super) type Odd = &'static str;
+
+pub(super) const CORRUPT: Odd = "a page is not what it should be";
+const DEFAULT: Odd = "a row is older than a column with a default";
+
+const LEAF: u8 = 13;
+const INTERIOR: u8 = 5;
+/// Bytes of the database's own header on page 1.
+const FILE_HEADER: usize = 100;
+
+/// A page of a table's b-tree.
+pub(super) enum Node<'a> {
+    Leaf(Leaf<'a>),
+    Interior(Interior<'a>),
+}
+
+impl<'a> Node<'a> {
+    /// Reads the header of a page, of whose bytes as many are given as b-trees use.
+    pub(super) fn new(number: u32, page: &'a [u8]) -> Result<Node<'a>, Odd> {
+        let at = if number == 1 { FILE_HEADER } else { 0 };
+        let kind = *page.get(at).ok_or(CORRUPT)?;
+        let header = if kind == LEAF { 8 } else { 12 };
+        let count = be16(page, at + 3).ok_or(CORRUPT)?;
+        let pointers = page.get(at + header..at + header + 2 * count).ok_or(CORRUPT)?.as_chunks::<2>().0;
+        match kind {
+            LEAF => Ok(Node::Leaf(Leaf { page, pointers })),
+            INTERIOR => {
+                let right = be32(page, at + 8).ok_or(CORRUPT)?;
+                Ok(Node::Interior(Interior { page, pointers, right }))
+            }
+            _ => Err(CORRUPT),
+        }
+    }
+}
+
+pub(super) struct Interior<'a> {
+    page: &'a [u8],
+    pointers: &'a [[u8; 2]],
+    right: u32,
+}
+
+impl Interior<'_> {
+    /// The children in the order of their rowids.
+    pub(super) fn children(&self, children: &mut Vec<u32>) -> Result<(), Odd> {
+        for pointer in self.pointers {
+            children.push(be32(self.page, usize::from(u16::from_be_bytes(*pointer))).ok_or(CORRUPT)?);
+        }
+        children.push(self.right);
+        Ok(())
+    }
+}
+
+pub(super) struct Leaf<'a> {
+    page: &'a [u8],
+    pointers: &'a [[u8; 2]],
+}
+
+/// A row of a leaf, before its record is looked into.
+pub(super) struct Cell<'a> {
+    pub(super) rowid: i64,
+    /// Bytes of the record.
+    pub(super) payload: usize,
+    /// Those of them that are on the page.
+    pub(super) local: &'a [u8],
+    /// The first page with the others; 0 for none.
+    pub(super) overflow: u32,
+}
+
+impl<'a> Leaf<'a> {
+    /// Its number of rows.
+    pub(super) fn count(&self) -> usize {
+        self.pointers.len()
+    }
+
+    pub(super) fn cell(&self, number: usize) -> Result<Cell<'a>, Odd> {
+        let pointer = self.pointers.get(number).ok_or(CORRUPT)?;
+        let cell = self.page.get(usize::from(u16::from_be_bytes(*pointer))..).ok_or(CORRUPT)?;
+        let (payload, rest) = varint(cell).ok_or(CORRUPT)?;
+        let (rowid, rest) = varint(rest).ok_or(CORRUPT)?;
+        let payload = usize::try_from(payload).map_err(|_| CORRUPT)?;
+        let most = self.page.len() - 35;
+        let local = if payload <= most { payload } else { local_bytes(payload, self.page.len()) };
+        let (local_part, rest) = rest.split_at_checked(local).ok_or(CORRUPT)?;
+        let overflow = if local == payload { 0 } else { be32(rest, 0).ok_or(CORRUPT)? };
+        Ok(Cell { rowid: rowid as i64, payload, local: local_part, overflow })
+    }
+}
+
+/// Bytes on the page of a record that does not fit, where b-trees use so many bytes of a page.
+fn local_bytes(payload: usize, usable: usize) -> usize {
+    let least = (usable - 12) * 32 / 255 - 23;
+    let even = least + (payload - least) % (usable - 4);
+    if even <= usable - 35 { even } else { least }
+}
+
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
+    let two = bytes.get(at..at + 2)?;
+    Some(usize::from(two[0]) << 8 | usize::from(two[1]))
+}
+
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    let four: &[u8; 4] = bytes.get(at..at + 4)?.first_chunk()?;
+    Some(u32::from_be_bytes(*four))
+}
+
+/// SQLite's integer of variable length, and what is behind it.
+#[inline(always)]
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    match bytes {
+        [one, rest @ ..] if *one < 0x80 => Some((u64::from(*one), rest)),
+        [one, two, rest @ ..] if *two < 0x80 => Some((u64::from(one & 0x7f) << 7 | u64::from(*two), rest)),
+        _ => long_varint(bytes),
+    }
+}
+
+fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0u64;
+    for (place, byte) in bytes.iter().take(9).enumerate() {
+        if place == 8 {
+            return Some((value << 8 | u64::from(*byte), &bytes[9..]));
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[place + 1..]));
+        }
+    }
+    None
+}
+
+/// A column's value in a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Field {
+    serial: u32,
+    start: u32,
+}
+
+/// The columns of a record that a statement wants.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Their places in the record, ascending, with their slots.
+    wanted: Vec<(usize, usize)>,
+}
+
+/// Bytes of a record that a statement needs.
+pub(super) enum Located {
+    /// All wanted values were found.
+    Here,
+    /// They end behind the bytes that were given.
+    Behind,
+}
+
+const SIZES: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
+
+impl Layout {
+    pub(super) fn new(slots: &[Slot]) -> Layout {
+        let place = |(slot, of): (usize, &Slot)| match of.place {
+            Place::Record { index, .. } => Some((index, slot)),
+            Place::Rowid => None,
+        };
+        let mut wanted: Vec<_> = slots.iter().enumerate().filter_map(place).collect();
+        wanted.sort_unstable();
+        Layout { wanted }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Finds the wanted values of a record of `payload` bytes, of which `bytes` are the first.
+    #[inline]
+    pub(super) fn locate(
+        &self,
+        bytes: &[u8],
+        payload: usize,
+        slots: &[Slot],
+        fields: &mut [Field],
+    ) -> Result<Located, Odd> {
+        let (header, rest) = varint(bytes).ok_or(CORRUPT)?;
+        let header = usize::try_from(header).ok().filter(|header| *header <= payload).ok_or(CORRUPT)?;
+        let header_rest = header.checked_sub(bytes.len() - rest.len()).ok_or(CORRUPT)?;
+        let Some(mut serials) = rest.get(..header_rest) else { return Ok(Located::Behind) };
+        let (mut index, mut start) = (0, header);
+        for (place, slot) in &self.wanted {
+            let field = fields.get_mut(*slot).ok_or(CORRUPT)?;
+            // The same column may be wanted in two slots.
+            let (serial, size) = loop {
+                if serials.is_empty() {
+                    break (0, 0);
+                }
+                let (serial, rest) = varint(serials).ok_or(CORRUPT)?;
+                let size = match serial {
+                    0..10 => usize::from(SIZES[serial as usize]),
+                    10 | 11 => return Err(CORRUPT),
+                    12..0x7fff_ffff => (serial - 12) as usize / 2,
+                    _ => return Err(CORRUPT),
+                };
+                if index == *place {
+                    break (serial as u32, size);
+                }
+                (serials, index, start) = (rest, index + 1, start.saturating_add(size));
+            };
+            if serials.is_empty() && has_default(slots, *slot) {
+                return Err(DEFAULT);
+            }
+            let end = start.saturating_add(size);
+            if end > payload {
+                return Err(CORRUPT);
+            }
+            if end > bytes.len() {
+                return Ok(Located::Behind);
+            }
+            *field = Field { serial, start: start as u32 };
+        }
+        Ok(Located::Here)
+    }
+}
+
+#[cold]
+fn has_default(slots: &[Slot], slot: usize) -> bool {
+    slots.get(slot).is_none_or(|slot| matches!(slot.place, Place::Record { has_default: true, .. }))
+}
+
+/// A row whose wanted values were found.
+pub(super) struct Row<'a> {
+    pub(super) rowid: i64,
+    pub(super) bytes: &'a [u8],
+    pub(super) fields: &'a [Field],
+    pub(super) slots: &'a [Slot],
+}
+
+impl<'a> Row<'a> {
+    /// The value of a slot.
+    #[inline]
+    pub(super) fn value(&self, slot: usize) -> Value<'a> {
+        match self.slots[slot].place {
+            Place::Rowid => Value::Integer(self.rowid),
+            Place::Record { is_real, .. } => {
+                let value = self.field(self.fields[slot]);
+                match value {
+                    Value::Integer(number) if is_real => Value::Real(number as f64),
+                    value => value,
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn field(&self, field: Field) -> Value<'a> {
+        let from = self.bytes.get(field.start as usize..).unwrap_or_default();
+        match field.serial {
+            1 => integer::<1>(from),
+            2 => integer::<2>(from),
+            3 => integer::<3>(from),
+            4 => integer::<4>(from),
+            5 => integer::<6>(from),
+            6 => integer::<8>(from),
+            7 => match from.first_chunk() {
+                Some(bytes) => real(f64::from_be_bytes(*bytes)),
+                None => Value::Null,
+            },
+            8 => Value::Integer(0),
+            9 => Value::Integer(1),
+            serial if serial >= 12 => {
+                let bytes = from.get(..(serial - 12) as usize / 2).unwrap_or_default();
+                if serial & 1 == 1 { Value::Text(bytes) } else { Value::Blob(bytes) }
+            }
+            _ => Value::Null,
+        }
+    }
+}
+
+/// SQLite takes a stored NaN for NULL.
+fn real(number: f64) -> Value<'static> {
+    if number.is_nan() { Value::Null } else { Value::Real(number) }
+}
+
+#[inline(always)]
+fn integer<const N: usize>(from: &[u8]) -> Value<'static> {
+    let Some(bytes) = from.first_chunk::<N>() else { return Value::Null };
+    let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1i64 };
+    Value::Integer(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::value::Collation;
+
+    fn slot(index: usize, has_default: bool) -> Slot {
+        Slot {
+            place: Place::Record { index, is_real: false, has_default },
+            affinity: crate::scan::plan::Affinity::Blob,
+            collation: Collation::Binary,
+        }
+    }
+
+    #[test]
+    fn values_of_all_serial_types_are_read() {
+        let slots: Vec<Slot> = (0..12).map(|index| slot(index, false)).collect();
+        let mut record = vec![12, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 12];
+        record[0] = record.len() as u8;
+        record.extend([0xff]);
+        record.extend([0x01, 0x00]);
+        record.extend([0xff, 0xff, 0xfe]);
+        record.extend([0x7f, 0xff, 0xff, 0xff]);
+        record.extend([0x80, 0, 0, 0, 0, 0]);
+        record.extend(i64::MIN.to_be_bytes());
+        record.extend(1.5f64.to_be_bytes());
+        record.extend(b"a");
+        let mut fields = vec![Field::default(); 12];
+        let layout = Layout::new(&slots);
+        assert!(matches!(layout.locate(&record, record.len(), &slots, &mut fields), Ok(Located::Here)));
+        let row = Row { rowid: 1, bytes: &record, fields: &fields, slots: &slots };
+        let values: Vec<_> = (0..12).map(|slot| row.value(slot)).collect();
+        use Value::*;
+        assert_eq!(
+            values,
+            [
+                Null,
+                Integer(-1),
+                Integer(256),
+                Integer(-2),
+                Integer(0x7fff_ffff),
+                Integer(-(1 << 47)),
+                Integer(i64::MIN),
+                Real(1.5),
+                Integer(0),
+                Integer(1),
+                Text(b"a"),
+                Blob(b"")
+            ]
+        );
+        for cut in 0..record.len() {
+            let found = layout.locate(&record[..cut], record.len(), &slots, &mut fields);
+            assert!(matches!(found, Ok(Located::Behind) | Err(_)), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_short_record_has_nulls_or_is_left_to_sqlite() {
+        let record = [2, 9];
+        let mut fields = vec![Field::default(); 1];
+        for (has_default, is_found) in [(false, true), (true, false)] {
+            let slots = [slot(1, has_default)];
+            let found = Layout::new(&slots).locate(&record, 2, &slots, &mut fields);
+            assert_eq!(found.is_ok(), is_found);
+        }
+        let slots = [slot(1, false)];
+        let row = Row { rowid: 1, bytes: &record, fields: &fields, slots: &slots };
+        assert_eq!(row.value(0), Value::Null);
+    }
+
+    #[test]
+    fn wrong_bytes_are_no_panic_and_no_look_outside() {
+        let mut random = litefoot_sim::Random::new(7);
+        let slots: Vec<Slot> = (0..4).map(|index| slot(index, false)).collect();
+        let layout = Layout::new(&slots);
+        let mut fields = vec![Field::default(); 4];
+        for _ in 0..20_000 {
+            let mut page: Vec<u8> = (0..512).map(|_| random.below(256) as u8).collect();
+            page[0] = [LEAF, INTERIOR][random.below(2) as usize];
+            page[3] = 0;
+            match Node::new(2, &page) {
+                Ok(Node::Leaf(leaf)) => {
+                    for number in 0..leaf.count() {
+                        let Ok(cell) = leaf.cell(number) else { continue };
+                        assert!(cell.local.len() <= 512);
+                        let found = layout.locate(cell.local, cell.payload, &slots, &mut fields);
+                        if matches!(found, Ok(Located::Here)) {
+                            let row = Row { rowid: 1, bytes: cell.local, fields: &fields, slots: &slots };
+                            (0..4).for_each(|slot| _ = row.value(slot));
+                        }
+                    }
+                }
+                Ok(Node::Interior(interior)) => _ = interior.children(&mut Vec::new()),
+                Err(_) => {}
+            }
+        }
+    }
+}
