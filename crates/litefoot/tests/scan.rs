@@ -373,7 +373,7 @@ fn query(random: &mut Random, columns: usize) -> String {
 fn random_statements_over_random_tables_are_answered_as_sqlite_does() {
     let mut random = Random::new(21);
     let (mut parallel, mut all) = (0, 0);
-    for round in 0..24 {
+    for round in 0..16 {
         let (_directory, path) = database("app.db");
         let db = Connection::open(&path).unwrap();
         let bytes = [512, 1024, 4096, 65536][random.below(4) as usize];
@@ -412,7 +412,7 @@ fn damaged_pages_are_errors_and_no_panic() {
     drop(db);
     let original = std::fs::read(&path).unwrap();
     let mut random = Random::new(3);
-    for _ in 0..60 {
+    for _ in 0..30 {
         std::fs::write(&path, &original).unwrap();
         damage(&path, &mut random, 512);
         let db = Connection::open(&path).unwrap();

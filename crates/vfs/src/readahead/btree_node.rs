@@ -8,13 +8,13 @@
 const MOST_COLUMNS: usize = 64;
 
 /// Two bytes, big-endian.
-pub(super) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
     let two = bytes.get(at..at.checked_add(2)?)?;
     Some(usize::from(u16::from_be_bytes(two.try_into().ok()?)))
 }
 
 /// Four bytes, big-endian.
-pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_be_bytes(four.try_into().ok()?))
 }
@@ -78,7 +78,7 @@ fn integer(serial: u64, bytes: &[u8]) -> Option<i64> {
 }
 
 /// Bytes of a payload that lie in its cell, on a page with so many usable bytes. The rest lies on overflow pages.
-pub(super) fn local_bytes(payload: u64, usable: usize, table: bool) -> usize {
+pub(crate) fn local_bytes(payload: u64, usable: usize, table: bool) -> usize {
     let usable = usable.max(480);
     let most = if table { usable - 35 } else { (usable - 12) * 64 / 255 - 23 };
     if payload <= most as u64 {

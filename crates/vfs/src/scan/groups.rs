@@ -14,6 +14,9 @@ const TOO_MANY: Odd = "the groups take too much memory";
 /// No group, in the table of places.
 const NONE: u32 = u32::MAX;
 
+/// The keys of a group, and its aggregates.
+type Group = (Vec<Owned>, Vec<Owned>);
+
 pub(super) struct Groups {
     /// By the low bits of the hash: the number of a group.
     places: Vec<u32>,
@@ -120,7 +123,7 @@ impl Groups {
     }
 
     /// The groups in the order of their keys: keys and aggregates.
-    pub(super) fn finish(self) -> Result<Vec<(Vec<Owned>, Vec<Owned>)>, Odd> {
+    pub(super) fn finish(self) -> Result<Vec<Group>, Odd> {
         let width = self.empty.len();
         let (mut keys, mut states) = (self.keys.into_iter(), self.states.into_iter());
         let mut groups = Vec::with_capacity(self.hashes.len());

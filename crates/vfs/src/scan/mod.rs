@@ -15,7 +15,7 @@
 //! 1. The rows are those of SQLite for the same text in the same transaction. Sums of reals may differ in the last bits,
 //!    since their order of addition does.
 //! 2. A construct that is not understood is an error that names it.
-//! 3. What this code does not answer as SQLite does, it does not answer: SQLite runs the statement then, on the same
+//! 3. This code gives no answer that might not be SQLite's: SQLite runs the statement then, on the same
 //!    connection. The column `plan` says which of the two it was, and why.
 //!
 //! # Invariants

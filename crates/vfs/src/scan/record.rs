@@ -6,6 +6,7 @@
 
 use super::plan::{Place, Slot};
 use crate::ffi::statement::Value;
+use crate::readahead::btree_node::{be16, be32, local_bytes};
 
 /// The reason that SQLite has to run a statement after all.
 pub(super) type Odd = &'static str;
@@ -88,29 +89,11 @@ impl<'a> Leaf<'a> {
         let (payload, rest) = varint(cell).ok_or(CORRUPT)?;
         let (rowid, rest) = varint(rest).ok_or(CORRUPT)?;
         let payload = usize::try_from(payload).map_err(|_| CORRUPT)?;
-        let most = self.page.len() - 35;
-        let local = if payload <= most { payload } else { local_bytes(payload, self.page.len()) };
+        let local = local_bytes(payload as u64, self.page.len(), true);
         let (local_part, rest) = rest.split_at_checked(local).ok_or(CORRUPT)?;
         let overflow = if local == payload { 0 } else { be32(rest, 0).ok_or(CORRUPT)? };
         Ok(Cell { rowid: rowid as i64, payload, local: local_part, overflow })
     }
-}
-
-/// Bytes on the page of a record that does not fit, where b-trees use so many bytes of a page.
-fn local_bytes(payload: usize, usable: usize) -> usize {
-    let least = (usable - 12) * 32 / 255 - 23;
-    let even = least + (payload - least) % (usable - 4);
-    if even <= usable - 35 { even } else { least }
-}
-
-pub(super) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
-    let two = bytes.get(at..at + 2)?;
-    Some(usize::from(two[0]) << 8 | usize::from(two[1]))
-}
-
-pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    let four: &[u8; 4] = bytes.get(at..at + 4)?.first_chunk()?;
-    Some(u32::from_be_bytes(*four))
 }
 
 /// SQLite's integer of variable length, and what is behind it.

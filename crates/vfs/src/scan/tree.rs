@@ -5,6 +5,7 @@
 //! 2. A page of a damaged database may name any other. So many levels and pages are looked at as there can be, and no more.
 
 use super::record::{CORRUPT, Node, Odd};
+use crate::readahead::btree_node::be32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The pages of a snapshot; any number of threads read them.
@@ -151,7 +152,7 @@ fn run(pages: &[u32], most: usize) -> usize {
     1 + pages.windows(2).take(most - 1).take_while(next).count()
 }
 
-/// What was asked for ahead.
+/// The pages that were asked for ahead.
 struct Ahead<'a> {
     reader: &'a dyn PageReader,
     most: usize,
@@ -193,7 +194,7 @@ pub(super) fn whole_record(
         if next == 0 || !reader.read(next, &mut page) {
             return Err(CORRUPT);
         }
-        next = super::record::be32(&page, 0).ok_or(CORRUPT)?;
+        next = be32(&page, 0).ok_or(CORRUPT)?;
         let part = (payload - record.len()).min(usable - 4);
         record.extend_from_slice(&page[4..4 + part]);
     }

@@ -32,7 +32,7 @@ impl Word<'_> {
 /// The words of a text, and the end.
 ///
 /// # Errors
-/// What is no word.
+/// A text without its end.
 pub(super) fn words(text: &str) -> Result<Vec<Word<'_>>, String> {
     let mut words = Vec::new();
     let mut rest = text;

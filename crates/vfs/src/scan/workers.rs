@@ -42,7 +42,7 @@ struct Job {
     found: Mutex<Vec<Result<Found, Odd>>>,
 }
 
-/// What one thread has found.
+/// The findings of one thread.
 enum Found {
     /// The rows of each piece.
     Rows(Vec<(usize, Answer)>),
@@ -53,7 +53,7 @@ enum Found {
 /// Runs a plan; answers the rows and the number of threads.
 ///
 /// # Errors
-/// What SQLite has to look at itself.
+/// The reason that SQLite has to run the statement.
 pub(super) fn run(plan: Plan, reader: Arc<dyn PageReader>) -> Result<(Answer, usize), Odd> {
     let left = Walk::most_pages(&*reader);
     let pieces = Walk::new(&*reader, &left).pieces(plan.root)?;
