@@ -27,7 +27,8 @@
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::wal_index::{
-    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, WalIndex, WalIndexState,
+    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, WalIndex,
+    WalIndexState,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 
