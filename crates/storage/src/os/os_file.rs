@@ -6,6 +6,7 @@
 //!
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
+use self::read_path::ReadPath;
 #[cfg(target_os = "linux")]
 use super::aligned::{Aligned, DIRECT_ALIGNMENT};
 #[cfg(target_os = "linux")]
@@ -20,12 +21,12 @@ use crate::file::{
 use crate::fork::LockedFile;
 use crate::sync::Mutex;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, posix_fallocate, preadv, preadv2, pwritev, pwritev2};
+use libc::{off_t, posix_fallocate, preadv2, pwritev, pwritev2};
 // Offsets have 64 bits in these on 32-bit processors as well.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use libc::{
-    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64 as preadv, preadv64v2 as preadv2,
-    pwritev64 as pwritev, pwritev64v2 as pwritev2,
+    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64v2 as preadv2, pwritev64 as pwritev,
+    pwritev64v2 as pwritev2,
 };
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -52,15 +53,27 @@ pub(super) fn open_file(
         file,
         path: path.to_owned(),
         id: FileId { device: metadata.dev(), inode: metadata.ino() },
-        is_direct: false,
+        reads: ReadPath::cached(),
         direct: OnceLock::new(),
         mapping: writable_memory(kind, mode).then(|| Mapping::new(MappingKind::Synchronous)),
         locked: OnceLock::new(),
-        opened_twice: Mutex::new(false),
+        descriptions: Mutex::default(),
         #[cfg(target_os = "linux")]
         lease: Lease::default(),
         durable_write_unsupported: AtomicBool::new(false),
     }))
+}
+
+/// The open file descriptions of a file that its handle has, or may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Descriptions {
+    /// One so far.
+    #[default]
+    One,
+    /// There is a second one: there can be no lease.
+    Two,
+    /// One for good: there was a lease, and may be one again.
+    Leased,
 }
 
 struct OsFile {
@@ -71,13 +84,11 @@ struct OsFile {
     durable_write_unsupported: AtomicBool,
     /// The file once more, opened past the kernel's cache: atomic writes need that.
     direct: OnceLock<fs::File>,
-    /// True once the file was opened here once more: there is no lease then.
-    opened_twice: Mutex<bool>,
+    descriptions: Mutex<Descriptions>,
     /// The word of others who open the file.
     #[cfg(target_os = "linux")]
     lease: Lease,
-    /// True if this handle reads past the system's cache.
-    is_direct: bool,
+    reads: ReadPath,
     /// The file as memory, for kinds of files that may lie on a device that is memory.
     mapping: Option<Mapping>,
     /// The note of the first lock. Dropped before the file is closed: then another file may get the descriptor's number.
@@ -105,16 +116,38 @@ impl OsFile {
         Ok(self.direct.get_or_init(|| opened))
     }
 
-    /// Opens the file once more. Not while there is a lease: the call would wait for this process.
+    /// Opens the file once more. Not once there was a lease: the call would wait for this process, or keep it from the next one.
     #[cfg(target_os = "linux")]
     fn open_twice(&self, options: &fs::OpenOptions) -> io::Result<fs::File> {
-        let mut opened_twice = self.opened_twice.lock();
-        if self.lease.is_taken() {
+        let mut descriptions = self.descriptions.lock();
+        if *descriptions == Descriptions::Leased {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
-        *opened_twice = true;
+        *descriptions = Descriptions::Two;
         let opened = options.open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
         opening::above_standard_streams(opened)
+    }
+
+    /// Another handle on a file or description of this one's, for reading.
+    #[cfg(target_os = "linux")]
+    fn reader(&self, file: fs::File, reads: ReadPath) -> Arc<dyn File> {
+        let reader = OsFile {
+            file,
+            path: self.path.clone(),
+            id: self.id,
+            direct: OnceLock::new(),
+            reads,
+            mapping: None,
+            locked: OnceLock::new(),
+            descriptions: Mutex::new(Descriptions::Leased),
+            lease: Lease::default(),
+            durable_write_unsupported: AtomicBool::new(false),
+        };
+        if reader.reads.is_uncached() {
+            // As the one whose description it is.
+            reader.note_locked();
+        }
+        Arc::new(reader)
     }
 
     /// Keeps the file from forked children.
@@ -129,6 +162,9 @@ impl OsFile {
 
 impl File for OsFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        if self.reads.is_uncached() {
+            return self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset);
+        }
         let mut done = 0;
         while done < buf.len() {
             match self.file.read_at(&mut buf[done..], offset + done as u64) {
@@ -152,35 +188,8 @@ impl File for OsFile {
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        let mut bufs = bufs;
-        IoSliceMut::advance_slices(&mut bufs, 0);
-        while !bufs.is_empty() {
-            let count = bufs.len().min(VECTORS_PER_CALL);
-            // SAFETY: IoSliceMut is ABI-compatible with iovec; the slices outlive the call.
-            let read = unsafe {
-                preadv(
-                    self.file.as_raw_fd(),
-                    bufs.as_ptr().cast(),
-                    count as libc::c_int,
-                    (offset + done as u64) as off_t,
-                )
-            };
-            match read {
-                0 => break,
-                read if read > 0 => {
-                    done += read as usize;
-                    IoSliceMut::advance_slices(&mut bufs, read as usize);
-                }
-                _ => {
-                    let error = io::Error::last_os_error();
-                    if error.kind() != io::ErrorKind::Interrupted {
-                        return Err(self.error(Operation::Read, error));
-                    }
-                }
-            }
-        }
-        Ok(done)
+        let read = self.reads.read_vectored(&self.file, bufs, offset);
+        read.map_err(|error| self.error(Operation::Read, error))
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
@@ -281,7 +290,7 @@ impl File for OsFile {
     }
 
     fn reads_ahead(&self) -> bool {
-        cfg!(target_os = "linux") && !self.is_direct
+        cfg!(target_os = "linux") && self.reads.is_cached()
     }
 
     fn allocate(&self, len: u64) -> Result<()> {
@@ -348,28 +357,22 @@ impl File for OsFile {
     }
 
     fn raw_descriptor(&self) -> Option<std::os::fd::RawFd> {
-        Some(self.file.as_raw_fd())
+        // Others would leave in the cache what they read.
+        (!self.reads.is_uncached()).then(|| self.file.as_raw_fd())
     }
 
     #[cfg(target_os = "linux")]
     fn past_cache(&self) -> Option<Arc<dyn File>> {
+        if *self.descriptions.lock() == Descriptions::Leased {
+            let same = opening::above_standard_streams(self.file.try_clone().ok()?).ok()?;
+            return Some(self.reader(same, ReadPath::uncached()));
+        }
         let mut options = fs::OpenOptions::new();
         let file = self.open_twice(options.read(true).custom_flags(libc::O_DIRECT)).ok()?;
         // Some file systems take the flag and refuse the reads.
         let mut probe = Aligned::copy_of(&[0; DIRECT_ALIGNMENT]);
         file.read_at(probe.bytes_mut(), 0).ok()?;
-        Some(Arc::new(OsFile {
-            file,
-            path: self.path.clone(),
-            id: self.id,
-            direct: OnceLock::new(),
-            is_direct: true,
-            mapping: None,
-            locked: OnceLock::new(),
-            opened_twice: Mutex::new(false),
-            lease: Lease::default(),
-            durable_write_unsupported: AtomicBool::new(false),
-        }))
+        Some(self.reader(file, ReadPath::direct()))
     }
 
     fn guarantees(&self) -> Guarantees {
@@ -378,13 +381,17 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
-        let opened_twice = self.opened_twice.lock();
-        if *opened_twice {
+        let mut descriptions = self.descriptions.lock();
+        if *descriptions == Descriptions::Two {
             return LeaseAnswer::Unsupported;
         }
         // First: a child that has the description would keep the lease.
         self.note_locked();
-        self.lease.take(self.file.as_raw_fd(), on_break)
+        let answer = self.lease.take(self.file.as_raw_fd(), on_break);
+        if answer != LeaseAnswer::Unsupported {
+            *descriptions = Descriptions::Leased;
+        }
+        answer
     }
 
     #[cfg(target_os = "linux")]
@@ -504,5 +511,6 @@ fn atomic_write_bytes(_file: &fs::File) -> u32 {
     0
 }
 
+mod read_path;
 #[cfg(test)]
 mod tests;

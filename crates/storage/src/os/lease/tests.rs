@@ -190,17 +190,26 @@ fn an_on_break_may_release_other_leases_and_take_them_and_panic() {
     told.recv().unwrap();
 }
 
-/// As a database does that is read past the system's cache, or overwritten atomically.
+/// As a database does that is read past the system's cache, or overwritten atomically. Once there was a lease, no second description is
+/// made.
 #[test]
 fn a_file_that_was_opened_twice_here_has_no_lease() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = database(&directory);
-    fs::write(&path, vec![0; 8192]).unwrap();
-    let file = open(&path);
+    fs::write(&path, vec![7; 8192]).unwrap();
     let on_break: OnBreak = Arc::new(|| ());
+    let file = open(&path);
     take(&file, &on_break);
-    assert!(file.past_cache().is_none(), "it would wait for this process");
-    file.release_lease();
+    for _ in 0..2 {
+        let past = file.past_cache().unwrap();
+        let mut found = [0; 4096];
+        assert_eq!((past.read_at(&mut found, 4096).unwrap(), found), (4096, [7; 4096]));
+        assert!(past.raw_descriptor().is_none() && !past.reads_ahead());
+        file.release_lease();
+        take(&file, &on_break);
+    }
+    drop(file);
+    let file = open(&path);
     if let Some(past) = file.past_cache() {
         assert_eq!(file.take_lease(on_break), LeaseAnswer::Unsupported);
         drop(past);
