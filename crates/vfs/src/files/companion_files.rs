@@ -90,6 +90,13 @@ impl Vfs {
         self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
     }
 
+    /// The open database that has a hard link whose log or journal would have that path: these lie beside its first name.
+    fn companion_of_link(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
+        let found = self.databases.companion_of_link(path, |base| self.medium.identity(base).ok().flatten());
+        // Beside a name that the file has lost lies what another database has.
+        found.filter(|(database, _)| database.db().has_its_name())
+    }
+
     /// The log in memory of a database; `None` where SQLite's own protocol is used.
     fn wal_of(&self, database: &Arc<OpenDatabase>) -> Result<Option<Arc<Wal>>> {
         if self.pass_through || !database.db().writable() || database.is_native() {
@@ -137,7 +144,10 @@ impl Vfs {
 
     /// Deletes a file; what an open database has instead of it is emptied.
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        let companion = self.companion_at(path);
+        let companion = match self.companion_at(path) {
+            None if self.medium.identity(path)?.is_none() => self.companion_of_link(path),
+            found => found,
+        };
         match &companion {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {

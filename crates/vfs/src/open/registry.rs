@@ -9,6 +9,8 @@ use crate::open::OpenDatabase;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -135,6 +137,17 @@ impl Registry {
         Some((database, companion))
     }
 
+    /// The same for a name of the database that it was not opened by first: a hard link. `identify` looks a path up.
+    pub fn companion_of_link(
+        &self,
+        path: &Path,
+        identify: impl FnOnce(&Path) -> Option<FileId>,
+    ) -> Option<(Arc<OpenDatabase>, Companion)> {
+        let (base, companion) = base_of(path)?;
+        let database = self.get(identify(Path::new(OsStr::from_bytes(base)))?)?;
+        Some((database, companion))
+    }
+
     /// The other databases that were opened by the path of this one.
     pub fn all_at(&self, database: &Arc<OpenDatabase>) -> Vec<Arc<OpenDatabase>> {
         let mut others = self.all();
@@ -233,6 +246,11 @@ mod tests {
         }
         for path in ["/a.db", "/b.db-wal", "/a.db-commits", "/a.db-wal-wal", "/a.db-shm"] {
             assert!(registry.companion_at(Path::new(path)).is_none(), "{path}");
+        }
+        for (id, is_found) in [(database.db().file().id(), true), (FileId { device: 9, inode: 9 }, false)] {
+            let linked = |path: &Path| (path == Path::new("/link.db")).then_some(id);
+            let found = registry.companion_of_link(Path::new("/link.db-journal"), linked);
+            assert_eq!(found.is_some_and(|(found, _)| Arc::ptr_eq(&found, &database)), is_found);
         }
         assert!(!registry.is_inherited(Path::new("/a.db-wal")), "this process is nobody's child");
     }
