@@ -142,6 +142,13 @@ impl Db {
         if self.shared.written.load(Ordering::Acquire) { self.sync() } else { Ok(()) }
     }
 
+    /// Syncs the database file where this process never has: another one may have left it unsynced, as SQLite does at
+    /// `synchronous=OFF`.
+    #[inline]
+    pub fn settle(&self) -> Result<()> {
+        if self.shared.settled.load(Ordering::Relaxed) { Ok(()) } else { self.sync() }
+    }
+
     /// Counts a write of the database file. With a tier the devices beneath count their own.
     pub(super) fn count_write(&self, offset: u64, bytes: u64) {
         if self.tier.get().is_none() {
@@ -155,6 +162,7 @@ impl Db {
         // Before the sync: what is written meanwhile counts as written after it.
         self.shared.written.store(false, Ordering::Release);
         self.latch.watch(self.data().sync())?;
+        self.shared.settled.store(true, Ordering::Release);
         match self.tier.get() {
             None => self.stats.add_sync(FileKind::Database),
             Some(_) => tier::note_figures(self),

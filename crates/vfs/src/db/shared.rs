@@ -27,6 +27,8 @@ pub struct Shared {
     pub(super) len: AtomicU64,
     /// True if the file was written since its last sync.
     pub(super) written: AtomicBool,
+    /// True once this process has synced the file: before, it may have what another process has written and not synced.
+    pub(super) settled: AtomicBool,
     /// True if a transaction has written behind the end of the database.
     pub(super) behind_end: AtomicBool,
     /// Bytes of the file behind the end that hold pages which the log in memory has as well, mostly.
@@ -45,6 +47,7 @@ impl Default for Shared {
             page_bytes: AtomicU32::new(0),
             len: AtomicU64::new(UNKNOWN),
             written: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
             needed: AtomicU64::new(0),

@@ -15,7 +15,7 @@
 //!    brings everything home first.
 //!
 //! # Beside other processes
-//! While a database is multi-process its tier is lent ([`lend`]): the file is plain, and the device free. Everything was
+//! While a database is multi-process its tier is lent (`lend`): the file is plain, and the device free. Everything was
 //! brought home before, which takes as long as the chunks on the device do.
 //!
 //! # Closing

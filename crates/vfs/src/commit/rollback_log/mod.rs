@@ -146,6 +146,9 @@ impl RollbackRedoLog {
         if begins && !dirty.has_pages_in_file() {
             db.sync_if_written()?;
         }
+        if durability == Durability::Durable && !dirty.has_pages_in_file() {
+            db.settle()?;
+        }
         if state.append_deltas(db, dirty, durability)? {
             db.file_end().set_committed_len(dirty.len());
             state.note_fill(db);
