@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Watchdog, finish, litefoot, run, snapshot, stderr_of, stdout_of, succeed};
+use support::{Owner, Watchdog, finish, litefoot, run, snapshot, stderr_of, stdout_of, succeed};
 
 /// A database that stock SQLite has made, and has closed.
 fn stock(directory: &Path, sql: &str) -> rusqlite::Connection {
@@ -164,13 +164,7 @@ fn bad_input_is_named() {
 fn a_database_in_use_is_left_alone_and_its_owner_named() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner =
-        litefoot(directory, &["sql", "a.db"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let _watchdog = Watchdog::over(&owner);
-    let mut input = owner.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"CREATE TABLE t(a); SELECT 'done';\n").unwrap();
-    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == "done"));
+    let owner = Owner::start(litefoot(directory, &["sql", "a.db"]), "CREATE TABLE t(a)");
     for arguments in [&["adopt", "a.db", "--yes"][..], &["release", "a.db"]] {
         let output = run(directory, arguments);
         assert_eq!(output.status.code(), Some(1));
@@ -178,8 +172,7 @@ fn a_database_in_use_is_left_alone_and_its_owner_named() {
         let process = format!("another process {} (litefoot) has this database open", owner.id());
         assert!(message.contains(&process) && message.contains("Close the other program"), "{message}");
     }
-    drop(input);
-    assert!(owner.wait().unwrap().success());
+    owner.end();
 }
 
 #[test]
@@ -231,21 +224,10 @@ fn what_a_killed_owner_has_left_is_brought_home() {
     for mode in ["delete", "wal"] {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut child = litefoot(directory, &["sql", "a.db"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut input = child.stdin.take().unwrap();
         let sql = format!(
-            "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2); \
-             SELECT 'done';\n"
+            "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2)"
         );
-        std::io::Write::write_all(&mut input, sql.as_bytes()).unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "done"));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        Owner::start(litefoot(directory, &["sql", "a.db"]), &sql).kill();
         assert!(names(directory).len() > 1);
         succeed(directory, &["release", "a.db"]);
         assert_eq!(names(directory), ["a.db"], "{mode}");

@@ -6,13 +6,15 @@ mod support;
 
 use litefoot_testkit::sqlite::{number, stock};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
-use support::{Watchdog, crashed_in, finish, in_namespace, litefoot, run, stderr_of, stdout_of, succeed};
+use support::{
+    Owner, Watchdog, crashed_in, finish, in_namespace, litefoot, run, stderr_of, stdout_of, succeed,
+};
 
 /// Pages that are not rewritten make the copy take several steps.
 const SCHEMA: &str = "CREATE TABLE count(a); INSERT INTO count VALUES(0); CREATE TABLE other(a); \
@@ -128,21 +130,10 @@ fn the_database_of_a_working_application_is_copied() {
     {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut owner = litefoot(directory, &["sql", &format!("file:a.db?sharing={sharing}")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let _watchdog = Watchdog::over(&owner);
-        let mut input = owner.stdin.take().unwrap();
-        let mut answers = BufReader::new(owner.stdout.take().unwrap()).lines();
-        let mut tell = |sql: &str| {
-            writeln!(input, "{sql}; SELECT 'done';").unwrap();
-            assert!(answers.by_ref().any(|line| line.unwrap() == "done"));
-        };
-        tell(&format!(
-            "PRAGMA journal_mode={mode}; {SCHEMA} UPDATE count SET a = 1; UPDATE other SET a = -1"
-        ));
+        let sql =
+            format!("PRAGMA journal_mode={mode}; {SCHEMA} UPDATE count SET a = 1; UPDATE other SET a = -1");
+        let mut owner =
+            Owner::start(litefoot(directory, &["sql", &format!("file:a.db?sharing={sharing}")]), &sql);
         let output = run(directory, &["backup", "a.db", "copy.db", "--wait", "0"]);
         assert_eq!(output.status.success(), sharing == "auto", "{mode}, {sharing}");
         if sharing == "auto" {
@@ -153,9 +144,8 @@ fn the_database_of_a_working_application_is_copied() {
             assert!(message.contains(&named) && message.contains("Close the other"), "{message}");
             assert!(!names(directory).iter().any(|name| name.contains("copy") || name.contains("tmp")));
         }
-        tell("UPDATE count SET a = 2");
-        drop(input);
-        assert!(owner.wait().unwrap().success());
+        owner.tell("UPDATE count SET a = 2");
+        owner.end();
     }
 }
 

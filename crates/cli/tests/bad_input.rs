@@ -7,14 +7,11 @@ mod support;
 
 use litefoot_testkit::process::is_root;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use support::{
-    PROGRAM, Watchdog, in_namespace, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed,
-};
+use std::process::Command;
+use support::{Owner, PROGRAM, in_namespace, litefoot, output_of, snapshot, stderr_of, stdout_of, succeed};
 
 /// A user without rights of its own, which tests that run as root become: root may do everything.
 const NOBODY: u32 = 65_534;
@@ -217,13 +214,7 @@ fn a_second_owner_is_told_who_is_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     database(directory);
-    let mut owner =
-        litefoot(directory, &["sql", "a.db"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let _watchdog = Watchdog::over(&owner);
-    let mut input = owner.stdin.take().unwrap();
-    input.write_all(b"BEGIN IMMEDIATE; SELECT 'mine' AS whose;\n").unwrap();
-    let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
-    assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
+    let owner = Owner::start(litefoot(directory, &["sql", "a.db"]), "BEGIN IMMEDIATE");
 
     let before = snapshot(directory);
     for arguments in [&["sql", "a.db", INSERT][..], &["sql", "a.db", SELECT], &["check", "a.db"]] {
@@ -237,8 +228,7 @@ fn a_second_owner_is_told_who_is_in_the_way() {
         assert!(message.contains("Close the other program first"), "{arguments:?}: {message}");
         assert_eq!(snapshot(directory), before, "{arguments:?}");
     }
-    drop(input);
-    assert!(owner.wait().unwrap().success());
+    owner.end();
     succeed(directory, &["sql", "a.db", INSERT]);
 }
 

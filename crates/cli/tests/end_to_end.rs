@@ -10,7 +10,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::{PROGRAM, Watchdog, finish, litefoot, output_of, stderr_of, stdout_of, succeed};
+use support::{Owner, PROGRAM, Watchdog, finish, litefoot, output_of, stderr_of, stdout_of, succeed};
 
 const MODES: [&str; 2] = ["delete", "wal"];
 
@@ -153,27 +153,16 @@ fn stock_sqlite_is_kept_out_of_a_database_that_is_not_shared() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut owner = litefoot(directory, &["run", "--set", "sharing=exclusive", "--", "sqlite3", "a.db"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let _watchdog = Watchdog::over(&owner);
-        let mut input = owner.stdin.take().unwrap();
-        let set_up = format!(
-            "PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES (1); SELECT 'ready';\n"
-        );
-        input.write_all(set_up.as_bytes()).unwrap();
-        let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
-        assert!(answer.by_ref().any(|line| line.unwrap() == "ready"));
+        let set_up = format!("PRAGMA journal_mode={mode}; CREATE TABLE t(a); INSERT INTO t VALUES (1)");
+        let program = litefoot(directory, &["run", "--set", "sharing=exclusive", "--", "sqlite3", "a.db"]);
+        let owner = Owner::start(program, &set_up);
 
         for sql in ["SELECT * FROM t", "INSERT INTO t VALUES (2)"] {
             let output = stock(directory, "sqlite3", &["a.db", sql]);
             assert!(!output.status.success(), "{mode}: {sql}");
             assert!(stderr_of(&output).contains("database is locked"), "{mode}: {}", stderr_of(&output));
         }
-        drop(input);
-        assert!(owner.wait().unwrap().success());
+        owner.end();
         assert_eq!(stdout_of(stock(directory, "sqlite3", &["a.db", "SELECT * FROM t"]), mode), "1\n");
     }
 }

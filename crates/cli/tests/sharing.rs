@@ -6,12 +6,12 @@ mod support;
 
 use litefoot_testkit::sqlite::stock;
 use std::ffi::CString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Watchdog, finish, litefoot, run, snapshot, stderr_of, succeed};
+use support::{Owner, finish, litefoot, run, snapshot, stderr_of, succeed};
 
 /// The words of a command beside an owner that does not share its database.
 const REFUSED: &str = "has this database open";
@@ -65,16 +65,8 @@ fn commands_that_read_are_visitors_beside_stock_sqlite() {
 fn what_only_looks_leaves_the_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner = litefoot(directory, &["sql", "file:a.db?sharing=exclusive"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _watchdog = Watchdog::over(&owner);
-    let mut input = owner.stdin.take().unwrap();
-    let mut answer = BufReader::new(owner.stdout.take().unwrap()).lines();
-    input.write_all(b"CREATE TABLE t(a); SELECT 'mine' AS whose;\n").unwrap();
-    assert!(answer.by_ref().any(|line| line.unwrap() == "mine"));
+    let owner =
+        Owner::start(litefoot(directory, &["sql", "file:a.db?sharing=exclusive"]), "CREATE TABLE t(a)");
     let before = snapshot(directory);
 
     let opens = Opens::of(&directory.join("a.db"));
@@ -120,8 +112,7 @@ fn what_only_looks_leaves_the_owner_alone() {
 
     let waiting =
         litefoot(directory, &["release", "a.db", "--wait", "60"]).stderr(Stdio::piped()).spawn().unwrap();
-    drop(input);
-    assert!(owner.wait().unwrap().success());
+    owner.end();
     let output = finish(waiting);
     assert!(output.status.success(), "{}", stderr_of(&output));
 }

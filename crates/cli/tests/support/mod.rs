@@ -2,8 +2,11 @@
 
 #![allow(dead_code, unused_imports)]
 
+mod owner;
+
 pub use litefoot_testkit::files::snapshot;
 pub use litefoot_testkit::process::{Watchdog, finish, output_of, stderr_of, stdout_of};
+pub use owner::Owner;
 
 use litefoot_testkit::process;
 use std::fs;
