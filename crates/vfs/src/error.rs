@@ -26,8 +26,7 @@ pub enum Error {
     Busy,
     /// Another process has the database open.
     #[error(
-        "{}: {} has this database open; a database has one owner at a time: close it there, or open it \
-         everywhere with sharing=passthrough",
+        "{}: {} has this database open, and does not share it now: close it there, or open it there with sharing=auto",
         path.display(), holder.as_deref().unwrap_or("another process")
     )]
     Owned {

@@ -204,9 +204,8 @@ const KNOWN: &[Known] = &[
     one_of!(
         direct_io,
         "auto, on or off",
-        "`on`: read pages past the system's cache, so that memory holds one copy of them; other processes do not get at the \
-         database then. `auto`: where it is larger than half of the free memory, and others do not get at it anyway \
-         (`sharing`). `off`: nowhere",
+        "`on`: read pages past the system's cache, so that memory holds one copy of them. `auto`: where it is larger than \
+         half of the free memory. `off`: nowhere",
         "two copies hurt (`on`; the system then cannot read a fragmented file in its own order, and a long scan is some \
          times slower), or other programs read the same file (`off`); no effect with `tier`",
         "auto" => Direct::Auto,

@@ -14,7 +14,7 @@
 //! # Invariants
 //! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
 //! 2. Before the owner lock goes down, everything committed is in files that stock SQLite understands.
-//! 3. The owner lock is taken only with the lease in hand, or where there can be none.
+//! 3. The owner lock is taken only with the lease in hand, or where others are to find the database locked.
 //! 4. Others are let in while nobody writes: no handle is above RESERVED, and none holds a slot of the wal-index exclusively. Readers
 //!    may be inside, with snapshots (`leaving`). The way back waits until no handle is in a transaction. Nobody is given a lock or a slot then.
 //! 5. No page, length or log in memory is believed across a change.
@@ -30,8 +30,8 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
 use crate::open::{open_tier, take_over};
-use crate::options::{Direct, Sharing as Wanted};
-use crate::stats::process_that_opened;
+use crate::options::Sharing as Wanted;
+use crate::stats::{Stats, process_that_opened};
 use crate::sync::file_locks::{Change as LockChange, FileLocks};
 use crate::sync::lock_table::Level;
 use crate::sync::owner_lock;
@@ -60,6 +60,8 @@ const COST_FACTOR: u32 = 20;
 pub(crate) struct Sharing {
     /// True while this process has the lease on the file.
     has_lease: AtomicBool,
+    /// True if the system grants no lease on the file: the database is multi-process until it is closed.
+    is_blind: AtomicBool,
     /// True if the owner lock is held though nobody owns the database just now.
     keeps_owner_lock: AtomicBool,
     /// The locks on the file while the database is multi-process.
@@ -103,8 +105,6 @@ struct SharingFacts {
     writable: bool,
     /// True if commits are logged as statements: what is known of the schema, and of texts, holds while nobody else changes it.
     statements: bool,
-    /// True if it is to be read past the system's cache: that takes a second description of the file.
-    direct: bool,
 }
 
 impl SharingFacts {
@@ -115,12 +115,11 @@ impl SharingFacts {
             native: database.is_native() || !db.may_hold_back(),
             writable: db.writable(),
             statements: options.logs_statements(),
-            direct: options.direct_io == Direct::On,
         }
     }
 
     fn allow(self) -> bool {
-        self.wanted == Wanted::Auto && !self.native && self.writable && !self.statements && !self.direct
+        self.wanted == Wanted::Auto && !self.native && self.writable && !self.statements
     }
 }
 
@@ -193,12 +192,25 @@ pub(super) fn note_ownership(database: &OpenDatabase) {
     database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
 }
 
-/// True if other processes have the database open, where it may be shared with them. Else this process has the lease from now on,
-/// or nobody can say. `becoming` is held.
+/// True if SQLite's own protocol is to be used: other processes have the database open, where it may be shared with them, or may have
+/// it open unnoticed. Else this process has the lease from now on, or others find the database locked. `becoming` is held.
 pub(super) fn has_company(database: &OpenDatabase) -> bool {
-    !database.sharing().has_lease.load(Ordering::Relaxed)
-        && SharingFacts::of(database).allow()
-        && matches!(take_lease(database), LeaseAnswer::Company)
+    let sharing = database.sharing();
+    if sharing.has_lease.load(Ordering::Relaxed) || !SharingFacts::of(database).allow() {
+        return false;
+    }
+    match take_lease(database) {
+        LeaseAnswer::Granted => false,
+        LeaseAnswer::Company => true,
+        // An owner that hears of nobody would keep all others out for ever. Stock SQLite does not.
+        LeaseAnswer::Unsupported => {
+            let is_blind = database.weak_self.get().is_some()
+                && !is_simulated(database)
+                && database.db.options().tier.is_none();
+            sharing.is_blind.store(is_blind, Ordering::Relaxed);
+            is_blind
+        }
+    }
 }
 
 fn take_lease(database: &OpenDatabase) -> LeaseAnswer {
@@ -242,7 +254,12 @@ fn release_lease(database: &OpenDatabase) {
 
 /// True while there is something to do, or to come.
 fn is_to_be_watched(database: &OpenDatabase) -> bool {
-    database.is_multi_process() || database.sharing().change.lock().asked.is_some()
+    may_come_back(database) || database.sharing().change.lock().asked.is_some()
+}
+
+/// True for a multi-process database that may be this process's alone again.
+fn may_come_back(database: &OpenDatabase) -> bool {
+    database.is_multi_process() && !database.sharing().is_blind.load(Ordering::Relaxed)
 }
 
 /// Does what is to be done now, and answers when to look again; `None` where nothing is to come.
@@ -276,7 +293,7 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
         }
         return Some(GLANCE);
     }
-    if !database.is_multi_process() {
+    if !may_come_back(database) {
         return None;
     }
     leaving::trim_locks(database);
@@ -353,8 +370,10 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     }
     enter(database);
     note_left(database, Duration::ZERO);
-    if let Some(there) = database.weak_self.get().and_then(Weak::upgrade).filter(|there| !is_simulated(there))
-    {
+    let is_blind = database.sharing().is_blind.load(Ordering::Relaxed);
+    Stats::set(&db.counters().lease_refused, u64::from(is_blind));
+    let there = database.weak_self.get().and_then(Weak::upgrade);
+    if let Some(there) = there.filter(|there| !is_blind && !is_simulated(there)) {
         watcher::watch(&there);
     }
     Ok(())
@@ -427,13 +446,8 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
 mod tests {
     use super::*;
 
-    const ALLOWED: SharingFacts = SharingFacts {
-        wanted: Wanted::Auto,
-        native: false,
-        writable: true,
-        statements: false,
-        direct: false,
-    };
+    const ALLOWED: SharingFacts =
+        SharingFacts { wanted: Wanted::Auto, native: false, writable: true, statements: false };
 
     #[test]
     fn only_a_database_that_stock_sqlite_can_go_on_with_is_shared() {
@@ -441,7 +455,6 @@ mod tests {
             (ALLOWED, true),
             (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
             (SharingFacts { native: true, ..ALLOWED }, false),
-            (SharingFacts { direct: true, ..ALLOWED }, false),
             (SharingFacts { writable: false, ..ALLOWED }, false),
             (SharingFacts { statements: true, ..ALLOWED }, false),
         ] {

@@ -57,6 +57,8 @@ figures! {
     shared_since_ms: Gauge,
     /// The process because of which it was last shared; 0 where that is not known.
     shared_because_pid: Gauge,
+    /// 1 if it is multi-process until it is closed, since the system grants no lease on the file.
+    lease_refused: Gauge,
     /// Milliseconds in the multi-process state; the present ones are added when it ends.
     shared_ms: Counter,
     /// Directories that were synced.

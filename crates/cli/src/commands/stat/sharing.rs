@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The figures that this page tells.
-const FIGURES: [&str; 4] = ["sharing_changes", "shared_since_ms", "shared_because_pid", "shared_ms"];
+const FIGURES: [&str; 5] =
+    ["sharing_changes", "shared_since_ms", "shared_because_pid", "lease_refused", "shared_ms"];
 
 /// The state of a database between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Sharing {
     /// Seconds for which it has been shared this time.
     for_seconds: u64,
     visitor: Option<Visitor>,
+    /// True if it is shared since the system grants no lease on the file.
+    lease_refused: bool,
     changes: u64,
     shared_seconds: u64,
     owned_seconds: u64,
@@ -51,6 +54,7 @@ impl Sharing {
             since: since_ms.map(|since| since / 1000),
             for_seconds: present_ms / 1000,
             visitor: process.map(|process| Visitor { process, program: reading.visitor.clone() }),
+            lease_refused: reading.get("lease_refused") > 0,
             changes: reading.get("sharing_changes"),
             shared_seconds,
             owned_seconds: open_seconds.saturating_sub(shared_seconds),
@@ -65,6 +69,10 @@ impl Sharing {
     /// The state as a sentence; `None` where it was never shared.
     pub fn line(&self) -> Option<String> {
         let because = self.visitor.as_ref().map(Visitor::name);
+        if self.is_shared && self.lease_refused {
+            let time = duration(self.for_seconds);
+            return Some(format!("multi-process for {time}, since the system grants no lease on the file"));
+        }
         if self.is_shared {
             let because = because.map_or(String::new(), |name| format!(", because of {name}"));
             return Some(format!("multi-process for {}{because}", duration(self.for_seconds)));
@@ -94,6 +102,7 @@ impl Sharing {
             "because": self.visitor.as_ref().map(|visitor| {
                 json!({"process": visitor.process, "program": visitor.program})
             }),
+            "lease_refused": self.lease_refused,
             "changes": self.changes,
             "owned_seconds": self.owned_seconds,
             "multi_process_seconds": self.shared_seconds,
@@ -155,6 +164,12 @@ mod tests {
                 Some("multi-process for 10 s"),
                 Some("3; 1 min 30 s owned, 10 s multi-process"),
             ),
+            (
+                DatabaseState::MultiProcess,
+                &[("sharing_changes", 1), ("shared_since_ms", 90_000), ("lease_refused", 1)],
+                Some("multi-process for 10 s, since the system grants no lease on the file"),
+                Some("1; 1 min 30 s owned, 10 s multi-process"),
+            ),
         ] {
             let sharing = Sharing::at(&seen(state, figures, Some("sqlite3")), 100_000, 100);
             assert_eq!(sharing.line().as_deref(), line);
@@ -170,7 +185,7 @@ mod tests {
             sharing.as_json(),
             json!({
                 "state": "multi_process", "since": 90, "because": {"process": 77, "program": "vim"},
-                "changes": 1, "owned_seconds": 45, "multi_process_seconds": 5,
+                "lease_refused": false, "changes": 1, "owned_seconds": 45, "multi_process_seconds": 5,
             })
         );
     }
