@@ -180,7 +180,7 @@ def free_port():
 
 
 def wait_for(path, place="http.sock"):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 100
     while True:
         try:
             return ask("GET", path, place)
