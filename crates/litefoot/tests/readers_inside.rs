@@ -7,7 +7,7 @@
 
 use litefoot::rusqlite::{Connection, Rows, Statement};
 use litefoot::{Options, Vfs};
-use litefoot_sim::{Random, SimMedium};
+use litefoot_sim::{Faults, Random, SimMedium};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -430,6 +430,30 @@ fn a_reader_of_an_empty_log_stays() {
         expected += 2;
         assert_eq!([&reader, &visitor, &db].map(rows), [expected; 3], "{round}");
     }
+}
+
+/// There is no room for a copy of the log: the visitor is refused, the reader goes on, and so do commits.
+#[test]
+fn a_log_that_cannot_be_copied_stays_the_owners() {
+    let there = Application::new("full");
+    let [db, reader] = there.two("wal");
+    let mut statement = reader.prepare(SCAN).unwrap();
+    let scan = begin_scan(&mut statement);
+    insert(&db).unwrap();
+    there.medium.set_faults(Faults::full_at(there.medium.used_bytes()));
+    let visitor = there.visit();
+    assert!(is_locked(visitor.query_row("SELECT count(*) FROM t", [], |_| Ok(()))) && there.is_owned());
+    there.medium.set_faults(Faults::default());
+    insert(&db).unwrap();
+    let files = there.medium.files().into_iter().map(|(path, ..)| path.display().to_string());
+    assert!(files.clone().all(|name| !name.ends_with("-shm") && !name.ends_with(".new")), "{files:?}");
+    end_scan(scan, ROWS);
+    drop((statement, visitor));
+    assert_eq!([&db, &reader].map(rows), [ROWS + 2; 2]);
+    // The simulator has no thread that changes the state later.
+    drop((db, reader));
+    let visitor = there.visit();
+    assert_eq!((rows(&visitor), integrity(&visitor)), (ROWS + 2, "ok".to_owned()));
 }
 
 /// The power is cut at any moment of a change beside a snapshot and behind it, whoever opens the database next.

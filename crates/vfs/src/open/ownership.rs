@@ -1,6 +1,5 @@
 //! Owning a database: the first lock takes the file for this process, and recovers what a crash has left.
 
-use crate::db::tier;
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::handover::{self, Handover};
@@ -8,7 +7,7 @@ use crate::open::sharing::{self, Sharing};
 use crate::open::{open_tier, take_over};
 use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
-use crate::sync::{owner_lock, relatives};
+use crate::sync::relatives;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -191,10 +190,7 @@ impl OpenDatabase {
             }
             handover::acquire(self)?;
             if let Err(error) = take_over::take_over(self).and_then(|()| handover::begin_ownership(self)) {
-                // A tier is used further by whoever tries again; until then nobody else may have the file.
-                if !tier::is_in_use(&self.db) {
-                    owner_lock::release(self.db.file())?;
-                }
+                sharing::release_unless_needed(self)?;
                 return Err(error);
             }
             self.db.shared().set_owned(true);

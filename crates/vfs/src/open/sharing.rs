@@ -66,6 +66,8 @@ pub(crate) struct Sharing {
     keeps_owner_lock: AtomicBool,
     /// The locks on the file while the database is multi-process.
     pub(super) file_locks: FileLocks,
+    /// True if the log could not be copied for readers inside: the visitor that waits now has to wait for them.
+    copy_failed: AtomicBool,
     /// Attempts to change the state, counted at the beginning and at the end of each.
     attempts: AtomicU32,
     change: Mutex<Change>,
@@ -182,6 +184,7 @@ fn note_break(database: &OpenDatabase) {
 fn settle(database: &OpenDatabase) {
     let mut change = database.sharing().change.lock();
     (change.asked, change.is_late) = (None, false);
+    database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
     drop(change);
     database.sharing().changed.notify_all();
@@ -330,6 +333,14 @@ fn level_between(reads_by_slots: bool) -> Level {
     if reads_by_slots { Level::Shared } else { Level::None }
 }
 
+/// An attempt to own the database has failed: gives the owner lock back, unless something of this process's relies on it. A tier is used
+/// further by the next attempt, and a change that has failed may have left a reader inside.
+pub(super) fn release_unless_needed(database: &OpenDatabase) -> Result<()> {
+    let is_needed = tier::is_in_use(&database.db) || !database.locks.inside().are_idle;
+    database.sharing().keeps_owner_lock.store(is_needed, Ordering::Relaxed);
+    if is_needed { Ok(()) } else { owner_lock::release(database.db.file()) }
+}
+
 /// Others have the database open, and this process has not used it yet, or has given it away. `becoming` is held.
 pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     let db = &database.db;
@@ -348,18 +359,15 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
             .and_then(|()| take_over::complete(database))
             .and_then(|()| open_tier::lend(db));
         if let Err(error) = recovered {
-            // A tier is used further by the next attempt; until then nobody else may have the file.
-            database.sharing().keeps_owner_lock.store(tier::is_in_use(db), Ordering::Relaxed);
-            if !tier::is_in_use(db) {
-                owner_lock::release(db.file())?;
-            }
+            release_unless_needed(database)?;
             return Err(error);
         }
         super::handover::forget_memory(database);
     }
     let reads_by_slots = database.wal_index.is_used();
     if is_locked {
-        locks.begin(db.file(), level_between(reads_by_slots))?;
+        // A change that has failed may have left a reader inside.
+        locks.begin(db.file(), database.locks.inside().level)?;
         // From now on, also where the rest fails: the next attempt has to ask for its locks.
         database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
     } else if !locks.begin_beside(db.file(), reads_by_slots)? {

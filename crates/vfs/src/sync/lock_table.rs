@@ -99,10 +99,10 @@ impl ReaderSlot {
     }
 }
 
-/// The handles that are inside of a database file that nobody writes.
+/// The handles that have a lock on the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The highest level of a handle, RESERVED at most.
+    /// The highest level of a handle.
     pub level: Level,
     /// True if none of them is in a transaction, as far as the slots say.
     pub are_idle: bool,
@@ -211,9 +211,13 @@ impl LockTable {
     pub fn while_unwritten<T>(&self, then: impl FnOnce(Inside) -> T) -> Option<T> {
         let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
         self.gate.set(CLOSED);
-        let level = strongest(&closed.reader_slots, None);
-        let are_idle = closed.reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
-        (level <= Level::Reserved).then(|| then(Inside { level, are_idle }))
+        let inside = inside(&closed.reader_slots);
+        (inside.level <= Level::Reserved).then(|| then(inside))
+    }
+
+    /// The handles that are inside now.
+    pub fn inside(&self) -> Inside {
+        inside(&self.reader_slots.lock())
     }
 
     /// Tells whether any handle is at RESERVED or above.
@@ -257,6 +261,12 @@ fn granted(held: Level, wanted: Level, others: Level) -> Level {
         Level::Exclusive if others == Level::Shared => Level::Pending,
         _ => held,
     }
+}
+
+/// The handles behind the slots.
+fn inside(reader_slots: &[Arc<ReaderSlot>]) -> Inside {
+    let are_idle = reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
+    Inside { level: strongest(reader_slots, None), are_idle }
 }
 
 /// The highest level in any slot but one.

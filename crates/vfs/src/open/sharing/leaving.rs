@@ -21,7 +21,8 @@
 //!    EXCLUSIVE only: what a handle at RESERVED is going to write is in its connection, and its journal in memory. That journal
 //!    becomes a file before the first write (`files/journal_content.rs`). None gets a lock or a slot.
 //!    A reader may give its own back at any moment. Where it has done so in memory only, [`trim_locks`] follows.
-//! 2. No log of more than [`LARGEST_LOG`] is copied. Readers of such a log are waited for, as writers are.
+//! 2. No log of more than [`LARGEST_LOG`] is copied. Readers of such a log are waited for, as writers are, and so are those of a log
+//!    that could not be copied.
 //! 3. Nobody is taken along beside a hot journal: a reader may be about to roll that back. Nor is one while chunks are on a tier.
 
 use super::{enter, note_left};
@@ -76,7 +77,9 @@ pub(super) fn leave(database: &OpenDatabase, waited: Duration) -> bool {
             (!database.is_owned() || bring_home(database).is_ok())
                 && match inside {
                     Carried::Locks(level) => let_others_in(database, level, &mut locks),
-                    Carried::Snapshots(log) => let_others_in_beside_snapshots(database, log, &mut locks),
+                    Carried::Snapshots(log) => let_others_in_beside_snapshots(database, log, &mut locks)
+                        // It is likely to fail again, and costs much.
+                        .inspect_err(|_| database.sharing().copy_failed.store(true, Ordering::Relaxed)),
                 }
                 .is_ok()
         })
@@ -102,9 +105,9 @@ fn look_inside(
         let may_stay = handles.are_idle || (is_plain && !by_slots && !has_real_journal(&database.db)?);
         return Ok(may_stay.then_some(Carried::Locks(handles.level)));
     }
-    let Some(wal) = wal.filter(|_| handles.are_idle && is_plain && database.is_owned()) else {
-        return Ok(None);
-    };
+    let has_failed = database.sharing().copy_failed.load(Ordering::Relaxed);
+    let may_stay = handles.are_idle && is_plain && database.is_owned() && !has_failed;
+    let Some(wal) = wal.filter(|_| may_stay) else { return Ok(None) };
     let log = database.wal_index.indexed_log();
     Ok(log.filter(|log| may_copy(wal.file_bytes(log.frames), waited)).map(Carried::Snapshots))
 }
@@ -178,6 +181,45 @@ pub(super) fn trim_locks(database: &OpenDatabase) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open::database::DatabaseSetup;
+    use crate::sync::owner_lock::{LOCK_BYTES, LOCK_OFFSET};
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{FileKind, Medium, OpenMode, RangeLock};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// A change that failed behind the moment when nothing in memory counted any more, beside a handle at that level.
+    fn failed_beside(level: Level) -> (OpenDatabase, Arc<dyn litefoot_storage::file::File>) {
+        let medium = SimMedium::new();
+        let database =
+            OpenDatabase::new(DatabaseSetup::of_test(Arc::new(medium.clone()), Path::new("/a.db")));
+        let handle = database.locks().new_reader_slot();
+        for step in [Level::Shared, level] {
+            database.lock(&handle, step).unwrap();
+        }
+        handover::forget_memory(&database);
+        database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
+        let others = medium.open(Path::new("/a.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+        (database, others)
+    }
+
+    #[test]
+    fn a_handle_stays_protected_where_a_change_has_failed() {
+        for (level, others_reserve) in [(Level::Shared, true), (Level::Reserved, false)] {
+            let (database, others) = failed_beside(level);
+            let may = |offset, len, lock| {
+                let is_free = others.lock_range(LOCK_OFFSET + offset, len, lock).unwrap();
+                others.lock_range(LOCK_OFFSET, LOCK_BYTES, RangeLock::None).unwrap();
+                is_free
+            };
+            crate::open::sharing::release_unless_needed(&database).unwrap();
+            assert!(!may(2, 510, RangeLock::Shared), "the next attempt goes on with the owner lock");
+            crate::open::sharing::join(&database).unwrap();
+            assert!(database.is_multi_process() && may(2, 510, RangeLock::Shared));
+            assert_eq!(may(1, 1, RangeLock::Exclusive), others_reserve);
+            assert!(!may(2, 510, RangeLock::Exclusive), "{level:?} is inside");
+        }
+    }
 
     #[test]
     fn a_large_log_is_copied_only_where_its_readers_stay() {
