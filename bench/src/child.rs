@@ -12,6 +12,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
         kill::CHILD => kill::be_killed(arguments),
         histories::CHILD => histories::be_killed(arguments),
         visitors::CHILD => visitors::be_visited(arguments),
+        visitors::CALLS_CHILD => visitors::be_killed_at_calls(arguments),
         random::CHILD => random::be_killed(arguments),
         _ => Err(format!("there is no process {name:?}")),
     }

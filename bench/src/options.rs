@@ -57,6 +57,8 @@ pub struct Options {
     pub tight: bool,
     /// True if the application is killed, where the experiment takes [`Flag::OwnerKill`].
     pub owner_kill: bool,
+    /// True if the application is killed at every call of a change of state, where the experiment takes [`Flag::KillAtCalls`].
+    pub kill_at_calls: bool,
     /// liblitefoot.so, for experiments that load it into other programs.
     pub library: Option<PathBuf>,
 }
@@ -84,6 +86,7 @@ impl Default for Options {
             stock: false,
             tight: false,
             owner_kill: false,
+            kill_at_calls: false,
             library: None,
         }
     }
@@ -126,4 +129,6 @@ pub enum Flag {
     Tight,
     /// [`Options::owner_kill`].
     OwnerKill,
+    /// [`Options::kill_at_calls`].
+    KillAtCalls,
 }

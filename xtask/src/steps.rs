@@ -63,6 +63,10 @@ pub const FRONT: &[Step] = &[
                 "--test",
                 "footprint",
                 "--test",
+                "visitors",
+                "--test",
+                "short_openings",
+                "--test",
                 "rewritten_frames",
                 "--test",
                 "whose_log",
@@ -128,7 +132,8 @@ pub const BESIDE: &[Step] = &[
             for experiment in ["faults", "kill", "histories", "random"] {
                 process::laboratory(&[experiment, "--quick"])?;
             }
-            Ok(Tally { passed: 4, failed: 0 })
+            process::laboratory(&["visitors", "--kill-at-calls", "--quick"])?;
+            Ok(Tally { passed: 5, failed: 0 })
         },
     },
 ];

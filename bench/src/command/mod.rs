@@ -54,6 +54,7 @@ Examples:
   litefoot bench visitors --quick                 sqlite3 and backups beside a working application
   litefoot bench visitors --seconds 3600          an hour of them; --stock: SQLite in litefoot's place
   litefoot bench visitors --owner-kill            the application is killed at any moment
+  litefoot bench visitors --kill-at-calls         at every call of a change of state, one after the other
   litefoot bench visitors --case select --rounds 10000   visits of that kind alone
   litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
@@ -70,7 +71,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -79,7 +80,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -142,6 +143,10 @@ pub struct Args {
     #[arg(long)]
     owner_kill: bool,
 
+    /// Kill the application at every call of a change of state, where the experiment has a choice
+    #[arg(long, conflicts_with_all = ["stock", "tight", "owner_kill", "case", "rounds", "seconds"])]
+    kill_at_calls: bool,
+
     /// Only these, where the experiment has patterns of several applications
     #[arg(long, value_name = "NAME,NAME")]
     patterns: Option<String>,
@@ -202,7 +207,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             || args.install
             || args.case.is_some()
             || lists;
-        let others = others || args.stock || args.tight || args.owner_kill;
+        let others = others || args.stock || args.tight || args.owner_kill || args.kill_at_calls;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -289,6 +294,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.stock, Flag::Stock, "--stock"),
         (args.tight, Flag::Tight, "--tight"),
         (args.owner_kill, Flag::OwnerKill, "--owner-kill"),
+        (args.kill_at_calls, Flag::KillAtCalls, "--kill-at-calls"),
         (!args.rows.is_empty(), Flag::Rows, "--rows"),
         (!args.modes.is_empty(), Flag::Modes, "--modes"),
     ] {
@@ -322,6 +328,7 @@ fn plain_options(args: &Args) -> Options {
         stock: args.stock,
         tight: args.tight,
         owner_kill: args.owner_kill,
+        kill_at_calls: args.kill_at_calls,
         library: installed::library().ok(),
     }
 }

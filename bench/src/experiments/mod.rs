@@ -132,6 +132,7 @@ pub const ALL: &[Experiment] = &[
             Flag::Stock,
             Flag::Tight,
             Flag::OwnerKill,
+            Flag::KillAtCalls,
         ],
         run: visitors::run,
     },

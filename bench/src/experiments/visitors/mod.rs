@@ -5,6 +5,8 @@
 //! waits for a lock. Each must see every commit that was acknowledged before it was started. At the end stock SQLite looks for
 //! every commit of the owner and every insert of a visitor.
 //!
+//! With `--kill-at-calls` there is an owner alone, which is killed at every call of a change of state ([`calls`]).
+//!
 //! The database begins in WAL mode, then in each rollback mode. A figure of a mode ends with its name.
 //!
 //! | figure | meaning |
@@ -22,6 +24,7 @@
 //! | `idle_p50_us`, `idle_p99_us` | the same beside a connection of stock SQLite that is idle, by turns |
 //! | `before_per_s`, `with_per_s`, `after_per_s` | commits of the owner before the visitors, beside them, and one second after |
 
+mod calls;
 mod content;
 mod owner;
 mod phase;
@@ -49,10 +52,14 @@ const FEWEST_SECONDS: u64 = 5;
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "visitors";
+pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed as be_killed_at_calls};
 pub(crate) use owner::run as be_visited;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    if options.kill_at_calls {
+        return calls::run(options, progress);
+    }
     let mut figures = Figures::new();
     let kinds = kinds(options.case.as_deref(), &mut figures)?;
     let modes = match options.journals {

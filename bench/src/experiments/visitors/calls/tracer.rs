@@ -1,0 +1,248 @@
+//! Counts the system calls of a process, of all its threads, and ends the process before one of them.
+//!
+//! # Why
+//! A change from one state of sharing to the other is made by threads of litefoot, in calls whose order nobody wrote down. A
+//! process that is killed before each of them in turn has been killed at every step of it.
+//!
+//! # How
+//! `ptrace(2)`: each thread stops before and after a call. The thread that made a [`Tracer`] must do all that is done with it:
+//! the kernel knows no other tracer.
+//!
+//! Calls that only ask for names and states of files do not count ([`ASKS`]): a kill before one is a kill before the next one
+//! that does something. The search for the visitor's name makes hundreds of them.
+//!
+//! # Limits
+//! Linux alone, from 5.3 on. A container may refuse `ptrace`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_void, pid_t};
+
+/// The stop of a call, as `PTRACE_O_TRACESYSGOOD` tells it from a signal.
+const CALL: c_int = libc::SIGTRAP | 0x80;
+/// A thread that was interrupted, or has just begun.
+const EVENT_STOP: c_int = 128;
+/// The kind of a stop: before a call.
+const ENTRY: u8 = 1;
+/// Calls that only ask.
+const ASKS: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_statx,
+    libc::SYS_lseek,
+];
+const PAUSE: Duration = Duration::from_micros(30);
+
+/// The beginning of `struct ptrace_syscall_info` (linux/ptrace.h).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CallInfo {
+    kind: u8,
+    _padding: [u8; 3],
+    _architecture: u32,
+    _instruction: u64,
+    _stack: u64,
+    number: u64,
+    _arguments: [u64; 6],
+}
+
+/// A call of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Its number on this processor.
+    pub number: u64,
+    /// The name of its thread.
+    pub thread: String,
+}
+
+/// A process that is traced, and killed when this is dropped.
+pub struct Tracer {
+    process: pid_t,
+    threads: BTreeSet<pid_t>,
+    /// Calls since [`Tracer::begin`].
+    calls: u64,
+    /// The process is killed before this one.
+    last: u64,
+    /// The call before which it was killed.
+    killed_at: Option<Call>,
+}
+
+impl Tracer {
+    /// Traces a child of the calling thread, which makes no calls just now.
+    pub fn attach(process: u32) -> io::Result<Tracer> {
+        let process = process.cast_signed();
+        let mut tracer =
+            Tracer { process, threads: BTreeSet::new(), calls: 0, last: u64::MAX, killed_at: None };
+        loop {
+            let new: Vec<pid_t> =
+                threads(process).into_iter().filter(|thread| !tracer.threads.contains(thread)).collect();
+            if new.is_empty() {
+                return Ok(tracer);
+            }
+            for thread in new {
+                let options =
+                    libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+                request(libc::PTRACE_SEIZE, thread, options as usize)?;
+                request(libc::PTRACE_INTERRUPT, thread, 0)?;
+                tracer.threads.insert(thread);
+            }
+        }
+    }
+
+    /// Lets the process run until it has made no call for so long. Then it is killed before call `last` from there on.
+    pub fn begin(&mut self, quiet: Duration, last: u64) -> io::Result<()> {
+        self.run_until(|_| false, quiet, Duration::from_secs(10))?;
+        (self.calls, self.last) = (0, last);
+        Ok(())
+    }
+
+    /// Lets the process run until `done` says so, until it has made no call for `quiet`, or until it has ended. False where
+    /// none of that comes in time.
+    pub fn run_until(
+        &mut self,
+        mut done: impl FnMut(&Tracer) -> bool,
+        quiet: Duration,
+        patience: Duration,
+    ) -> io::Result<bool> {
+        let (begun, mut busy) = (Instant::now(), Instant::now());
+        loop {
+            if self.step()? {
+                busy = Instant::now();
+                continue;
+            }
+            if self.has_ended() || done(self) || busy.elapsed() > quiet {
+                return Ok(true);
+            }
+            if begun.elapsed() > patience {
+                return Ok(false);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Calls since the beginning.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The call before which the process was killed.
+    pub fn killed_at(&self) -> Option<&Call> {
+        self.killed_at.as_ref()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// True while the process has a thread whose name begins like this.
+    pub fn has_thread(&self, name: &str) -> bool {
+        self.threads.iter().any(|thread| self.name(*thread).starts_with(name))
+    }
+
+    fn name(&self, thread: pid_t) -> String {
+        let name = fs::read_to_string(format!("/proc/{}/task/{thread}/comm", self.process));
+        name.unwrap_or_default().trim().to_owned()
+    }
+
+    /// Deals with one stop of a thread; false if there is none.
+    fn step(&mut self) -> io::Result<bool> {
+        let mut status = 0;
+        // SAFETY: the status outlives the call.
+        let thread =
+            unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG) };
+        if thread <= 0 {
+            // Nobody is left, or nobody has stopped.
+            if thread < 0 {
+                self.threads.clear();
+            }
+            return Ok(false);
+        }
+        if !libc::WIFSTOPPED(status) {
+            self.threads.remove(&thread);
+            return Ok(true);
+        }
+        // One that has just begun is traced from its first instruction on.
+        self.threads.insert(thread);
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        let passed_on = match (signal, event) {
+            (CALL, _) => {
+                self.count(thread)?;
+                0
+            }
+            (_, EVENT_STOP) | (libc::SIGTRAP, libc::PTRACE_EVENT_CLONE) => 0,
+            _ => signal,
+        };
+        // A thread that was killed meanwhile is no more there to go on.
+        match request(libc::PTRACE_SYSCALL, thread, passed_on as usize) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
+            _ => Ok(true),
+        }
+    }
+
+    fn count(&mut self, thread: pid_t) -> io::Result<()> {
+        let mut info = MaybeUninit::<CallInfo>::zeroed();
+        // SAFETY: the kernel writes as many bytes as it is told at most; zeros are a value of the structure.
+        let info = unsafe {
+            let bytes = ptr::without_provenance_mut::<c_void>(size_of::<CallInfo>());
+            if libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, bytes, info.as_mut_ptr()) < 0 {
+                let error = io::Error::last_os_error();
+                return if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) };
+            }
+            info.assume_init()
+        };
+        if info.kind != ENTRY || ASKS.iter().any(|asks| asks.cast_unsigned() == info.number) {
+            return Ok(());
+        }
+        self.calls += 1;
+        if self.calls == self.last {
+            self.killed_at = Some(Call { number: info.number, thread: self.name(thread) });
+            self.kill();
+        }
+        Ok(())
+    }
+
+    fn kill(&self) {
+        // SAFETY: a child of this thread that nobody has waited for.
+        unsafe { libc::kill(self.process, libc::SIGKILL) };
+    }
+
+    /// Kills the process, and waits until it is gone.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.kill();
+        while !self.has_ended() {
+            if !self.step()? {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            // It is killed in any case.
+            let _ = self.end();
+        }
+    }
+}
+
+fn threads(process: pid_t) -> Vec<pid_t> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn request(request: libc::c_uint, thread: pid_t, data: usize) -> io::Result<()> {
+    // SAFETY: the requests that are made here take a number, and change nothing in memory.
+    let done = unsafe {
+        libc::ptrace(request, thread, ptr::null_mut::<c_void>(), ptr::without_provenance_mut::<c_void>(data))
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
