@@ -261,8 +261,6 @@ fn unused_number(usages: &[Usage], theirs: u64) -> c_int {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arrived {
     code: c_int,
-    /// The descriptor that a lease's signal names has a lease.
-    is_known: bool,
     /// This process sent it; of `kill`, any process did.
     from_here: bool,
     handled: bool,
@@ -271,7 +269,8 @@ struct Arrived {
 /// True if a signal was meant for the application.
 fn is_theirs(signal: Arrived) -> bool {
     match signal.code {
-        POLL_MSG => signal.handled && !signal.is_known,
+        // Of a lease. An application that has leases itself takes a signal that is queued.
+        POLL_MSG => false,
         libc::SI_TKILL => !signal.from_here,
         // A signal about which nothing could be noted has this code, and no sender.
         libc::SI_USER => signal.handled || signal.from_here,
@@ -279,21 +278,7 @@ fn is_theirs(signal: Arrived) -> bool {
     }
 }
 
-/// The part of `siginfo_t` that tells of a file.
-#[repr(C)]
-struct FileInfo {
-    number: c_int,
-    error: c_int,
-    code: c_int,
-    band: libc::c_long,
-    descriptor: c_int,
-}
-
 fn arrived(info: &siginfo_t) -> Arrived {
-    // SAFETY: the structure is a part of the union that the kernel fills in for signals with such a code.
-    let descriptor = unsafe { (*ptr::from_ref(info).cast::<FileInfo>()).descriptor };
-    let is_known =
-        info.si_code == POLL_MSG && BROKER.lock().leases.iter().any(|held| held.descriptor == descriptor);
     let from_here = match info.si_code {
         // SAFETY: signals with these codes have a sender.
         libc::SI_TKILL => unsafe { info.si_pid() == libc::getpid() },
@@ -301,7 +286,7 @@ fn arrived(info: &siginfo_t) -> Arrived {
         libc::SI_USER => unsafe { info.si_pid() != 0 },
         _ => false,
     };
-    Arrived { code: info.si_code, is_known, from_here, handled: is_handled(info.si_signo) }
+    Arrived { code: info.si_code, from_here, handled: is_handled(info.si_signo) }
 }
 
 /// Gives a signal to the process. The kernel lets codes of its own be sent by the first thread only.

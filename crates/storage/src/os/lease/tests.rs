@@ -402,22 +402,85 @@ fn a_break_is_noticed_while_the_application_changes_its_handlers() {
     drop(file);
 }
 
+/// Leases are taken, broken, given back and closed by many threads, beside forks and programs that are started. A signal that came
+/// to a thread of this test would be counted.
+#[test]
+fn no_thread_of_the_application_gets_a_signal() {
+    static STRAY: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn note(_number: c_int) {
+        STRAY.fetch_add(1, Ordering::SeqCst);
+    }
+    extern "C" fn nothing() {}
+    if !alone("no_thread_of_the_application_gets_a_signal") {
+        return;
+    }
+    crate::fork::watch(crate::fork::Hooks { before: nothing, in_parent: nothing, in_child: nothing });
+    for number in [NUMBERS[0], NUMBERS[1], libc::SIGIO] {
+        // SAFETY: the handler may run anywhere.
+        unsafe { libc::signal(number, note as *const () as libc::sighandler_t) };
+    }
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (breaks, turns) = (AtomicU64::new(0), 400);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let path = directory.path().join(number.to_string());
+            let breaks = &breaks;
+            let work = scope.spawn(move || {
+                for turn in 0..turns {
+                    let (file, told) = leased(&path);
+                    if turn % 4 > 0 {
+                        // Comes in time, or too late.
+                        let opened =
+                            fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+                        breaks.fetch_add(u64::from(opened.is_err()), Ordering::Relaxed);
+                        if turn % 4 == 1 {
+                            told.recv().unwrap();
+                        }
+                    }
+                    if turn % 2 == 0 {
+                        file.release_lease();
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let mut turn = 0;
+                while !work.is_finished() {
+                    turn += 1;
+                    if turn % 2 == 0 && number == 0 {
+                        drop(Command::new("true").status());
+                    } else if number == 1 {
+                        // SAFETY: the child ends at once.
+                        unsafe {
+                            let child = libc::fork();
+                            if child == 0 {
+                                libc::_exit(0);
+                            }
+                            libc::waitpid(child, ptr::null_mut(), 0);
+                        }
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+        }
+    });
+    assert!(breaks.load(Ordering::Relaxed) > 0);
+    assert_eq!(STRAY.load(Ordering::SeqCst), 0);
+}
+
 #[test]
 fn a_signal_is_theirs_only_where_that_is_certain() {
-    let signal = |code, is_known, from_here, handled| Arrived { code, is_known, from_here, handled };
+    let signal = |code, from_here, handled| Arrived { code, from_here, handled };
     let cases = [
-        (signal(POLL_MSG, true, false, true), false),
-        // Of a lease that is gone by now, or of one of theirs.
-        (signal(POLL_MSG, false, false, false), false),
-        (signal(POLL_MSG, false, false, true), true),
-        (signal(libc::SI_QUEUE, false, false, false), true),
-        (signal(libc::SI_TKILL, false, true, false), false),
-        (signal(libc::SI_TKILL, false, false, false), true),
+        (signal(POLL_MSG, false, false), false),
+        (signal(POLL_MSG, false, true), false),
+        (signal(libc::SI_QUEUE, false, false), true),
+        (signal(libc::SI_TKILL, true, false), false),
+        (signal(libc::SI_TKILL, false, false), true),
         // Of a socket with urgent data, or of a terminal.
-        (signal(libc::SI_KERNEL, false, false, false), true),
-        (signal(libc::SI_USER, false, true, false), true),
-        (signal(libc::SI_USER, false, false, true), true),
-        (signal(libc::SI_USER, false, false, false), false),
+        (signal(libc::SI_KERNEL, false, false), true),
+        (signal(libc::SI_USER, true, false), true),
+        (signal(libc::SI_USER, false, true), true),
+        (signal(libc::SI_USER, false, false), false),
     ];
     for (signal, theirs) in cases {
         assert_eq!(is_theirs(signal), theirs, "{signal:?}");
