@@ -1,9 +1,9 @@
 //! The owner is killed before each of its calls during a change of state, one after the other.
 //!
 //! A case is a journal mode, a direction, and something or nothing in the logs. Each run has a process of its own, which
-//! makes commits and waits. Then somebody opens the file ([`Way::Out`]), or the visitor that was there leaves ([`Way::Back`]).
-//! All calls count from there on, to the end of the owner's next commit. The process is killed before the first of them, in the next run
-//! before the second, until a run passes whole. After each kill stock SQLite and litefoot look at copies of the files.
+//! makes commits and waits. Then somebody opens the file, or the visitor that was there leaves.
+//! All calls count from there on, to the end of the owner's next commit. The process is killed before the first of them, in the
+//! next run before the second, until a run passes whole. After each kill stock SQLite and litefoot look at copies of the files.
 //!
 //! | figure | meaning |
 //! |---|---|
@@ -256,7 +256,7 @@ impl Owner {
         }
     }
 
-    /// What a process that has ended has still said.
+    /// Notes the last lines of a process that has ended.
     fn hear_the_rest(&mut self) {
         while let Ok(line) = self.answers.recv_timeout(PATIENCE) {
             self.note(line);
@@ -360,7 +360,7 @@ fn said(owner: &mut Owner, tracer: &mut Tracer, line: &str) -> io::Result<bool> 
     if owner.tell(line).is_ok() && !tracer.run_until(|_| owner.hear(Duration::ZERO), PATIENCE, PATIENCE)? {
         return Ok(false);
     }
-    // What other threads have begun meanwhile.
+    // Other threads may have begun something meanwhile.
     tracer.run_until(|_| false, QUIET, PATIENCE)
 }
 
