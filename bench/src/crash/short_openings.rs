@@ -44,12 +44,10 @@ fn history(medium: &SimMedium, without: Option<(SyncSite, u64)>) -> History {
     drop(db);
     // The opening before had many commits. The next ones are short.
     vfs.open(DATABASE).unwrap().execute_batch("PRAGMA user_version=1").unwrap();
-    // How many syncs were before depends on how soon the background threads ran.
-    let before_all = SITES.map(|site| medium.syncs(site));
-    let number_of = |site: SyncSite| before_all[SITES.iter().position(|other| *other == site).unwrap()];
-    if let Some((site, number)) = without {
-        medium.set_faults(Faults::ignoring(site, Some(number_of(site) + number)));
-    }
+    // Counts the syncs anew: how many were before depends on how soon the background threads ran.
+    medium.set_faults(
+        without.map_or_else(Faults::default, |(site, number)| Faults::ignoring(site, Some(number))),
+    );
     let mut history = History { operations: vec![medium.operations()], syncs: Vec::new() };
     for number in 1..=OPENINGS {
         let stock = (number == STOCK).then(|| vfs_over(medium, true, litefoot::Options::default()).unwrap());
@@ -63,8 +61,7 @@ fn history(medium: &SimMedium, without: Option<(SyncSite, u64)>) -> History {
         history.operations.push(medium.operations());
         if stock.is_none() {
             for (site, before) in SITES.into_iter().zip(before) {
-                let numbers = (before..medium.syncs(site)).map(|number| number - number_of(site));
-                history.syncs.extend(numbers.map(|number| (site, number)));
+                history.syncs.extend((before..medium.syncs(site)).map(|number| (site, number)));
             }
         }
     }

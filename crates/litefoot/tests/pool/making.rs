@@ -5,8 +5,9 @@ use crate::model::{check_all, fill, put, put_total};
 use crate::support::{databases_agree, parse};
 use litefoot::Vfs;
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::FileKind;
+use litefoot_storage::file::{FileKind, LeaseAnswer, Medium, OpenMode};
 use litefoot_vfs::open::OpenDatabase;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -70,4 +71,23 @@ fn what_is_written_while_the_pool_is_made_is_in_it() {
     maker.join().unwrap();
     databases_agree(&vfs);
     check_all(&db, &rows);
+}
+
+/// Else the next opening would meet the last one as if it were another process.
+#[test]
+fn a_read_ahead_keeps_no_file_open_behind_the_last_close() {
+    let medium = SimMedium::new();
+    let vfs = Vfs::builder("making-closed").medium(Arc::new(medium.clone())).register().unwrap();
+    let db = vfs.open("/app.db").unwrap();
+    fill(&db, 400);
+    drop(db);
+    for _ in 0..100 {
+        let db = vfs.open("/app.db").unwrap();
+        db.execute_batch("SELECT count(*) FROM total").unwrap();
+        let pages = vfs.databases().pop().unwrap().known_pages().unwrap();
+        pages.pool().read_ahead(&(0..pages.pool().pages()).collect::<Vec<_>>());
+        drop((pages, db));
+        let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+        assert!(matches!(file.take_lease(Arc::new(|| ())), LeaseAnswer::Granted));
+    }
 }

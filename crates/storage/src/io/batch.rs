@@ -162,6 +162,13 @@ impl Batch {
     }
 }
 
+/// Answers a request that is not done.
+pub(super) fn refuse(request: Request) {
+    let cause = io::Error::new(io::ErrorKind::Interrupted, "the file is being closed");
+    let error = DeviceError::new(operation(request.direction), request.file.path(), cause);
+    respond(request, Err(error));
+}
+
 fn respond(part: Request, result: Result<usize>) {
     let Request { buffer, done, .. } = part;
     // The caller's panic is the caller's: it was reported where it happened.

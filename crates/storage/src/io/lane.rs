@@ -162,6 +162,19 @@ impl Lane {
         !waiting.batches.is_empty()
     }
 
+    /// Takes out the requests of a file that nobody has begun.
+    pub fn take_waiting(&self, file: &Arc<dyn File>) -> Vec<Request> {
+        let mut waiting = self.waiting.lock();
+        let requests = std::mem::take(&mut waiting.requests);
+        let is_its = |request: &Request| Arc::ptr_eq(&request.file, file);
+        let told = requests.iter().take(waiting.foretold).filter(|request| !is_its(request)).count();
+        let (taken, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_its);
+        (waiting.requests, waiting.foretold) = (left.into(), told);
+        drop(waiting);
+        self.room.change(|()| ());
+        taken
+    }
+
     /// Lets the threads end once they have answered everything.
     pub fn close(&self) {
         self.waiting.lock().closed = true;

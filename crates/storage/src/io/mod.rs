@@ -267,6 +267,13 @@ impl IoQueue {
         batch.answer(result, &self.counters);
     }
 
+    /// Answers the requests of a file that nobody has begun, with an error: for a file that is about to be closed.
+    pub fn cancel(&self, file: &Arc<dyn File>) {
+        let Some(lanes) = self.lanes.get() else { return };
+        let lanes = lanes.ring.iter().map(|ring| &ring.lane).chain([&lanes.direct]);
+        lanes.flat_map(|lane| lane.take_waiting(file)).for_each(batch::refuse);
+    }
+
     /// Reads `buffer.bytes().len()` bytes from `offset`. The answer is short only where the file ends.
     pub fn read(&self, file: &Arc<dyn File>, offset: u64, buffer: impl Buffer + 'static) -> Ticket {
         self.ask(file, Direction::Read, offset, Box::new(buffer))

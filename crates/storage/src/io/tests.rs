@@ -318,3 +318,33 @@ proptest! {
         prop_assert_eq!(found, count);
     }
 }
+
+#[test]
+fn requests_of_a_file_that_is_being_closed_are_not_begun() {
+    let (_directory, inner) = file_of(&OsMedium, 8);
+    let noting =
+        || NotingFile { inner: inner.clone(), gate: crate::io::Monitor::new(false), notes: Mutex::default() };
+    let (first, closed) = (Arc::new(noting()), Arc::new(noting()));
+    let config = IoConfig { threads: 1, ..IoConfig::default() };
+    let queue = IoQueue::start(&config).unwrap();
+    let (first_file, closed_file): (Arc<dyn File>, Arc<dyn File>) = (first.clone(), closed.clone());
+    let reads = queue.read(&first_file, 0, vec![0; PAGE]);
+    while first.notes.lock().unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    let mut waiting: Vec<Ticket> = Vec::new();
+    for number in 0..8 {
+        let file = if number % 3 == 0 { &first_file } else { &closed_file };
+        waiting.push(queue.read(file, number * PAGE as u64, vec![0; PAGE]));
+    }
+    queue.cancel(&closed_file);
+    assert_eq!(Arc::strong_count(&closed_file), 2);
+    first.gate.change(|open| *open = true);
+    assert_eq!(reads.wait().result.unwrap(), PAGE);
+    for (number, ticket) in waiting.into_iter().enumerate() {
+        let (mut completion, is_done) = (ticket.wait(), number % 3 == 0);
+        assert_eq!(completion.result.is_ok(), is_done, "{number}");
+        assert!(!is_done || completion.buffer.bytes() == page(number as u64), "{number}");
+    }
+    assert!(closed.notes.lock().unwrap().is_empty());
+}

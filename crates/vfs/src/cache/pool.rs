@@ -10,6 +10,8 @@
 //!    version may be in the database file or still in the redo log.
 //! 2. Nothing here fails where SQLite could go on: where no page can be had, it reads the file.
 //! 3. Nobody who writes waits for a page that somebody looks at.
+//! 4. The last close of a database ends its reads ahead ([`Pages::end_reads`]): none keeps the file open. Else the next opening
+//!    would meet this one as if it were another process.
 //!
 //! # How it stays true
 //! - SQLite's writes in place (a checkpoint, a rollback, a transaction by its own protocol) pass [`Pages::write`]. The
@@ -37,14 +39,20 @@ use litefoot_storage::buffer_pool::{self, Advisor, Config, Pool, Resident};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::mapped_pool::{MappedPool, PagePlace, shown};
 use litefoot_storage::pass_on;
+use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Parts of the pool that lock by themselves.
 const PARTITIONS: usize = 4;
 /// Adjacent pages that lie together in memory where they can.
 const RUN_PAGES: u64 = 128;
+/// References to a file of the pool's that are no reads: the pool's own, and that of [`Pages`].
+const HOLDERS: usize = 2;
+/// The time between two looks for reads that are under way.
+const GLANCE: Duration = Duration::from_micros(50);
 /// Bytes that the system reads ahead where nothing is gained by telling it of more.
 const FAR_ENOUGH: u64 = 1 << 20;
 /// Where page 1 says how many bytes at the end of each page b-trees leave alone (file format, section 1.3.4).
@@ -75,6 +83,8 @@ pub struct Pages {
     direct: bool,
     /// The file where reads pass the system's cache, and when it is swept.
     file: Arc<dyn File>,
+    /// The files that the pool reads: its reads under way hold them, and nobody else but the pool.
+    read_files: [Arc<dyn File>; 2],
     full_file_mode: FullFileMode,
     system_reads_ahead: bool,
     stats: Arc<StatsPage>,
@@ -105,10 +115,12 @@ impl Pages {
         let (file, log) = (setup.file.clone(), setup.log.clone());
         let newest: Arc<dyn File> = Arc::new(Newest { file: file.clone(), log: log.clone() });
         // Page 1 may be newer than the log says.
+        let read: Arc<dyn File> = Arc::new(ReadFile(direct.clone().unwrap_or(file)));
+        let read_files = [read.clone(), newest.clone()];
         let in_log = move |page: u64| log.is_live() && (page == 0 || log.contains(page as u32 + 1));
         let is_direct = direct.is_some();
         let full_file_mode = if is_direct { FullFileMode::Never } else { full_file_mode(setup, free) };
-        let pool = Pool::new(direct.unwrap_or(file), share.io().clone(), &config, Box::new(|_| true))
+        let pool = Pool::new(read, share.io().clone(), &config, Box::new(|_| true))
             .ok()?
             .with_source(Box::new(move |page| in_log(page).then(|| newest.clone())));
         let pool = MappedPool::new(pool);
@@ -120,6 +132,7 @@ impl Pages {
             full_file_mode,
             system_reads_ahead: !is_direct && setup.file.own_read_ahead() >= FAR_ENOUGH,
             file: setup.file.clone(),
+            read_files,
             stats: setup.stats.clone(),
             share: share.clone(),
             kept: AtomicU64::new(0),
@@ -273,6 +286,17 @@ impl Pages {
         }
     }
 
+    /// Ends the reads ahead, so that none of them keeps the file open: those that nobody has begun are not made. For the last
+    /// close of a database.
+    pub fn end_reads(&self) {
+        for file in &self.read_files {
+            self.share.io().cancel(file);
+            while Arc::strong_count(file) > HOLDERS {
+                std::thread::sleep(GLANCE);
+            }
+        }
+    }
+
     /// So many pages more are looked at than before.
     pub fn count(&self, pinned: i64) {
         self.stats.pool_pinned.fetch_add(pinned as u64, Ordering::Relaxed);
@@ -387,6 +411,13 @@ impl Pages {
     }
 }
 
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // Nobody asks for these pages any more.
+        self.read_files.iter().for_each(|file| self.share.io().cancel(file));
+    }
+}
+
 impl From<buffer_pool::Error> for Error {
     fn from(error: buffer_pool::Error) -> Error {
         Error::Io(error.to_string())
@@ -431,6 +462,21 @@ fn full_file_mode<S>(setup: &Setup<'_, S>, free: Option<usize>) -> FullFileMode 
         return FullFileMode::Always;
     }
     FullFileMode::UpTo(full_file_pages(setup.page_bytes, free))
+}
+
+/// The database file, as the pool's reads have it.
+struct ReadFile(Arc<dyn File>);
+
+impl File for ReadFile {
+    pass_on!(0: read_at, read_vectored_at, read_cached_at, write_vectored_at, write_durable_at, sync, stamp, set_stamp, read_ahead, len, set_len, allocate, id, path, lock_range);
+
+    fn raw_descriptor(&self) -> Option<RawFd> {
+        self.0.raw_descriptor()
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.0.reads_ahead()
+    }
 }
 
 /// The database as it was committed last: pages of the redo log, and else of the file.

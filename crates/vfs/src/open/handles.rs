@@ -56,6 +56,9 @@ impl OpenDatabase {
         if !last || !self.db.is_of_this_process() {
             return Ok(());
         }
+        if let Some(pages) = self.cache.known_pages() {
+            pages.end_reads();
+        }
         self.rollback_log.retire(&self.db)?;
         self.rollback_log.leave_kept_journal(&self.db);
         // SQLite makes no checkpoint of a file that has lost its name.
