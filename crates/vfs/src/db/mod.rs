@@ -20,12 +20,14 @@
 //! | `memory_share` | its share of the memory of the process |
 //! | `shared` | what all users of the database have in common |
 //! | `kept_log` | void logs that a close has left for the next opening |
+//! | `durable_names` | the files beside it whose names are durable |
 //! | `companions` | the files beside it, and what is known of them without asking the medium |
 //! | `tier` | a fast device in the place of the file's hot chunks |
 
 mod atomic_write;
 pub(crate) mod companions;
 pub(crate) mod data_file;
+pub(crate) mod durable_names;
 mod file_end;
 pub(crate) mod kept_log;
 mod memory_share;
@@ -47,6 +49,7 @@ use crate::error::{Error, Result};
 use crate::options::{Options, Sharing};
 use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
 use companions::CompanionFiles;
+use durable_names::DurableNames;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, FileKind, Medium, SyncLatch};
 use litefoot_storage::fork;
@@ -70,6 +73,7 @@ pub struct Db {
     latch: Arc<SyncLatch>,
     stats: Arc<StatsPage>,
     companions: Arc<CompanionFiles>,
+    durable_names: DurableNames,
     /// The build of SQLite that writes statements to the commit log, and replays them; absent where SQLite is not
     /// reached from below.
     build: Option<Writer>,
@@ -144,6 +148,7 @@ impl Db {
             latch: Arc::default(),
             stats,
             companions: Arc::new(CompanionFiles::new(setup.redo_log)),
+            durable_names: DurableNames::default(),
             build: setup.build,
             memory,
             name: data_file::Name::new(setup.access.created),
@@ -268,6 +273,11 @@ impl Db {
     /// The files beside it.
     pub(crate) fn companions(&self) -> &Arc<CompanionFiles> {
         &self.companions
+    }
+
+    /// The log and the journal beside it whose names are durable, while it is multi-process.
+    pub(crate) fn durable_names(&self) -> &DurableNames {
+        &self.durable_names
     }
 
     /// True if it was opened by this process, not by one that has forked since.

@@ -5,10 +5,12 @@
 //! 2. A deleted file is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
 //! 3. A handle that stays open goes with the state of the database. Where that cannot be, since it is not known whose the file
 //!    is, the database goes over to SQLite's own protocol until it is closed.
-//! 4. While other processes may have the database open nothing is known of what lies beside it.
+//! 4. A journal that ends beside other processes stays, empty, where that is as durable (`db/durable_names.rs`).
+//! 5. While other processes may have the database open nothing is known of what lies beside it.
 
 use crate::commit::wal::Wal;
 use crate::db::Companion;
+use crate::db::durable_names::{JournalEnd, end_journal};
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::connection_state::ConnectionState;
@@ -148,6 +150,7 @@ impl Vfs {
             None if self.medium.identity(path)?.is_none() => self.companion_of_link(path),
             found => found,
         };
+        let mut end = JournalEnd::Delete;
         match &companion {
             Some((database, Companion::Wal)) => {
                 if let Some(wal) = database.wal() {
@@ -167,7 +170,15 @@ impl Vfs {
             {
                 return Ok(());
             }
+            Some((database, Companion::Journal))
+                if database.db().shared().is_multi_process() && !self.pass_through =>
+            {
+                end = end_journal(database.db())?;
+            }
             _ => {}
+        }
+        if end == JournalEnd::Ended {
+            return Ok(());
         }
         if companion.is_none() && self.databases.is_inherited(path) {
             return Err(Error::Forked { path: path.to_owned() });
@@ -176,7 +187,7 @@ impl Vfs {
         self.medium.delete(&actual)?;
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after a power
         // cut, and roll an acknowledged transaction back. An old log could be taken for a new one.
-        if sync_directory || !self.pass_through {
+        if sync_directory || !self.pass_through && end != JournalEnd::DeleteUnsynced {
             self.medium.sync_directory(parent_directory(&actual))?;
             if let Some((database, companion)) = companion
                 && !database.db().shared().is_multi_process()
@@ -199,7 +210,16 @@ impl Vfs {
                 return Ok(false);
             }
         }
-        let Some(info) = self.medium.info(&actual(path, companion.as_ref()))? else { return Ok(false) };
+        let actual = actual(path, companion.as_ref());
+        if flags == SQLITE_ACCESS_EXISTS {
+            match self.medium.glance(&actual)? {
+                None => return Ok(false),
+                Some((_, len)) if len > 0 => return Ok(true),
+                // Empty, or no file.
+                Some(_) => {}
+            }
+        }
+        let Some(info) = self.medium.info(&actual)? else { return Ok(false) };
         Ok(match flags {
             // SQLite takes an empty file for none: a journal of zero bytes is not hot.
             SQLITE_ACCESS_EXISTS => !info.is_file || info.len > 0,

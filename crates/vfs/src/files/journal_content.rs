@@ -69,7 +69,10 @@ impl Journal {
         }
         self.real = if beside_others { Some(open_beside_others(db, Companion::Journal)?) } else { None };
         self.memory.set_len(0)?;
-        (self.beside_others, self.name_unsynced, self.unsynced) = (beside_others, beside_others, false);
+        let is_known = |real: &Arc<dyn File>| db.durable_names().has(Companion::Journal, &**real);
+        self.name_unsynced = !self.real.as_ref().is_none_or(is_known);
+        (self.beside_others, self.unsynced) = (beside_others, false);
+        db.durable_names().note_unsynced_journal(None);
         Ok(())
     }
 
@@ -110,7 +113,12 @@ impl Journal {
 
     /// The handle is closed. A journal that others may roll back is as durable as SQLite has asked for.
     pub(super) fn close(&mut self, db: &Db) -> Result<()> {
-        if self.beside_others { Ok(()) } else { self.settle(db) }
+        if !self.beside_others {
+            return self.settle(db);
+        }
+        let unsynced = self.real.as_ref().filter(|_| self.name_unsynced).map(|real| real.id());
+        db.durable_names().note_unsynced_journal(unsynced);
+        Ok(())
     }
 
     /// True if it has become a real file, and a transaction is in it.
@@ -134,6 +142,9 @@ impl Journal {
                 if self.name_unsynced {
                     db.latch().watch(db.medium().sync_directory(parent_directory(real.path())))?;
                     self.name_unsynced = false;
+                    if self.beside_others && db.may_hold_back() {
+                        db.durable_names().note(Companion::Journal, real);
+                    }
                 }
                 Ok(())
             }

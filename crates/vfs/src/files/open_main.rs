@@ -11,6 +11,7 @@ use crate::files::vfs::{Opened, Vfs};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
+use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
@@ -50,7 +51,8 @@ impl Vfs {
         let (database, out) = self.database_at(path, wanted, options, api)?;
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         // One that is damaged is refused with the first lock.
-        let tiered = has_tier || !matches!(tier_of(database.db().file()), Ok(None));
+        let tiered =
+            has_tier || !database.is_multi_process() && !matches!(tier_of(database.db().file()), Ok(None));
         if !self.pass_through {
             self.databases.all_at(&database).iter().for_each(|former| former.give_up_names());
         }
@@ -77,7 +79,7 @@ impl Vfs {
         api: &'static Api,
     ) -> Result<(Arc<OpenDatabase>, c_int)> {
         let _opening = self.databases.begin_opening(path);
-        if let Some(found) = self.already_open(path, wanted)? {
+        if let Some(found) = self.already_open(path, wanted, &options)? {
             return Ok(found);
         }
         let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
@@ -106,11 +108,22 @@ impl Vfs {
 
     /// The database at a path where this process has it open, and the flags that a handle has by today's rights. The file
     /// is not opened once more: to its lease that would be somebody else.
-    fn already_open(&self, path: &Path, flags: c_int) -> Result<Option<(Arc<OpenDatabase>, c_int)>> {
+    fn already_open(
+        &self,
+        path: &Path,
+        flags: c_int,
+        options: &Options,
+    ) -> Result<Option<(Arc<OpenDatabase>, c_int)>> {
         let exists = open_mode(flags) != OpenMode::CreateNew;
         // What cannot be looked up cannot be opened, and that says why.
         let Ok(Some(id)) = self.medium.unlinked_identity(path) else { return Ok(None) };
         let Some(database) = self.databases.get(id).filter(|_| exists) else { return Ok(None) };
+        // One without connections has the options and the path of its last opening.
+        if !database.handles().any() && (database.db().options() != options || database.db().path() != path) {
+            self.databases.forget(&database);
+            end_lingering(&database);
+            return Ok(None);
+        }
         let info = self.medium.info(path)?.filter(|info| info.id == id && info.readable);
         let found = info.map(|info| {
             let writable = info.writable && database.db().writable();

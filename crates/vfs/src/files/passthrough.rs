@@ -27,6 +27,8 @@ pub struct PassThroughFile {
     database: Option<Arc<OpenDatabase>>,
     /// True if the first sync must make the file's name durable.
     name_unsynced: bool,
+    /// What it is, if other processes may use it, too.
+    shared_as: Option<Companion>,
     /// True if the file was changed since its last sync.
     unsynced: bool,
     /// True if it is synced before it is closed, also where SQLite does not ask for that.
@@ -44,6 +46,7 @@ impl PassThroughFile {
             file,
             database: None,
             name_unsynced: false,
+            shared_as: None,
             unsynced: false,
             settles: false,
             delete_on_close,
@@ -65,6 +68,7 @@ impl PassThroughFile {
             file,
             database,
             name_unsynced,
+            shared_as: None,
             unsynced: false,
             settles,
             delete_on_close: false,
@@ -75,7 +79,9 @@ impl PassThroughFile {
     /// The log or the journal of a database that other processes may have open. The file is created where there is none.
     pub fn beside_others(database: &Arc<OpenDatabase>, companion: Companion) -> Result<PassThroughFile> {
         let (file, medium) = (open_beside_others(database.db(), companion)?, database.db().medium().clone());
-        Ok(PassThroughFile::companion(medium, file, Some(database.clone()), true, false))
+        let name_unsynced = !database.db().durable_names().has(companion, &*file);
+        let opened = PassThroughFile::companion(medium, file, Some(database.clone()), name_unsynced, false);
+        Ok(PassThroughFile { shared_as: Some(companion), ..opened })
     }
 
     fn check(&self) -> Result<()> {
@@ -142,6 +148,9 @@ impl Handle for PassThroughFile {
         if self.name_unsynced {
             self.watch(self.medium.sync_directory(parent_directory(self.file.path())))?;
             self.name_unsynced = false;
+            if let (Some(companion), Some(database)) = (self.shared_as, &self.database) {
+                database.db().durable_names().note(companion, &self.file);
+            }
         }
         Ok(())
     }

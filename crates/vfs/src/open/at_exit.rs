@@ -11,6 +11,7 @@
 
 use crate::db::KeptLogs;
 use crate::open::OpenDatabase;
+use crate::open::sharing;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::{Arc, Weak};
@@ -55,5 +56,6 @@ fn bring_home(open: &[Arc<OpenDatabase>]) {
             database.rollback_log().fold_at_exit(database.db());
             database.rollback_log().remove_kept_journal_at_exit(database.db());
         }
+        sharing::clear_up_at_exit(database);
     }
 }

@@ -3,6 +3,7 @@
 use crate::db::tier;
 use crate::error::Result;
 use crate::open::OpenDatabase;
+use crate::open::sharing;
 use crate::sync::lock_table::HandleId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +27,11 @@ impl Handles {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.of_application.fetch_add(u64::from(!internal), Ordering::Relaxed);
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True while there is one.
+    pub(crate) fn any(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
     }
 
     /// The first half of a close; answers whether the last handle of the application goes. It still counts as open.
@@ -65,6 +71,9 @@ impl OpenDatabase {
         if let Some(wal) = self.wal().filter(|_| !self.db.has_its_name()) {
             wal.checkpoint_and_delete(&self.db)?;
             self.reset_wal();
+        }
+        if self.is_multi_process() {
+            sharing::last_closed(self);
         }
         if self.db.tier().is_none() {
             return Ok(());

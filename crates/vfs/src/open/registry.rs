@@ -89,6 +89,11 @@ impl Registry {
         self.open.lock().databases.get(&id).and_then(Weak::upgrade)
     }
 
+    /// The next opening of its file makes another one of a database that has no connection.
+    pub fn forget(&self, database: &OpenDatabase) {
+        self.open.lock().databases.retain(|_, other| !std::ptr::eq(other.as_ptr(), database));
+    }
+
     /// The open database of that identity, or the one that `create` makes.
     pub fn get_or_insert(&self, id: FileId, create: impl FnOnce() -> OpenDatabase) -> Arc<OpenDatabase> {
         let mut open = self.open.lock();

@@ -25,6 +25,7 @@ mod leaving;
 mod watcher;
 
 use crate::db::companions::has_real_journal;
+use crate::db::durable_names::remove_empty_journal;
 use crate::db::{Companion, Db, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
@@ -303,6 +304,13 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
     let pause = sharing.change.lock().left.map(|(since, pause)| pause.saturating_sub(since.elapsed()));
     match pause.filter(|left| !left.is_zero()) {
         Some(left) => Some(left.min(LOOK_BACK)),
+        None if !database.handles.any() => {
+            if is_alone(database) {
+                // The next opening begins afresh, as its owner.
+                watcher::end_lingering(database);
+            }
+            Some(LOOK_BACK)
+        }
         None if come_back(database) => None,
         None => Some(LOOK_BACK),
     }
@@ -413,12 +421,64 @@ fn come_back(database: &OpenDatabase) -> bool {
     is_done
 }
 
+/// The last handle of a multi-process database is closed.
+pub(super) fn last_closed(database: &OpenDatabase) {
+    let has_tier = database.db.options().tier.is_some() || database.db.tier().is_some();
+    let may_linger = SharingFacts::of(database).allow() && !has_tier && !is_simulated(database);
+    let there = database.weak_self.get().and_then(Weak::upgrade).filter(|_| may_linger);
+    if !there.is_some_and(|there| watcher::linger(&there)) {
+        clear_up(database);
+    }
+}
+
+/// No opening finds a database any more that has no connection, and waits for one.
+pub(crate) fn end_lingering(database: &Arc<OpenDatabase>) {
+    watcher::end_lingering(database);
+}
+
+/// Leaves no empty journal beside a database that nobody uses.
+fn clear_up(database: &OpenDatabase) {
+    if database.db.durable_names().has_journal() {
+        is_alone(database);
+    }
+}
+
+/// The same at the end of the process, where nothing is waited for.
+pub(super) fn clear_up_at_exit(database: &OpenDatabase) {
+    let is_ours = database.db.is_of_this_process() && database.db.durable_names().has_journal();
+    if is_ours && let Some(_one) = database.ownership.becoming.try_lock() {
+        look_if_alone(database);
+    }
+}
+
+/// True if no process uses the database, this one included. Then no empty journal is left.
+fn is_alone(database: &OpenDatabase) -> bool {
+    let _one = database.ownership.becoming.lock();
+    look_if_alone(database)
+}
+
+/// The same. `becoming` is held.
+fn look_if_alone(database: &OpenDatabase) -> bool {
+    let may_be = database.is_multi_process()
+        && !database.handles.any()
+        && SharingFacts::of(database).allow()
+        && matches!(take_lease(database), LeaseAnswer::Granted);
+    if may_be {
+        // One that stays is taken for none.
+        let _ = remove_empty_journal(&database.db);
+        database.db.durable_names().forget();
+        release_lease(database);
+    }
+    may_be
+}
+
 /// What others have left must survive a power cut as it is: commits that are in a log build upon it.
 ///
 /// SQLite does not sync what it writes at `synchronous=OFF`, nor at NORMAL that a journal is over; below EXTRA it never syncs that
 /// one is deleted. Such a journal could come back, and roll later commits back.
 fn settle_files(db: &Db) -> Result<()> {
     db.sync()?;
+    remove_empty_journal(db)?;
     let journal = db.companion_path(Companion::Journal);
     if db.medium().identity(&journal)?.is_some() {
         db.medium().open(&journal, FileKind::Journal, OpenMode::ReadWrite)?.sync()?;
@@ -443,6 +503,7 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
         return lent.and(Err(error));
     }
     db.shared().forget_file();
+    db.durable_names().forget();
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
     database.ownership.attention.set(Attention::MULTI_PROCESS, false);
     db.shared().set_multi_process(false);

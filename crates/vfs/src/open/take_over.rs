@@ -15,6 +15,7 @@ use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
+use crate::db::durable_names::remove_empty_journal;
 use crate::db::tier::refused;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -80,6 +81,8 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     database.recovery.replay_waits.store(waits, Ordering::Release);
     // What recovery leaves: a database that its deltas take into WAL mode has a log now.
     db.file_end().set_committed_len(db.data().len()?);
+    // One that a process has left which used the database beside others, or in the mode TRUNCATE.
+    remove_empty_journal(db)?;
     for companion in [Companion::Wal, Companion::Journal] {
         let there = db.medium().identity(&db.companion_path(companion))?.is_some();
         let is_kept = there && companion == Companion::Journal && database.rollback_log.find_kept_journal(db);

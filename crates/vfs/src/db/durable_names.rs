@@ -1,0 +1,116 @@
+//! Durable names: the log and the journal beside a multi-process database, once a sync of the directory has made their names
+//! durable.
+//!
+//! # Why
+//! SQLite opens its journal for each transaction, and its log for each connection. Each time, the first sync is followed by one
+//! of the directory: the file may be new. A file that is known needs none.
+//!
+//! # Promises
+//! 1. A journal that ends at its deletion stays in its place, empty and synced, if its name is known. SQLite takes an empty
+//!    journal for none. So the end of a transaction is durable with one sync, and the next transaction needs none for the name.
+//! 2. [`DurableNames::forget`] leaves no file open, and [`remove_empty_journal`] no empty journal beside an unused database.
+//!
+//! # Invariants
+//! 1. The file is kept open while its name is known. No other file gets its identity, so a file of that identity at that path is
+//!    the one whose name was made durable.
+//! 2. The caller of [`end_journal`] holds the lock under which SQLite deletes a journal: no other process has a transaction in it.
+
+use super::{Companion, Db};
+use crate::error::Result;
+use litefoot_storage::file::{File, FileId};
+use litefoot_storage::sync::Mutex;
+use std::sync::Arc;
+
+/// What is known of the names beside one database.
+#[derive(Default)]
+pub(crate) struct DurableNames {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    log: Option<Arc<dyn File>>,
+    journal: Option<Arc<dyn File>>,
+    /// The journal that was closed last, if it was never synced: nothing of it can come back that counts.
+    unsynced_journal: Option<FileId>,
+}
+
+impl Known {
+    fn of(&mut self, companion: Companion) -> &mut Option<Arc<dyn File>> {
+        if companion == Companion::Wal { &mut self.log } else { &mut self.journal }
+    }
+}
+
+impl DurableNames {
+    /// True if the name of the log or journal `file` is durable.
+    pub fn has(&self, companion: Companion, file: &dyn File) -> bool {
+        self.known.lock().of(companion).as_ref().is_some_and(|known| known.id() == file.id())
+    }
+
+    /// The directory was synced after the log or journal `file` was opened at its path.
+    pub fn note(&self, companion: Companion, file: &Arc<dyn File>) {
+        let former = self.known.lock().of(companion).replace(file.clone());
+        drop(former);
+    }
+
+    /// A journal is opened, or was closed; `unsynced` is the one that was closed and never synced.
+    pub fn note_unsynced_journal(&self, unsynced: Option<FileId>) {
+        self.known.lock().unsynced_journal = unsynced;
+    }
+
+    /// True if there may be an empty journal in its place.
+    pub fn has_journal(&self) -> bool {
+        self.known.lock().journal.is_some()
+    }
+
+    /// Nothing is known any more, and no file is kept open.
+    pub fn forget(&self) {
+        let former = std::mem::take(&mut *self.known.lock());
+        drop(former);
+    }
+}
+
+/// How a journal is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JournalEnd {
+    /// It has ended: it is empty, durably.
+    Ended,
+    /// It is to be deleted, and the directory synced.
+    Delete,
+    /// It is to be deleted. SQLite has asked for no sync of it.
+    DeleteUnsynced,
+}
+
+/// Ends the journal of a multi-process database, where its name is known.
+pub(crate) fn end_journal(db: &Db) -> Result<JournalEnd> {
+    let path = db.companion_path(Companion::Journal);
+    let names = db.durable_names();
+    let (journal, unsynced) = {
+        let mut known = names.known.lock();
+        (known.journal.clone(), known.unsynced_journal.take())
+    };
+    if journal.is_none() && unsynced.is_none() {
+        return Ok(JournalEnd::Delete);
+    }
+    let there = db.medium().identity(&path)?;
+    let Some(journal) = journal.filter(|journal| there == Some(journal.id())) else {
+        let is_unsynced = there.is_some() && there == unsynced;
+        return Ok(if is_unsynced { JournalEnd::DeleteUnsynced } else { JournalEnd::Delete });
+    };
+    db.latch().check(&path)?;
+    journal.set_len(0)?;
+    db.latch().watch(journal.sync())?;
+    Ok(JournalEnd::Ended)
+}
+
+/// Removes an empty journal. No other process has the database open, or can open it now.
+pub(crate) fn remove_empty_journal(db: &Db) -> Result<()> {
+    let path = db.companion_path(Companion::Journal);
+    if db.medium().glance(&path)?.is_some_and(|(_, len)| len == 0) {
+        db.medium().delete(&path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
