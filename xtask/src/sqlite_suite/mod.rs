@@ -45,13 +45,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The subset for every change: a few files of each room, none of which takes long.
-const SHORT: [&str; 20] = [
+const SHORT: [&str; 21] = [
     "attach.test",
     "autovacuum.test",
     "backup.test",
     "backup2.test",
     "capi3.test",
     "exclusive.test",
+    "external_reader.test",
     "incrblob.test",
     "ioerr2.test",
     "jrnlmode.test",

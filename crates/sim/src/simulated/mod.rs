@@ -422,9 +422,9 @@ impl File for SimFile {
         Ok(self.medium.state().files[self.inode].locks.set(self.handle, offset..offset + len, lock))
     }
 
-    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
+    fn is_locked(&self, offset: u64, len: u64, wanted: RangeLock) -> Result<bool> {
         let state = self.medium.state();
-        Ok(state.files[self.inode].locks.blocks(self.handle, &(offset..offset + len), RangeLock::Shared))
+        Ok(state.files[self.inode].locks.blocks(self.handle, &(offset..offset + len), wanted))
     }
 
     unsafe fn map_over(&self, offset: u64, memory: NonNull<u8>, bytes: usize) -> Result<()> {

@@ -259,10 +259,10 @@ pub trait File: Send + Sync {
     /// Returns `false` when another process (or another handle) stands in the way.
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool>;
 
-    /// Tells whether another process (or another handle) has an exclusive lock on part of a range of which this handle
-    /// has locked nothing. This default takes a lock for a moment, in which the range is locked for others.
-    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
-        let is_free = self.lock_range(offset, len, RangeLock::Shared)?;
+    /// Tells whether another process (or another handle) has a lock on part of a range that is in the way of this one. This
+    /// default takes the lock for a moment, and is for ranges of which this handle has locked nothing.
+    fn is_locked(&self, offset: u64, len: u64, wanted: RangeLock) -> Result<bool> {
+        let is_free = self.lock_range(offset, len, wanted)?;
         if is_free {
             self.lock_range(offset, len, RangeLock::None)?;
         }

@@ -138,8 +138,13 @@ macro_rules! pass_on {
         }
     };
     (@is_locked $field:tt) => {
-        fn is_locked(&self, offset: u64, len: u64) -> $crate::file::Result<bool> {
-            self.$field.is_locked(offset, len)
+        fn is_locked(
+            &self,
+            offset: u64,
+            len: u64,
+            wanted: $crate::file::RangeLock,
+        ) -> $crate::file::Result<bool> {
+            self.$field.is_locked(offset, len, wanted)
         }
     };
     (@lock_holder $field:tt) => {

@@ -339,8 +339,8 @@ impl File for OsFile {
         }
     }
 
-    fn is_locked(&self, offset: u64, len: u64) -> Result<bool> {
-        let in_the_way = self.lock_in_the_way_of(flock(offset, len, RangeLock::Shared));
+    fn is_locked(&self, offset: u64, len: u64, wanted: RangeLock) -> Result<bool> {
+        let in_the_way = self.lock_in_the_way_of(flock(offset, len, wanted));
         Ok(in_the_way.map_err(|error| self.error(Operation::Lock, error))?.is_some())
     }
 

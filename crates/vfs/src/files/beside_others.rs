@@ -33,6 +33,7 @@ impl MainFile {
     #[inline(never)]
     pub(super) fn write_file(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         debug_assert!(self.rollback_txn.is_none());
+        self.database.sync_deleted_log()?;
         self.database.db().write_unseen(buf, offset)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. A redo log of a rollback-journal database is never shown to SQLite, which would take it for a write-ahead log.
-//! 2. A deleted file is durably gone: SQLite asks for that at `synchronous=EXTRA` only.
+//! 2. A deleted file is durably gone: SQLite asks for that at `synchronous=EXTRA` only. Beside other processes a log is so once
+//!    SQLite's lock is given back.
 //! 3. A handle that stays open goes with the state of the database. Where that cannot be, since it is not known whose the file
 //!    is, the database goes over to SQLite's own protocol until it is closed.
 //! 4. A journal that ends beside other processes stays, empty, where that is as durable (`db/durable_names.rs`).
@@ -185,6 +186,13 @@ impl Vfs {
         }
         let actual = actual(path, companion.as_ref());
         self.medium.delete(&actual)?;
+        if let Some((database, Companion::Wal)) = &companion
+            && !sync_directory
+            && database.is_multi_process()
+        {
+            database.note_log_deleted();
+            return Ok(());
+        }
         // SQLite asks for it at synchronous=EXTRA only. At FULL a deleted journal could then come back after a power
         // cut, and roll an acknowledged transaction back. An old log could be taken for a new one.
         if sync_directory || !self.pass_through && end != JournalEnd::DeleteUnsynced {

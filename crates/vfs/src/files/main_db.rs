@@ -416,8 +416,9 @@ impl Handle for MainFile {
                     self.mmap_size = wanted.min(MOST_MAPPED);
                 }
             }
-            // A database has one owner.
-            Control::ExternalReader(is_there) => *is_there = 0,
+            Control::ExternalReader(is_there) => {
+                *is_there = c_int::from(self.database.wal_index().is_read_by_others()?);
+            }
             Control::Growth => {}
             Control::Connected => self.connection.receives_file_controls.store(true, Ordering::Relaxed),
             // Beside others it is SQLite's own already.

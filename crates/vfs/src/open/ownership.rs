@@ -8,9 +8,10 @@ use crate::open::{open_tier, take_over};
 use crate::stats::DatabaseState;
 use crate::sync::lock_table::{Level, ReaderSlot};
 use crate::sync::relatives;
+use litefoot_storage::file::parent_directory;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The ownership of a database by this process.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(crate) struct Ownership {
     /// The other processes that have it open.
     pub(super) sharing: Sharing,
     pub(super) attention: Attention,
+    /// True if SQLite has deleted a log under its exclusive lock, and the directory is still to be synced.
+    log_deleted: AtomicBool,
 }
 
 /// What transactions must look at when they begin and end.
@@ -241,7 +244,31 @@ impl OpenDatabase {
         // Closing the file gives its locks back at the latest.
         let file_locks = &self.ownership.sharing.file_locks;
         let _ = self.while_multi_process(|| file_locks.unlock(self.db.file(), &self.locks, reader_slot, to));
+        if to == Level::None {
+            // SQLite's own VFS never does it, so nobody relies on it.
+            let _ = self.sync_deleted_log();
+        }
         self.note_transaction_end();
+    }
+
+    /// SQLite has deleted the log under its exclusive lock. The directory is synced once that lock is given back, since a visitor
+    /// without a busy timeout fails at the lock.
+    ///
+    /// Should the log come back after a power cut before that sync, it has nothing that is not in the database file. The next writer
+    /// makes a new log, and syncs the directory for its name. A connection that takes the database out of WAL mode syncs the
+    /// directory before it writes.
+    pub(crate) fn note_log_deleted(&self) {
+        self.ownership.log_deleted.store(true, Ordering::Relaxed);
+    }
+
+    /// Syncs the directory, where that was left for later.
+    pub(crate) fn sync_deleted_log(&self) -> Result<()> {
+        if self.ownership.log_deleted.load(Ordering::Relaxed)
+            && self.ownership.log_deleted.swap(false, Ordering::Relaxed)
+        {
+            self.db.medium().sync_directory(parent_directory(self.db.path()))?;
+        }
+        Ok(())
     }
 
     /// Tells others that wait: a transaction has ended, or a connection was closed.

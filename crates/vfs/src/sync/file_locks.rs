@@ -113,7 +113,8 @@ impl FileLocks {
     /// Tells whether a handle of this process, or another process, is at RESERVED or above.
     pub fn is_reserved(&self, file: &dyn File, table: &LockTable) -> Result<bool> {
         let level = self.level.lock();
-        Ok(table.is_reserved() || (*level < Level::Reserved && file.is_locked(RESERVED, 1)?))
+        Ok(table.is_reserved()
+            || (*level < Level::Reserved && file.is_locked(RESERVED, 1, RangeLock::Shared)?))
     }
 }
 

@@ -48,7 +48,7 @@ pub fn acquire(file: &dyn File, writable: bool) -> Result<()> {
 /// [`Error::Owned`].
 pub fn check_shared(file: &dyn File) -> Result<()> {
     // Stock SQLite locks the byte for a moment only.
-    if !file.is_locked(LOCK_OFFSET, 1)? {
+    if !file.is_locked(LOCK_OFFSET, 1, RangeLock::Shared)? {
         return Ok(());
     }
     let is_known = notice::was_told(file.path(), "owned");

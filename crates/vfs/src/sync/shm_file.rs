@@ -126,6 +126,11 @@ impl ShmFile {
         self.shared
     }
 
+    /// True if another process holds one of these slots, of any kind.
+    pub fn is_held_by_others(&self, slots: Range<u32>) -> file::Result<bool> {
+        self.file.is_locked(offset(&slots), len(&slots), RangeLock::Exclusive)
+    }
+
     /// All of the slots, or none.
     fn lock(&mut self, slots: u8, lock: RangeLock) -> bool {
         let mut locked = 0;
@@ -212,6 +217,10 @@ mod tests {
         assert!(one.lock_exclusively(0b1_0000) && !other.share(0b1_0000));
         other.unlock(u8::MAX);
         assert!(other.shared() == 0 && one.lock_exclusively(0b10_0010));
+        assert!(one.share(0b1000) && !one.is_held_by_others(3..8).unwrap(), "its own do not count");
+        assert!(other.share(0b1000) && one.is_held_by_others(3..8).unwrap());
+        assert!(!one.is_held_by_others(4..8).unwrap());
+        other.unlock(0b1000);
         one.broken = true;
         assert!(!one.share(0b100) && other.share(0b100));
     }

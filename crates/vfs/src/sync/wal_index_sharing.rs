@@ -28,8 +28,8 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index::{
-    COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, SUM_WORD, VERSION_WORD, WRITE_SLOT, WalIndex,
-    WalIndexState, write_header,
+    COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SUM_WORD, VERSION_WORD, WRITE_SLOT,
+    WalIndex, WalIndexState, write_header,
 };
 use crate::sync::wal_index_marks::{READ_MARK_WORDS, UNUSED_MARK};
 use crate::sync::wal_index_region::Region;
@@ -178,6 +178,16 @@ impl WalIndex {
             self.renewed.store(true, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// True if another process reads the log. While the database is one process's, none can.
+    pub fn is_read_by_others(&self) -> Result<bool> {
+        let state = self.state();
+        let readers = READ_SLOTS as u32..u8::BITS;
+        match &state.file {
+            Some(file) => Ok(file.is_held_by_others(readers)?),
+            None => Ok(false),
+        }
     }
 
     /// A handle shares slots no more; gives back what no handle of this process shares.

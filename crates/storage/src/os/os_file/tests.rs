@@ -39,12 +39,16 @@ fn locks_belong_to_the_handle() {
     assert_eq!(first.id(), second.id());
     assert!(first.lock_range(0, 10, RangeLock::Exclusive).unwrap());
     assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
-    assert!(second.is_locked(9, 3).unwrap() && !second.is_locked(10, 3).unwrap());
+    let is_locked = |offset| second.is_locked(offset, 3, RangeLock::Shared).unwrap();
+    assert!(is_locked(9) && !is_locked(10));
     drop(OsMedium.open(&path, FileKind::Database, OpenMode::ReadWrite).unwrap());
     assert!(!second.lock_range(5, 1, RangeLock::Shared).unwrap());
     assert!(first.lock_range(0, 10, RangeLock::None).unwrap());
     assert!(second.lock_range(5, 1, RangeLock::Shared).unwrap());
-    assert!(!first.is_locked(0, 10).unwrap(), "a shared lock is in no reader's way");
+    assert!(!first.is_locked(0, 10, RangeLock::Shared).unwrap(), "a shared lock is in no reader's way");
+    assert!(first.is_locked(0, 10, RangeLock::Exclusive).unwrap());
+    assert!(!second.is_locked(0, 10, RangeLock::Exclusive).unwrap(), "nor is the handle's own, which stays");
+    assert!(!first.lock_range(5, 1, RangeLock::Exclusive).unwrap());
 }
 
 #[test]
