@@ -104,7 +104,7 @@ fn an_owner_elsewhere_is_met_with_locked_and_named_in_the_last_error() {
     let error = db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap_err();
     assert_eq!(error.to_string(), "database is locked");
     let detail = litefoot::last_error().unwrap();
-    assert!(detail.contains("app.db") && detail.contains("one owner"), "{detail}");
+    assert!(detail.contains("app.db") && detail.contains("sharing=auto"), "{detail}");
     outsider.execute_batch("ROLLBACK").unwrap();
     drop(outsider);
     verify(&db);
