@@ -62,8 +62,8 @@ def in_transaction():
 
     print(wait(child(run)))
     db.execute("INSERT INTO t VALUES('parent')")
-    # The lock on the file is still there.
-    stock = os.popen("env -u LD_PRELOAD sqlite3 app.db 'SELECT count(*) FROM t' 2>&1").read()
+    # The lock of a writer is still there.
+    stock = os.popen("env -u LD_PRELOAD sqlite3 app.db \"INSERT INTO t VALUES('stock')\" 2>&1").read()
     print("locked" in stock)
     db.execute("COMMIT")
     print(check(db))

@@ -103,11 +103,15 @@ pub(crate) fn end_journal(db: &Db) -> Result<JournalEnd> {
     Ok(JournalEnd::Ended)
 }
 
-/// Removes an empty journal. No other process has the database open, or can open it now.
+/// Removes an empty journal. No other process has the database open, or can open it now. What others have put in its place, a
+/// link or a pipe, stays.
 pub(crate) fn remove_empty_journal(db: &Db) -> Result<()> {
-    let path = db.companion_path(Companion::Journal);
-    if db.medium().glance(&path)?.is_some_and(|(_, len)| len == 0) {
-        db.medium().delete(&path)?;
+    let (medium, path) = (db.medium(), db.companion_path(Companion::Journal));
+    if medium.glance(&path)?.is_some_and(|(_, len)| len == 0)
+        && let Some(there) = medium.info(&path)?.filter(|there| there.is_file && there.len == 0)
+        && medium.unlinked_identity(&path)? == Some(there.id)
+    {
+        medium.delete(&path)?;
     }
     Ok(())
 }
