@@ -188,6 +188,7 @@ impl Vfs {
         self.medium.delete(&actual)?;
         if let Some((database, Companion::Wal)) = &companion
             && !sync_directory
+            && !self.pass_through
             && database.is_multi_process()
         {
             database.note_log_deleted();
