@@ -214,7 +214,8 @@ fn a_second_owner_is_told_who_is_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     database(directory);
-    let owner = Owner::start(litefoot(directory, &["sql", "a.db"]), "BEGIN IMMEDIATE");
+    let exclusive = litefoot(directory, &["sql", "file:a.db?sharing=exclusive"]);
+    let owner = Owner::start(exclusive, "BEGIN IMMEDIATE");
 
     let before = snapshot(directory);
     for arguments in [&["sql", "a.db", INSERT][..], &["sql", "a.db", SELECT], &["check", "a.db"]] {

@@ -5,44 +5,14 @@
 mod support;
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use support::{PROGRAM, Watchdog, finish, litefoot, run, stderr_of, succeed};
+use std::process::{Command, Stdio};
+use support::{Owner, PROGRAM, Watchdog, finish, litefoot, run, stderr_of, succeed};
 
-/// A process that has the database `a.db` open and does as it is told.
-struct Owner {
-    child: Child,
-    input: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-    _watchdog: Watchdog,
-}
-
-impl Owner {
-    fn open(directory: &Path, sql: &str) -> Owner {
-        let mut child = litefoot(directory, &["sql", "a.db"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let _watchdog = Watchdog::over(&child);
-        let input = child.stdin.take().unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut owner = Owner { child, input, answers, _watchdog };
-        owner.tell(sql);
-        owner
-    }
-
-    /// Lets it run statements, and waits until they are done.
-    fn tell(&mut self, sql: &str) {
-        self.input.write_all(format!("{sql}; SELECT 'done';\n").as_bytes()).unwrap();
-        assert!(self.answers.by_ref().any(|line| line.unwrap() == "done"));
-    }
-
-    fn close(self) {
-        drop(self.input);
-        assert!({ self.child }.wait().unwrap().success());
-    }
+/// A program that has the database open.
+fn owner_of(directory: &Path, sql: &str) -> Owner {
+    Owner::start(litefoot(directory, &["sql", "a.db"]), sql)
 }
 
 fn json(directory: &Path) -> serde_json::Value {
@@ -54,7 +24,7 @@ fn the_figures_of_a_running_owner_are_seen_from_outside() {
     for mode in ["delete", "wal"] {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        let mut owner = Owner::open(directory, &format!("PRAGMA journal_mode={mode}; CREATE TABLE t(a)"));
+        let mut owner = owner_of(directory, &format!("PRAGMA journal_mode={mode}; CREATE TABLE t(a)"));
         let before = json(directory);
         owner.tell(&"INSERT INTO t VALUES(1); ".repeat(20));
         let after = json(directory);
@@ -73,12 +43,12 @@ fn the_figures_of_a_running_owner_are_seen_from_outside() {
         if mode == "wal" {
             assert!(after["litefoot_stats"]["wal_limit_bytes"].as_i64().unwrap() >= 1 << 20);
         }
-        assert_eq!(after["owner"]["process"], owner.child.id());
+        assert_eq!(after["owner"]["process"], owner.id());
         assert_eq!(after["owner"]["program"], "litefoot");
         let text = succeed(directory, &["stat", "a.db"]);
-        let line = format!("process {} (litefoot) keeps others out", owner.child.id());
+        let line = format!("process {} (litefoot) keeps others out", owner.id());
         assert!(text.contains(&line) && text.contains("litefoot commits_"), "{text}");
-        owner.close();
+        owner.end();
         let idle = json(directory);
         assert_eq!(
             (&idle["litefoot_stats"], &idle["owner"]["state"]),
@@ -92,22 +62,24 @@ fn the_figures_of_a_running_owner_are_seen_from_outside() {
 fn nothing_is_left_of_an_owner_that_was_killed() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner = Owner::open(directory, "CREATE TABLE t(a)");
+    let owner = owner_of(directory, "CREATE TABLE t(a)");
     assert!(json(directory)["litefoot_stats"].is_object());
-    owner.child.kill().unwrap();
-    owner.child.wait().unwrap();
+    owner.kill();
     assert!(json(directory)["litefoot_stats"].is_null());
-    let mut next = Owner::open(directory, "INSERT INTO t VALUES(1)");
+    let mut next = owner_of(directory, "INSERT INTO t VALUES(1)");
     next.tell("INSERT INTO t VALUES(2)");
     assert_eq!(json(directory)["litefoot_stats"]["commits_pages"], 2);
-    next.close();
+    next.end();
 }
 
 #[test]
 fn a_process_that_waits_for_the_owner_is_not_taken_for_it() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner = Owner::open(directory, "CREATE TABLE t(a); BEGIN IMMEDIATE");
+    let mut owner = Owner::start(
+        litefoot(directory, &["sql", "file:a.db?sharing=exclusive"]),
+        "CREATE TABLE t(a); BEGIN IMMEDIATE",
+    );
     let mut other = litefoot(directory, &["sql", "a.db"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -117,9 +89,9 @@ fn a_process_that_waits_for_the_owner_is_not_taken_for_it() {
     let mut refused = BufReader::new(other.stderr.take().unwrap()).lines();
     other.stdin.as_mut().unwrap().write_all(b"SELECT * FROM t;\n").unwrap();
     assert!(refused.next().is_some_and(|line| line.unwrap().contains("has this database open")));
-    assert_eq!(json(directory)["owner"]["process"], owner.child.id());
+    assert_eq!(json(directory)["owner"]["process"], owner.id());
     owner.tell("COMMIT");
-    owner.close();
+    owner.end();
     other.kill().unwrap();
     other.wait().unwrap();
 }
@@ -128,7 +100,7 @@ fn a_process_that_waits_for_the_owner_is_not_taken_for_it() {
 fn watching_into_a_pipe_gives_a_line_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner = Owner::open(directory, "CREATE TABLE t(a)");
+    let mut owner = owner_of(directory, "CREATE TABLE t(a)");
     let mut watch = litefoot(directory, &["stat", "--watch", "--interval", "0.2", "--count", "3", "a.db"])
         .stdout(Stdio::piped())
         .spawn()
@@ -145,7 +117,7 @@ fn watching_into_a_pipe_gives_a_line_each_time() {
     assert_eq!(seen.len(), 3, "{seen:?}");
     let rate = |line: &String| line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap();
     assert!(seen[1..].iter().all(|line| rate(line) > 0.0), "{seen:?}");
-    owner.close();
+    owner.end();
     let idle = succeed(directory, &["stat", "--watch", "--interval", "0.1", "--count", "2", "a.db"]);
     assert_eq!(idle.matches("nobody whose figures can be seen").count(), 2, "{idle}");
 }
@@ -176,7 +148,7 @@ fn a_watch_that_is_cut_short_says_so_and_an_endless_one_is_left_by_ctrl_c() {
 fn a_terminal_is_given_back_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let mut owner = Owner::open(directory, "CREATE TABLE t(a)");
+    let mut owner = owner_of(directory, "CREATE TABLE t(a)");
     owner.tell("INSERT INTO t VALUES(1)");
     // The shell is in the terminal's foreground group too and must outlive a Ctrl-C.
     let command = format!("trap : INT; {PROGRAM} stat --watch --interval 0.2 a.db; echo $? > status");
@@ -208,7 +180,7 @@ fn a_terminal_is_given_back_as_it_was() {
     assert!(shown.contains("\x1b[?1049h") && shown.contains("as pages"), "{shown:?}");
     assert!(shown.trim_end().ends_with("\x1b[?7h\x1b[?25h\x1b[?1049l"), "{shown:?}");
     assert_eq!(std::fs::read_to_string(directory.join("status")).unwrap(), "0\n");
-    owner.close();
+    owner.end();
 }
 
 /// A metric's value by its name and labels, after checking the rules of the text format: each name has one HELP and
@@ -266,7 +238,7 @@ fn prometheus_reads_the_metrics_of_a_running_owner_and_of_an_idle_database() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let metrics = |name: &str| parsed(&succeed(directory, &["stat", "--prometheus", name]));
-    let owner = Owner::open(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
     let running = metrics("a.db");
     assert_eq!(running["litefoot_open{database=\"a.db\"}"], 1.0);
     assert_eq!(running["litefoot_commits_pages_total{database=\"a.db\"}"], 2.0);
@@ -274,7 +246,7 @@ fn prometheus_reads_the_metrics_of_a_running_owner_and_of_an_idle_database() {
     assert!(running["litefoot_syncs_total{database=\"a.db\",file=\"database\"}"] >= 1.0);
     assert_eq!(running["litefoot_fallbacks_total{database=\"a.db\",cause=\"clock\"}"], 0.0);
     assert!(running["litefoot_opened_timestamp_seconds{database=\"a.db\"}"] > 1e9);
-    owner.close();
+    owner.end();
     let idle = metrics("a.db");
     assert_eq!(idle["litefoot_open{database=\"a.db\"}"], 0.0);
     assert!(idle["litefoot_file_bytes{database=\"a.db\",file=\"database\"}"] >= 4096.0);

@@ -24,7 +24,7 @@ fn killed(directory: &Path, mode: &str) {
 fn killed_after(directory: &Path, mode: &str, options: &str, work: impl FnOnce(&litefoot::Connection)) {
     let elsewhere = tempfile::tempdir().unwrap();
     let uri = format!(
-        "file:{}?tier={}&tier_size=4M&tier_policy=lru{options}",
+        "file:{}?tier={}&tier_size=4M&tier_policy=lru&sharing=exclusive{options}",
         path(elsewhere.path(), "a.db"),
         path(directory, "fast.tier")
     );
