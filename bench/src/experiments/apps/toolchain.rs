@@ -60,7 +60,7 @@ impl Toolchain {
     /// Writes the programs to a directory.
     pub fn new(scratch: &Path) -> Result<Toolchain> {
         let programs = scratch.join("programs");
-        write_programs(&programs)?;
+        write_programs(&programs, PROGRAMS)?;
         Ok(Toolchain { scratch: scratch.to_owned(), programs, cache: cache(scratch)? })
     }
 
@@ -79,7 +79,7 @@ impl Toolchain {
             }
             Runtime::Node(_) => {
                 let place = self.cache.join("node");
-                write_programs(&place)?;
+                write_programs(&place, PROGRAMS)?;
                 let mut npm = Command::new("npm");
                 npm.args(["install", "--no-audit", "--no-fund"]).current_dir(place);
                 ("npm, of Node.js 20 or later", npm)
@@ -88,7 +88,7 @@ impl Toolchain {
                 let place = self.cache.join("go");
                 let program = self.go_program();
                 // What is there was made from another source, until it is made again.
-                write_programs(&place)?;
+                write_programs(&place, PROGRAMS)?;
                 let mut go = Command::new("go");
                 go.args(["build", "-o"]).arg(program).arg(".").current_dir(place.join("go"));
                 go.env("CGO_ENABLED", "1").env("GOTOOLCHAIN", "local").env("GOFLAGS", "-modcacherw");
@@ -96,13 +96,7 @@ impl Toolchain {
                 ("go, 1.22 or later, and a C compiler", go)
             }
         };
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| Error::Missing(format!("{name} ({error})")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Error::Missing(format!("{name} ({})", said.trim().lines().last().unwrap_or("no reason given"))))
+        fetch(name, &mut command)
     }
 
     /// A pattern's program.
@@ -196,8 +190,23 @@ pub fn cache(scratch: &Path) -> Result<PathBuf> {
     std::path::absolute(&cache).map_err(|source| Error::Directory { path: cache, source })
 }
 
-fn write_programs(directory: &Path) -> Result<()> {
-    for (name, text) in PROGRAMS {
+/// Runs a package manager.
+///
+/// # Errors
+/// [`Error::Missing`] where it is not there, or fails, with its last words.
+pub fn fetch(name: &str, command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Error::Missing(format!("{name} ({error})")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Missing(format!("{name} ({})", said.trim().lines().last().unwrap_or("no reason given"))))
+}
+
+/// Writes programs, by their files' names and texts, to a directory.
+pub fn write_programs(directory: &Path, programs: &[(&str, &str)]) -> Result<()> {
+    for (name, text) in programs {
         let path = directory.join(name);
         let parent = path.parent().unwrap_or(directory);
         std::fs::create_dir_all(parent)
@@ -256,8 +265,8 @@ mod tests {
             programs: directory.path().join("programs"),
             cache: directory.path().join("cache"),
         };
-        write_programs(&toolchain.programs).unwrap();
-        write_programs(&toolchain.cache.join("go")).unwrap();
+        write_programs(&toolchain.programs, PROGRAMS).unwrap();
+        write_programs(&toolchain.cache.join("go"), PROGRAMS).unwrap();
         assert!(toolchain.go().is_err());
         std::fs::write(toolchain.go_program(), "").unwrap();
         assert!(toolchain.go().is_ok());

@@ -3,9 +3,8 @@
 //! The software of others is in a cache, which `--install` fills by pip and go (`LITEFOOT_BENCH_CACHE`, else `litefoot-bench` in the
 //! user's cache directory). Nothing else is downloaded, ever.
 
-use super::failed;
 use super::list::{Modules, Setup};
-use crate::experiments::apps::toolchain::cache;
+use crate::experiments::apps::toolchain::{cache, fetch, write_programs};
 use crate::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,10 +51,7 @@ impl Software {
     /// Writes the programs to a directory.
     pub fn new(directory: &Path) -> Result<Software> {
         let programs = directory.join("programs");
-        std::fs::create_dir(&programs).map_err(|source| failed(&programs, source))?;
-        for (name, text) in PROGRAMS {
-            std::fs::write(programs.join(name), text).map_err(|source| failed(&programs, source))?;
-        }
+        write_programs(&programs, PROGRAMS)?;
         Ok(Software { programs, cache: cache(directory)? })
     }
 
@@ -84,7 +80,7 @@ impl Software {
             go.env("GOMODCACHE", self.bin().join("mod"));
             commands.push(("go and a C compiler", go));
         }
-        commands.into_iter().filter_map(|(name, command)| fetched(name, command).err()).collect()
+        commands.into_iter().filter_map(|(name, mut command)| fetch(name, &mut command).err()).collect()
     }
 
     /// Looks whether all is there that a setup needs.
@@ -130,15 +126,4 @@ impl Software {
         }
         path
     }
-}
-
-/// Runs a package manager.
-fn fetched(name: &str, mut command: Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Error::Missing(format!("{name} ({error})")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Missing(format!("{name} ({})", said.trim().lines().last().unwrap_or("no reason given"))))
 }
