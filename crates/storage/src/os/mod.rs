@@ -8,6 +8,8 @@
 mod aligned;
 #[cfg(target_os = "linux")]
 mod lease;
+#[cfg(target_os = "linux")]
+mod leased;
 mod mapped;
 mod names;
 mod opening;

@@ -14,6 +14,8 @@
 //! 4. No descriptor below 3 is kept: a program with closed standard streams must not print to a database, or close it.
 //! 5. No program that this process starts inherits a descriptor.
 
+#[cfg(target_os = "linux")]
+use super::leased;
 use crate::file::{FileKind, OpenMode, user};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -108,14 +110,10 @@ fn options(write: bool) -> OpenOptions {
 }
 
 fn existing(path: &Path, write: bool) -> io::Result<File> {
-    let opened = match options(write).open(path) {
-        // Somebody has a lease on it, and was told. Now this one waits until that is given back.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            options(write).custom_flags(FLAGS & !libc::O_NONBLOCK).open(path)
-        }
-        opened => opened,
-    };
-    above_standard_streams(opened?)
+    let attempt = || options(write).open(path);
+    #[cfg(target_os = "linux")]
+    let attempt = || leased::open(path, write, attempt);
+    above_standard_streams(attempt()?)
 }
 
 fn create(path: &Path, kind: FileKind, rights: Option<Rights>) -> io::Result<File> {
