@@ -181,12 +181,14 @@ pub(super) fn trim_locks(database: &OpenDatabase) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::spill_file::tests::make_spill;
     use crate::open::database::DatabaseSetup;
     use crate::sync::owner_lock::{LOCK_BYTES, LOCK_OFFSET};
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode, RangeLock};
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::mpsc::channel;
 
     /// A change that failed behind the moment when nothing in memory counted any more, beside a handle at that level.
     fn failed_beside(level: Level) -> (OpenDatabase, Arc<dyn litefoot_storage::file::File>) {
@@ -219,6 +221,34 @@ mod tests {
             assert_eq!(may(1, 1, RangeLock::Exclusive), others_reserve);
             assert!(!may(2, 510, RangeLock::Exclusive), "{level:?} is inside");
         }
+    }
+
+    /// A reader that goes on meanwhile asks for one of the two.
+    #[test]
+    fn there_is_a_log_in_memory_until_the_database_is_multi_process() {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
+        database.own().unwrap();
+        database.wal_or_open(make_spill()).unwrap();
+        let (word, told) = channel();
+        std::thread::scope(|scope| {
+            let database = &database;
+            let reader = scope.spawn(move || {
+                // Nothing else in memory is dropped meanwhile.
+                database.cache.drop_pages(|| {
+                    word.send(()).unwrap();
+                    while database.wal().is_some() {
+                        std::thread::yield_now();
+                    }
+                    database.is_multi_process()
+                })
+            });
+            told.recv().unwrap();
+            let log = IndexedLog { frames: 0, checksum: [0; 2] };
+            let mut locks = database.sharing().file_locks.change();
+            let_others_in_beside_snapshots(database, log, &mut locks).unwrap();
+            assert!(reader.join().unwrap());
+        });
     }
 
     #[test]
