@@ -6,7 +6,7 @@
 //!
 //! In every other visit a connection of the application's reads when the visitor comes. In WAL mode commits follow before that, and
 //! its snapshot stays for as long as the visitor does. In the other modes nobody could commit beside it. A database with a tier waits
-//! until nobody reads. So do some logs (`open/sharing/leaving.rs` of the storage says which): their visitor is refused, and leaves.
+//! until nobody reads: there nobody does.
 
 use super::model::{Change, DATABASE, Rows, read};
 use super::workload::{Journal, change, vfs_over};
@@ -26,8 +26,6 @@ pub(super) struct Visitors {
     reads: bool,
     guest: Option<Guest>,
     snapshot: Option<Snapshot>,
-    /// True once a visitor was refused because of a reader.
-    was_refused: bool,
 }
 
 struct Guest {
@@ -56,14 +54,10 @@ fn look(who: &str, db: &Connection, rows: &Rows) -> rusqlite::Result<()> {
     Err(rusqlite::Error::ToSqlConversionFailure(what.into()))
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
-}
-
 impl Visitors {
     pub(super) fn new(medium: &SimMedium, journal: Journal, reads: bool) -> Result<Visitors, String> {
         let vfs = vfs_over(medium, true, litefoot::Options::default())?;
-        Ok(Visitors { vfs, journal, reads, guest: None, snapshot: None, was_refused: false })
+        Ok(Visitors { vfs, journal, reads, guest: None, snapshot: None })
     }
 
     /// Comes, does something, or leaves, before a transaction of the application's, whose VFS this is. Answers whether a visitor is
@@ -99,18 +93,8 @@ impl Visitors {
     fn come(&mut self, random: &mut Random, rows: &mut Rows) -> rusqlite::Result<()> {
         let mut guest = Guest { db: open(self.vfs.name())?, stays: random.below(STAYS_FOR) };
         // Below that SQLite does not make the end of its journal durable.
-        let looked = guest
-            .db
-            .execute_batch("PRAGMA synchronous=EXTRA")
-            .and_then(|()| look("a visitor", &guest.db, rows));
-        match looked {
-            // Of some logs the readers are waited for. Here no thread makes the change once they are gone.
-            Err(error) if (self.was_refused || self.snapshot.is_some()) && is_busy(&error) => {
-                self.was_refused = true;
-                return self.end_snapshot();
-            }
-            looked => looked?,
-        }
+        guest.db.execute_batch("PRAGMA synchronous=EXTRA")?;
+        look("a visitor", &guest.db, rows)?;
         if self.journal != Journal::Wal {
             self.end_snapshot()?;
         }

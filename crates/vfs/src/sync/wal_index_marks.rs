@@ -117,19 +117,19 @@ impl WalIndexState {
         self.readers.iter().fold(0, |slots, reader| slots | reader.0.seen())
     }
 
-    /// Sees to it that no process reads, or admits a snapshot, below the frames whose older versions were freed: a mark that says less
-    /// goes out of use. `false` where a reader shares the slot of such a mark. No slot is held exclusively.
-    pub(super) fn raise_marks(&self) -> bool {
+    /// Sees to it that no process admits a snapshot of fewer frames than `least`, also where a checkpoint of another process would. A mark
+    /// that says less goes out of use; one that a reader shares says `least`, which every reader sees.
+    ///
+    /// A reader that looks at a mark now looks once more when it shares the slot. No slot is held exclusively.
+    pub(super) fn raise_marks(&self, least: u32) {
         let shared = self.shared_slots();
-        (1..SQLITE_SHM_NLOCK - READ_SLOTS).all(|slot| {
-            let Some(mark) = self.word(READ_MARK_WORDS + slot) else { return false };
-            let is_low = mark.load(Ordering::SeqCst) < self.snapshots_from;
-            let is_shared = shared >> (READ_SLOTS + slot) & 1 != 0;
-            if is_low && !is_shared {
-                mark.store(UNUSED_MARK, Ordering::SeqCst);
+        for slot in 1..SQLITE_SHM_NLOCK - READ_SLOTS {
+            let Some(mark) = self.word(READ_MARK_WORDS + slot) else { return };
+            if mark.load(Ordering::SeqCst) < least {
+                let is_shared = shared >> (READ_SLOTS + slot) & 1 != 0;
+                mark.store(if is_shared { least } else { UNUSED_MARK }, Ordering::SeqCst);
             }
-            !(is_low && is_shared)
-        })
+        }
     }
 
     pub(super) fn word(&self, number: usize) -> Option<&AtomicU32> {
@@ -210,13 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_below_what_was_freed_go_out_of_use_unless_a_reader_has_them() {
-        for (reader, freed, is_done, left) in [
-            (None, 0, true, [7, 12, 20, UNUSED_MARK]),
-            (None, 12, true, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
-            (Some(3), 20, true, [UNUSED_MARK, UNUSED_MARK, 20, UNUSED_MARK]),
-            (Some(0), 8, true, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
-            (Some(2), 20, false, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+    fn marks_below_what_was_freed_go_out_of_use_or_say_what_their_readers_see() {
+        for (reader, freed, left) in [
+            (None, 0, [7, 12, 20, UNUSED_MARK]),
+            (None, 12, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+            (Some(3), 20, [UNUSED_MARK, UNUSED_MARK, 20, UNUSED_MARK]),
+            (Some(0), 8, [UNUSED_MARK, 12, 20, UNUSED_MARK]),
+            (Some(2), 20, [UNUSED_MARK, 20, 20, UNUSED_MARK]),
+            (Some(1), 9, [9, 12, 20, UNUSED_MARK]),
         ] {
             let index = WalIndex::default();
             index.map(0, 32768, true).unwrap().unwrap();
@@ -226,8 +227,7 @@ mod tests {
             }
             let mut held = index.register();
             assert!(reader.is_none_or(|slot| index.lock(&mut held, READ_SLOTS + slot, 1, false)));
-            index.refuse_snapshots_below(freed);
-            assert_eq!(index.state().raise_marks(), is_done, "{reader:?} {freed}");
+            index.state().raise_marks(freed);
             let mark = |slot| index.state().word(READ_MARK_WORDS + slot).unwrap().load(Ordering::SeqCst);
             assert_eq!([1, 2, 3, 4].map(mark), left, "{reader:?} {freed}");
         }

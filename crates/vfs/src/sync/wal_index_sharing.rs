@@ -81,12 +81,16 @@ impl WalIndex {
         Ok(())
     }
 
-    /// The log of the index, where the index can be others' as it is, with all that its readers see. No handle holds a slot exclusively.
-    pub fn indexed_log(&self) -> Option<IndexedLog> {
+    /// The log of the index, where the index can be others' as it is, with all that its readers see. All of them see `freed_below` frames:
+    /// older versions of their pages were freed. No handle holds a slot exclusively.
+    pub fn indexed_log(&self, freed_below: u32) -> Option<IndexedLog> {
         let state = self.state();
         let header = read_header(state.regions.first()?)?;
-        let is_settled = state.file.is_none() && !self.renewed.load(Ordering::SeqCst) && state.raise_marks();
-        is_settled.then_some(IndexedLog {
+        if state.file.is_some() || self.renewed.load(Ordering::SeqCst) {
+            return None;
+        }
+        state.raise_marks(freed_below);
+        Some(IndexedLog {
             frames: header[LAST_FRAME_WORD],
             checksum: [header[FRAME_SUM_WORD], header[FRAME_SUM_WORD + 1]],
         })

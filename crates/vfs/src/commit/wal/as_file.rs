@@ -19,6 +19,11 @@ impl Wal {
         self.frames.read().file_bytes(frames as usize)
     }
 
+    /// The frames that every reader sees: older versions of their pages may be freed.
+    pub(crate) fn freed_below(&self) -> u32 {
+        u32::try_from(self.frames.read().freed_below()).unwrap_or(u32::MAX)
+    }
+
     /// The file of the log has the frames that `indexed` tells of from now on, as SQLite wrote them, in the place of the redo log.
     /// Everything committed is durable there. Nobody writes.
     ///

@@ -108,7 +108,7 @@ fn look_inside(
     let has_failed = database.sharing().copy_failed.load(Ordering::Relaxed);
     let may_stay = handles.are_idle && is_plain && database.is_owned() && !has_failed;
     let Some(wal) = wal.filter(|_| may_stay) else { return Ok(None) };
-    let log = database.wal_index.indexed_log();
+    let log = database.wal_index.indexed_log(wal.freed_below());
     Ok(log.filter(|log| may_copy(wal.file_bytes(log.frames), waited)).map(Carried::Snapshots))
 }
 

@@ -39,6 +39,11 @@ impl WalFrames {
         self.settled = self.settled.max(to);
     }
 
+    /// The frames that everybody sees where an older version of their pages was freed.
+    pub fn freed_below(&self) -> usize {
+        self.settled
+    }
+
     /// Frames, and the bytes of the pages that are not superseded, wherever these lie.
     pub fn counts(&self) -> (usize, usize) {
         (self.frames.len(), (self.frames.len() - self.superseded) * self.page_bytes())

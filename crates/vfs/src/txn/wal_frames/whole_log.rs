@@ -4,12 +4,13 @@
 //! last one, and recovery takes every frame.
 //!
 //! # Invariants
-//! 1. Each frame is valid in the file. A frame whose page was freed has another page there, with the same checksum: nobody can ask
-//!    for it (`superseded`).
+//! 1. Each frame is valid in the file. A frame that nobody can ask for may have another page there, with the same checksum: one whose
+//!    page was freed (`superseded`), and one whose page lay in the database file until a checkpoint wrote a newer one or cut the file.
 //! 2. A log that SQLite's own checksums do not hold together is not written: recovery would stop there. SQLite up to 3.51 leaves such
 //!    a log where `ROLLBACK TO` has taken frames back ([`WalFrames::rebuild_checksums`]).
 
-use super::WalFrames;
+use super::{WalFrame, WalFrames};
+use crate::txn::spill_map::SpillPlace;
 use litefoot_storage::file::{self, File};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, Header};
 
@@ -48,6 +49,9 @@ impl WalFrames {
             let start = part.len();
             part.extend_from_slice(&head);
             part.extend_from_slice(&page);
+            if header.decode_frame(checksum, &part[start..]).is_none() && self.has_left_the_file(number) {
+                part[start + FRAME_HEADER_BYTES..].copy_from_slice(&header.page_of_checksum(checksum, &head));
+            }
             let Some((_, _, next)) = header.decode_frame(checksum, &part[start..]) else { return Ok(None) };
             checksum = next;
             if part.len() >= PART_BYTES {
@@ -57,6 +61,16 @@ impl WalFrames {
         }
         put(&part)?;
         Ok(Some(checksum.words()))
+    }
+
+    /// True for a frame whose page lay in the database file, and may have left that: once no reader needs it, a checkpoint writes a newer
+    /// one, or cuts the file.
+    fn has_left_the_file(&self, number: usize) -> bool {
+        let page = self.frames[number].page_number;
+        let is_cut_off = |frame: &WalFrame| (1..page).contains(&frame.database_pages);
+        matches!(self.bytes.spill_place(number), Some(SpillPlace::Database(_)))
+            && (!self.versions.is_newest(number)
+                || self.frames[number..self.committed].iter().any(is_cut_off))
     }
 }
 
@@ -86,12 +100,17 @@ mod tests {
     }
 
     fn whole(frames: &WalFrames, count: usize) -> Option<(Vec<u8>, [u32; 2])> {
+        whole_beside(frames, count, &*data())
+    }
+
+    /// The same where the database file is this one.
+    fn whole_beside(frames: &WalFrames, count: usize, data: &dyn File) -> Option<(Vec<u8>, [u32; 2])> {
         let mut found = Vec::new();
         let mut put = |part: &[u8]| {
             found.extend_from_slice(part);
             Ok(())
         };
-        let checksum = frames.whole_log(count, &*data(), &mut put).unwrap();
+        let checksum = frames.whole_log(count, data, &mut put).unwrap();
         checksum.map(|checksum| (found, checksum))
     }
 
@@ -133,6 +152,49 @@ mod tests {
             assert_eq!(before[..FRAME_HEADER_BYTES], after[..FRAME_HEADER_BYTES]);
             // The last frames of the three pages, and those that nobody has looked at.
             assert_eq!(before == after, number >= 35, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_a_checkpoint_has_replaced_in_the_file_leaves_a_frame_that_is_valid() {
+        let mut there = frames();
+        let log = written(&mut there, &[(1, 1), (2, 2), (3, 3), (2, 4), (3, 5)]);
+        let file = data();
+        let put =
+            |page: u32, byte: u8| file.write_at(&[byte; PAGE], u64::from(page - 1) * PAGE as u64).unwrap();
+        for (number, page, byte) in [(1, 2, 2), (4, 3, 5)] {
+            put(page, byte);
+            there.bytes.mark_spilled(number, SpillPlace::Database(page));
+        }
+        assert_eq!(whole_beside(&there, 5, &*file).unwrap().0, log, "no checkpoint has come yet");
+        put(2, 4);
+        let (found, checksum) = whole_beside(&there, 5, &*file).unwrap();
+        assert_eq!((valid(&found), valid(&log)), ((5, checksum), (5, checksum)));
+        let differ =
+            (0..5).filter(|number| found[offset(*number)..][..PAGE] != log[offset(*number)..][..PAGE]);
+        assert_eq!(differ.collect::<Vec<_>>(), [1]);
+        put(3, 6);
+        assert_eq!(whole_beside(&there, 5, &*file), None, "nothing replaces the newest frame of a page");
+    }
+
+    #[test]
+    fn a_page_behind_the_end_of_the_database_leaves_a_frame_that_is_valid() {
+        for (size, is_valid) in [(8, true), (9, false)] {
+            let mut there = frames();
+            written(&mut there, &[(1, 1), (9, 2)]);
+            let (header, checksum) = Header::decode(&there.bytes.head()[..]).unwrap();
+            let mut log = vec![0; offset(2) - HEADER_BYTES];
+            there.bytes.read(&mut log, HEADER_BYTES, &*data()).unwrap();
+            let frames = log.chunks(header.frame_bytes());
+            let last = frames.fold(checksum, |before, frame| header.decode_frame(before, frame).unwrap().2);
+            let (head, _) = header.encode_frame(last, 1, size, &[3; PAGE]);
+            there.write(&head, offset(2), &*data()).unwrap();
+            there.write(&[3; PAGE], offset(2) + FRAME_HEADER_BYTES, &*data()).unwrap();
+            there.bytes.mark_spilled(1, SpillPlace::Database(9));
+            let file = data();
+            file.set_len(8 * PAGE as u64).unwrap();
+            let found = whole_beside(&there, 3, &*file);
+            assert_eq!(found.map(|(found, _)| valid(&found).0), is_valid.then_some(3), "{size}");
         }
     }
 
