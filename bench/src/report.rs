@@ -14,7 +14,8 @@
 //! 2. Every figure is a finite number under a name of `a-z`, `0-9`, `_` and `.`, in the order in which the
 //!    experiment reports them. Units stand at the end of the first part: `p50_us.wal_full`, `bytes_per_txn.litefoot`.
 //! 3. The names of an experiment's figures do not depend on the machine or on `--quick`. `pcg` lacks direct writes
-//!    where the file system refuses them, `scan` DuckDB where that is not installed, `peers` and `group` the stores that
+//!    where the file system refuses them, `scan` DuckDB where that is not installed, `atomic` what it has no compiler, no
+//!    F2FS or no right to trace for, `peers` and `group` the stores that
 //!    were left out of the build, `sweep` the points and `visitors` the modes that were not asked for; the short form of
 //!    `group` has fewer threads.
 

@@ -22,7 +22,7 @@ pub mod sweep;
 pub(crate) mod visitors;
 
 use crate::Result;
-use crate::harness::{Environment, Progress};
+use crate::harness::{Environment, Progress, compiler};
 use crate::options::{Flag, Options};
 use crate::random;
 use crate::report::{Figures, Report};
@@ -200,7 +200,7 @@ impl Experiment {
     pub fn prepared(&self) -> Result<()> {
         match self.name {
             "peers" => peers::prepared(),
-            "faults" => faults::compiler(),
+            "faults" => compiler(),
             _ => Ok(()),
         }
     }

@@ -3,15 +3,18 @@
 mod batches;
 pub mod child;
 mod cold;
+mod compiler;
 mod environment;
 mod latency;
 mod processor;
 mod progress;
 mod rounds;
 mod sqlite;
+pub(crate) mod tracer;
 
 pub use batches::{Batch, in_batches};
 pub use cold::make_cold;
+pub use compiler::{compile, compiler};
 pub use environment::Environment;
 pub use latency::Latencies;
 pub use processor::{process_cpu, thread_cpu};

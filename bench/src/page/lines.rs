@@ -13,6 +13,8 @@ const LEFT: f64 = 46.0;
 /// Room for half of the last point's name.
 const RIGHT: f64 = 24.0;
 const STEPS: u32 = 4;
+/// Names of points that have room on the x axis.
+const MOST_NAMES: usize = 12;
 
 /// The drawing inside the `svg`, and its height.
 pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
@@ -44,7 +46,9 @@ pub fn draw(chart: &Chart, grid: &Grid) -> (String, f64) {
             WIDTH - SIDE
         );
     }
-    for (index, point) in chart.points.iter().enumerate() {
+    // More names than there is room for stand in the table alone.
+    let every = chart.points.len().div_ceil(MOST_NAMES);
+    for (index, point) in chart.points.iter().enumerate().step_by(every) {
         let _ = writeln!(
             text,
             "<text class=\"tick middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",

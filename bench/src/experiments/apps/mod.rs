@@ -26,7 +26,7 @@
 pub(super) mod device;
 mod measured;
 mod patterns;
-mod program;
+pub(super) mod program;
 pub(super) mod toolchain;
 
 use super::commit::work_directory;

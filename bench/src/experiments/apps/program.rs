@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// After this without a line a program counts as hung: far beyond what any needs.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 /// How often somebody is asked whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

@@ -1,16 +1,15 @@
 //! The counted run: the same transactions, on a medium that counts and models.
 
 use super::floor::Floor;
+use super::meter::{Meter, Spent};
 use super::side::Side;
 use super::workload::Workload;
 use super::{Task, remove_database};
 use crate::Result;
 use crate::harness::{Progress, vfs_name};
-use litefoot_sim::{CountingMedium, Device, ModelledMedium, Snapshot};
-use litefoot_storage::os::OsMedium;
+use litefoot_sim::Device;
 use rusqlite::Connection;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The cost of one side's transactions.
 pub struct Cost {
@@ -20,9 +19,7 @@ pub struct Cost {
 
 struct Part {
     transactions: u64,
-    counts: Snapshot,
-    /// For each of [`Device::ALL`].
-    device_us: Vec<f64>,
+    spent: Spent,
 }
 
 impl Cost {
@@ -36,15 +33,15 @@ impl Cost {
     }
 
     pub fn bytes_per_txn(&self, workload: Option<Workload>) -> f64 {
-        self.per_txn(workload, |part| part.counts.total().block_bytes_written as f64)
+        self.per_txn(workload, |part| part.spent.counts.total().block_bytes_written as f64)
     }
 
     pub fn syncs_per_txn(&self, workload: Option<Workload>) -> f64 {
-        self.per_txn(workload, |part| part.counts.all_syncs() as f64)
+        self.per_txn(workload, |part| part.spent.counts.all_syncs() as f64)
     }
 
     pub fn model_us(&self, device: Device) -> f64 {
-        self.per_txn(None, |part| part.device_us.get(device as usize).copied().unwrap_or_default())
+        self.per_txn(None, |part| part.spent.model_us(device))
     }
 }
 
@@ -70,13 +67,13 @@ pub fn run(task: &Task<'_>, transactions: u64, progress: &mut dyn Progress) -> R
 fn count(task: &Task<'_>, side: &Side, workload: Workload, transactions: u64, path: &Path) -> Result<Part> {
     let meter = Meter::new();
     if side.is_floor() {
-        let floor = Floor::open(&meter.counting, path)?;
+        let floor = Floor::open(&*meter.medium(), path)?;
         let begun = meter.begin();
         (0..transactions).try_for_each(|number| floor.write(number))?;
-        return Ok(meter.end(begun, transactions));
+        return Ok(Part { transactions, spent: meter.end(&begun) });
     }
     let vfs = litefoot::Vfs::builder(vfs_name())
-        .medium(Arc::new(meter.counting.clone()))
+        .medium(meter.medium())
         .pass_through(!side.is_litefoot())
         .register()?;
     let connection = side.open_through(&vfs, path)?;
@@ -84,45 +81,8 @@ fn count(task: &Task<'_>, side: &Side, workload: Workload, transactions: u64, pa
     let begun = meter.begin();
     workload.transact(side, &connection, task.seed, transactions, |txn| txn())?;
     connection.close().map_err(|(_, error)| side.explain(error))?;
-    let part = meter.end(begun, transactions);
+    let part = Part { transactions, spent: meter.end(&begun) };
     let stock = Connection::open(path).map_err(|error| side.explain(error))?;
     workload.verify(side, &stock, task.seed, transactions)?;
     Ok(part)
-}
-
-/// The media, one on top of the other: counting, modelling, the operating system's files.
-struct Meter {
-    counting: CountingMedium,
-    modelled: ModelledMedium,
-}
-
-/// Where the transactions began.
-struct Begun {
-    counts: Snapshot,
-    device_us: Vec<f64>,
-}
-
-impl Meter {
-    fn new() -> Meter {
-        let modelled = ModelledMedium::new(Arc::new(OsMedium::new()));
-        Meter { counting: CountingMedium::new(Arc::new(modelled.clone())), modelled }
-    }
-
-    /// Work that was put off before does not belong to the transactions.
-    fn begin(&self) -> Begun {
-        self.modelled.write_back();
-        Begun { counts: self.counting.snapshot(), device_us: self.device_us() }
-    }
-
-    /// Work that they have put off does.
-    fn end(&self, begun: Begun, transactions: u64) -> Part {
-        self.modelled.write_back();
-        let device_us =
-            self.device_us().iter().zip(begun.device_us).map(|(end, begun)| end - begun).collect();
-        Part { transactions, counts: self.counting.snapshot() - begun.counts, device_us }
-    }
-
-    fn device_us(&self) -> Vec<f64> {
-        Device::ALL.iter().map(|device| self.modelled.virtual_us(*device)).collect()
-    }
 }

@@ -36,10 +36,11 @@
 
 mod counted;
 pub(super) mod floor;
+pub(super) mod meter;
 pub(super) mod side;
 mod timed;
 pub(super) mod values;
-mod workload;
+pub(super) mod workload;
 
 use crate::harness::{MIN_ROUNDS, Progress, median, median_ratio};
 use crate::options::Options;

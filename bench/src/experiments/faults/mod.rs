@@ -21,8 +21,6 @@ mod case;
 mod kinds;
 mod programs;
 
-pub(crate) use programs::compiler;
-
 use crate::harness::Progress;
 use crate::options::{Journals, Options};
 use crate::report::Figures;

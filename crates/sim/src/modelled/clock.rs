@@ -121,7 +121,7 @@ mod tests {
                 "a read does not move the write",
                 Device::Emmc51,
                 &[Write(1, 0, 4096), Read(1, 0, 4096), Write(1, 4096, 4096)],
-                120.0 + 150.0 + 32.768,
+                76.9 + 150.0 + 32.768,
             ),
             // 4 MiB: 2000 + (4194304 - 4096) / 10, and a pause of 175 ms.
             (
@@ -142,7 +142,7 @@ mod tests {
                 &[Write(1, 0, 12 << 20)],
                 2000.0 + 1_257_881.6 + 525_000.0,
             ),
-            ("no pause on eMMC", Device::Emmc51, &[Write(1, 0, 4 << 20)], 120.0 + 33_521.664),
+            ("no pause on eMMC", Device::Emmc51, &[Write(1, 0, 4 << 20)], 76.9 + 33_521.664),
             ("flushes only", Device::NvmeConsumer, &[Flush, Flush], 2400.0),
             ("flushes only, protected", Device::NvmeProtected, &[Flush, Flush], 80.0),
             // 320 bytes at 100 ns, and a flush of 0.1 us.

@@ -76,8 +76,10 @@ const A1: &str = "SD Physical Layer 5.1, Application Performance Class 1: at lea
     random writes of 4 KiB a second, 10 MB/s sustained sequential writes; it asks for no sequential reads";
 const PI_4: &str = "pidramble.com, microSD card benchmarks: the Raspberry Pi 4's slot reads 40.8 to 44.4 MB/s of any card; \
     42.3 of the one nearest to the class minimum (SanDisk Ultra, 6.57 MB/s of random reads of 4 KiB)";
-const EMMC: &str =
-    "Samsung's announcement of eMMC 5.1, 2015: 250 MB/s sequential reads, 125 MB/s sequential writes";
+const EMMC: &str = "Samsung's announcement of eMMC 5.1, 2015: 250 MB/s sequential reads, 125 MB/s sequential writes, 13,000 \
+    random writes of 4 KiB a second; its 11,000 random reads are of a queue";
+const UFS: &str = "Samsung's announcement of eUFS 3.1, 2020: 2100 MB/s sequential reads, 1200 MB/s sequential writes; its random \
+    reads and writes a second are of a long queue";
 const P_SQLITE: &str = "W. Choi et al., P-SQLITE, 2013, table II: 20 ns/byte read, 100 ns/byte write";
 const NO_PAUSE: Parameter = cited(0.0, "not modelled");
 
@@ -103,7 +105,7 @@ pub const DEVICES: [DeviceModel; 6] = [
         device: Device::Emmc51,
         unit_bytes: PAGE_BYTES,
         random_read_us: estimate(150.0),
-        random_write_us: estimate(120.0),
+        random_write_us: cited(76.9, EMMC),
         sequential_read_mb_per_s: cited(250.0, EMMC),
         sequential_write_mb_per_s: cited(125.0, EMMC),
         flush_us: estimate(2000.0),
@@ -115,8 +117,8 @@ pub const DEVICES: [DeviceModel; 6] = [
         unit_bytes: PAGE_BYTES,
         random_read_us: estimate(90.0),
         random_write_us: estimate(60.0),
-        sequential_read_mb_per_s: estimate(1700.0),
-        sequential_write_mb_per_s: estimate(700.0),
+        sequential_read_mb_per_s: cited(2100.0, UFS),
+        sequential_write_mb_per_s: cited(1200.0, UFS),
         flush_us: estimate(700.0),
         pause_us: NO_PAUSE,
         pause_every_bytes: 0,

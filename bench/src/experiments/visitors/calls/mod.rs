@@ -14,10 +14,10 @@
 //! | `owner_errors` | runs in which the owner met an error, or did not go on |
 
 mod owner;
-mod tracer;
 
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
+use crate::harness::tracer::{Call, Tracer};
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::{Journals, Options};
 use crate::report::Figures;
@@ -31,7 +31,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use tracer::{Call, Tracer};
 
 /// The name of the process for [`crate::child`].
 pub const CHILD: &str = "visitors-calls";

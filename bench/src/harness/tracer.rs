@@ -2,14 +2,16 @@
 //!
 //! # Why
 //! A change from one state of sharing to the other is made by threads of litefoot, in calls whose order nobody wrote down. A
-//! process that is killed before each of them in turn has been killed at every step of it.
+//! process that is killed before each of them in turn has been killed at every step of it. And a table of calls by their kinds
+//! says what an insert asks of the system.
 //!
 //! # How
 //! `ptrace(2)`: each thread stops before and after a call. The thread that made a [`Tracer`] must do all that is done with it:
 //! the kernel knows no other tracer.
 //!
 //! Calls that only ask for names and states of files do not count ([`ASKS`]): a kill before one is a kill before the next one
-//! that does something. The search for the visitor's name makes hundreds of them.
+//! that does something. The search for the visitor's name makes hundreds of them. They are recorded, where all are
+//! ([`Tracer::record`]).
 //!
 //! # Limits
 //! Linux alone, from 5.3 on. A container may refuse `ptrace`.
@@ -50,7 +52,7 @@ struct CallInfo {
     _instruction: u64,
     _stack: u64,
     number: u64,
-    _arguments: [u64; 6],
+    arguments: [u64; 6],
 }
 
 /// A call of a thread.
@@ -60,6 +62,14 @@ pub struct Call {
     pub number: u64,
     /// The name of its thread.
     pub thread: String,
+}
+
+/// A call as the kernel was given it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Its number on this processor.
+    pub number: u64,
+    pub arguments: [u64; 6],
 }
 
 /// A process that is traced, and killed when this is dropped.
@@ -72,14 +82,22 @@ pub struct Tracer {
     last: u64,
     /// The call before which it was killed.
     killed_at: Option<Call>,
+    /// All calls, once somebody wants them.
+    made: Option<Vec<Made>>,
 }
 
 impl Tracer {
     /// Traces a child of the calling thread, which makes no calls just now.
     pub fn attach(process: u32) -> io::Result<Tracer> {
         let process = process.cast_signed();
-        let mut tracer =
-            Tracer { process, threads: BTreeSet::new(), calls: 0, last: u64::MAX, killed_at: None };
+        let mut tracer = Tracer {
+            process,
+            threads: BTreeSet::new(),
+            calls: 0,
+            last: u64::MAX,
+            killed_at: None,
+            made: None,
+        };
         loop {
             let new: Vec<pid_t> =
                 threads(process).into_iter().filter(|thread| !tracer.threads.contains(thread)).collect();
@@ -125,6 +143,16 @@ impl Tracer {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Records all calls from now on, those that only ask included.
+    pub fn record(&mut self) {
+        self.made = Some(Vec::new());
+    }
+
+    /// The calls that were recorded.
+    pub fn recorded(&mut self) -> Vec<Made> {
+        self.made.take().unwrap_or_default()
     }
 
     /// Calls since the beginning.
@@ -197,7 +225,13 @@ impl Tracer {
             }
             info.assume_init()
         };
-        if info.kind != ENTRY || ASKS.iter().any(|asks| asks.cast_unsigned() == info.number) {
+        if info.kind != ENTRY {
+            return Ok(());
+        }
+        if let Some(made) = &mut self.made {
+            made.push(Made { number: info.number, arguments: info.arguments });
+        }
+        if ASKS.iter().any(|asks| asks.cast_unsigned() == info.number) {
             return Ok(());
         }
         self.calls += 1;
