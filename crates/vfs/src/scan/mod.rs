@@ -35,6 +35,7 @@
 //! | `plan` | the statement as it is run |
 //! | `filter` | the condition of WHERE |
 //! | `value` | values, their order and their equality |
+//! | `headers` | headers of records that were met before |
 //! | `record` | leaves, cells and records |
 //! | `aggregate` | count, sum, avg, total, min and max |
 //! | `groups` | the groups of one thread |
@@ -44,6 +45,7 @@
 mod aggregate;
 mod filter;
 mod groups;
+mod headers;
 mod plan;
 mod probe;
 mod query;

@@ -87,7 +87,7 @@ impl<'a> Leaf<'a> {
         let pointer = self.pointers.get(number).ok_or(CORRUPT)?;
         let cell = self.page.get(usize::from(u16::from_be_bytes(*pointer))..).ok_or(CORRUPT)?;
         let (payload, rest) = varint(cell).ok_or(CORRUPT)?;
-        let (rowid, rest) = varint(rest).ok_or(CORRUPT)?;
+        let (rowid, rest) = rowid(rest).ok_or(CORRUPT)?;
         let payload = usize::try_from(payload).map_err(|_| CORRUPT)?;
         let local = local_bytes(payload as u64, self.page.len(), true);
         let (local_part, rest) = rest.split_at_checked(local).ok_or(CORRUPT)?;
@@ -106,6 +106,21 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
+/// The same where a number is likely to be large.
+#[inline(always)]
+fn rowid(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let low = |byte: u8| u64::from(byte & 0x7f);
+    match bytes {
+        [one, two, three, rest @ ..] if one & two & 0x80 != 0 && *three < 0x80 => {
+            Some((low(*one) << 14 | low(*two) << 7 | low(*three), rest))
+        }
+        [one, two, three, four, rest @ ..] if one & two & three & 0x80 != 0 && *four < 0x80 => {
+            Some((low(*one) << 21 | low(*two) << 14 | low(*three) << 7 | low(*four), rest))
+        }
+        _ => varint(bytes),
+    }
+}
+
 fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     for (place, byte) in bytes.iter().take(9).enumerate() {
@@ -121,7 +136,7 @@ fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// A column's value in a record.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Field {
     serial: u32,
     start: u32,
@@ -132,14 +147,6 @@ pub(super) struct Field {
 pub(super) struct Layout {
     /// Their places in the record, ascending, with their slots.
     wanted: Vec<(usize, usize)>,
-}
-
-/// Bytes of a record that a statement needs.
-pub(super) enum Located {
-    /// All wanted values were found.
-    Here,
-    /// They end behind the bytes that were given.
-    Behind,
 }
 
 const SIZES: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
@@ -159,20 +166,20 @@ impl Layout {
         self.wanted.is_empty()
     }
 
-    /// Finds the wanted values of a record of `payload` bytes, of which `bytes` are the first.
-    #[inline]
+    /// Finds the wanted values of a record of `payload` bytes, of which `bytes` are the first; answers where the last one ends, and
+    /// `None` where that is behind these bytes.
     pub(super) fn locate(
         &self,
         bytes: &[u8],
         payload: usize,
         slots: &[Slot],
         fields: &mut [Field],
-    ) -> Result<Located, Odd> {
+    ) -> Result<Option<usize>, Odd> {
         let (header, rest) = varint(bytes).ok_or(CORRUPT)?;
         let header = usize::try_from(header).ok().filter(|header| *header <= payload).ok_or(CORRUPT)?;
         let header_rest = header.checked_sub(bytes.len() - rest.len()).ok_or(CORRUPT)?;
-        let Some(mut serials) = rest.get(..header_rest) else { return Ok(Located::Behind) };
-        let (mut index, mut start) = (0, header);
+        let Some(mut serials) = rest.get(..header_rest) else { return Ok(None) };
+        let (mut index, mut start, mut last) = (0, header, header);
         for (place, slot) in &self.wanted {
             let field = fields.get_mut(*slot).ok_or(CORRUPT)?;
             // The same column may be wanted in two slots.
@@ -200,11 +207,12 @@ impl Layout {
                 return Err(CORRUPT);
             }
             if end > bytes.len() {
-                return Ok(Located::Behind);
+                return Ok(None);
             }
+            last = end;
             *field = Field { serial, start: start as u32 };
         }
-        Ok(Located::Here)
+        Ok(Some(last))
     }
 }
 
@@ -302,7 +310,7 @@ mod tests {
         record.extend(b"a");
         let mut fields = vec![Field::default(); 12];
         let layout = Layout::new(&slots);
-        assert!(matches!(layout.locate(&record, record.len(), &slots, &mut fields), Ok(Located::Here)));
+        assert!(matches!(layout.locate(&record, record.len(), &slots, &mut fields), Ok(Some(_))));
         let row = Row { rowid: 1, bytes: &record, fields: &fields, slots: &slots };
         let values: Vec<_> = (0..12).map(|slot| row.value(slot)).collect();
         use Value::*;
@@ -325,7 +333,7 @@ mod tests {
         );
         for cut in 0..record.len() {
             let found = layout.locate(&record[..cut], record.len(), &slots, &mut fields);
-            assert!(matches!(found, Ok(Located::Behind) | Err(_)), "{cut}");
+            assert!(matches!(found, Ok(None) | Err(_)), "{cut}");
         }
     }
 
@@ -359,7 +367,7 @@ mod tests {
                         let Ok(cell) = leaf.cell(number) else { continue };
                         assert!(cell.local.len() <= 512);
                         let found = layout.locate(cell.local, cell.payload, &slots, &mut fields);
-                        if matches!(found, Ok(Located::Here)) {
+                        if matches!(found, Ok(Some(_))) {
                             let row = Row { rowid: 1, bytes: cell.local, fields: &fields, slots: &slots };
                             (0..4).for_each(|slot| _ = row.value(slot));
                         }

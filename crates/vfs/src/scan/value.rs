@@ -99,7 +99,7 @@ pub(super) fn is_same(one: Value<'_>, other: Value<'_>) -> bool {
     }
 }
 
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Adds a value to a hash. Values that compare equal by `BINARY` have the same hash.
 #[inline]

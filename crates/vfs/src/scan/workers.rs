@@ -6,8 +6,9 @@
 
 use super::aggregate::State;
 use super::groups::Groups;
+use super::headers::Headers;
 use super::plan::{Aggregation, Plan, Shape};
-use super::record::{Field, Layout, Located, Node, Odd, Row};
+use super::record::{Node, Odd, Row};
 use super::tree::{PageReader, Walk, whole_record};
 use crate::ffi::statement::Owned;
 use litefoot_storage::sync::Mutex;
@@ -120,7 +121,7 @@ fn find(job: &Job) -> Result<Found, Odd> {
     let mut rows = Rows {
         plan: &job.plan,
         reader: &*job.reader,
-        fields: vec![Field::default(); job.plan.slots.len()],
+        headers: Headers::new(&job.plan.slots),
         record: Vec::new(),
     };
     let mut found = match &job.plan.shape {
@@ -147,7 +148,7 @@ fn find(job: &Job) -> Result<Found, Odd> {
 struct Rows<'a> {
     plan: &'a Plan,
     reader: &'a dyn PageReader,
-    fields: Vec<Field>,
+    headers: Headers,
     /// A record that was put together of several pages.
     record: Vec<u8>,
 }
@@ -192,20 +193,17 @@ impl Rows<'_> {
     ) -> Result<(), Odd> {
         let Node::Leaf(leaf) = Node::new(number, page)? else { return Err(BROKEN) };
         let Plan { slots, layout, filter, .. } = self.plan;
-        let layout: &Layout = layout;
         for number in 0..leaf.count() {
             let cell = leaf.cell(number)?;
             let mut bytes = cell.local;
-            if !layout.is_empty()
-                && let Located::Behind = layout.locate(bytes, cell.payload, slots, &mut self.fields)?
-            {
+            let mut fields = self.headers.locate(layout, bytes, cell.payload, slots)?;
+            if fields.is_none() {
                 whole_record(self.reader, bytes, cell.payload, cell.overflow, &mut self.record)?;
                 bytes = &self.record;
-                let Located::Here = layout.locate(bytes, cell.payload, slots, &mut self.fields)? else {
-                    return Err(BROKEN);
-                };
+                fields = self.headers.locate(layout, bytes, cell.payload, slots)?;
             }
-            let row = Row { rowid: cell.rowid, bytes, fields: &self.fields, slots };
+            let Some(fields) = fields else { return Err(BROKEN) };
+            let row = Row { rowid: cell.rowid, bytes, fields, slots };
             if filter.as_ref().is_none_or(|filter| filter.holds(&row) == Some(true)) {
                 take(&row)?;
             }
