@@ -10,6 +10,9 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::{Random, SimMedium};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// The journal modes of a connection, and what is to be found beside the database once a visitor has seen a commit of it.
 const MODES: [(&str, Option<&str>); 6] = [
@@ -326,4 +329,40 @@ fn a_commit_beside_a_visitor_costs_what_it_costs_stock_sqlite() {
         let (ours, stocks) = (cost(&db), cost(&visitor));
         assert!(ours > 0 && ours <= stocks + 4 * more, "{mode}: {ours} against {stocks}");
     }
+}
+
+/// Its busy handler sleeps, and would meet the gaps between the transactions of the other one by chance only.
+#[test]
+fn a_writer_that_waits_beside_a_visitor_comes_before_those_that_have_just_begun() {
+    const MOST: u32 = 100;
+    let there = Application::new("order");
+    let [db, other] = [there.open("wal"), there.open("wal")];
+    db.execute_batch("CREATE TABLE t(v)").unwrap();
+    let visitor = there.visit();
+    assert!(rows(&visitor) == 0 && !there.is_owned());
+    for writer in [&db, &other] {
+        writer.busy_timeout(Duration::from_secs(600)).unwrap();
+    }
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (has_written, mut passed) = (AtomicBool::new(false), 0);
+    let (word, told) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = other;
+            word.send(()).unwrap();
+            insert(&other);
+            has_written.store(true, Ordering::SeqCst);
+        });
+        told.recv().unwrap();
+        while !has_written.load(Ordering::SeqCst) && passed < MOST {
+            passed += 1;
+            insert(&db);
+            // The other one asks meanwhile.
+            std::thread::sleep(Duration::from_millis(10));
+            db.execute_batch("COMMIT; BEGIN IMMEDIATE").unwrap();
+        }
+        db.execute_batch("ROLLBACK").unwrap();
+    });
+    assert!(passed < MOST);
+    assert_eq!(rows(&visitor), i64::from(passed) + 1);
 }

@@ -2,17 +2,23 @@
 //!
 //! # Why
 //! What SQLite writes is on the file at once, and what it reads may be another process's. So nothing of what an owner does has a
-//! place here: no pool, no length in memory, no transaction that is held back, no wait for a commit, a writer or a checkpoint.
+//! place here: no pool, no length in memory, no transaction that is held back, no wait for a commit or a checkpoint.
 //! SQLite's automatic checkpoints are its own again.
+//!
+//! # Writers of this process
+//! Chance decides between processes. The writers of one process keep their order (`sync/writer_queue.rs`): one that has waited
+//! in SQLite's busy handler gets the write lock before one that has just begun. Those of other processes stand in no queue, so
+//! that a writer whose turn it is may find the lock taken.
 //!
 //! # Invariants
 //! 1. A state lasts for a transaction: a handle that holds a lock, or a slot of the wal-index, finds the same at each call.
 //! 2. No internal connection begins a transaction.
+//! 3. No handle waits while it holds a slot. A writer waits where SQLite lets it sleep, and holds nothing then.
 
 use crate::error::{Error, Result, check_memory};
 use crate::files::handle::read_exactly;
 use crate::files::main_db::MainFile;
-use crate::sync::wal_index::{CHECKPOINT_SLOT, WRITE_SLOT};
+use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
 
 impl MainFile {
     /// True while other processes may have the database open.
@@ -53,17 +59,27 @@ impl MainFile {
             check_memory()?;
         }
         // A reader begins to write; all others only look after the log.
-        if writes && self.slots.reads() {
+        let begins_to_write = writes && self.slots.reads();
+        if begins_to_write {
             self.may_begin()?;
+            self.admit(first, exclusive)?;
         }
         self.auto_checkpoint.begins_otherwise();
         let slots = &mut self.slots;
         let wal_index = self.database.wal_index();
         match self.database.while_multi_process(|| wal_index.lock(slots, first, count, exclusive)) {
-            None => Ok(false),
-            Some(true) => Ok(true),
-            Some(false) => Err(Error::Busy),
+            None => return Ok(false),
+            Some(true) if begins_to_write => self.begin_to_write()?,
+            Some(true) if first >= READ_SLOTS && !exclusive => self.note_snapshot(),
+            Some(true) => {}
+            Some(false) => {
+                if begins_to_write {
+                    self.write_refused();
+                }
+                return Err(Error::Busy);
+            }
         }
+        Ok(true)
     }
 
     /// Gives slots back.
@@ -73,7 +89,6 @@ impl MainFile {
         self.database.wal_index().unlock(&mut self.slots, first, count);
         self.unsettled = None;
         if first == WRITE_SLOT {
-            // A place that it has had since this process was the owner.
             self.database.writer_queue().leave(self.id);
         }
         if first == CHECKPOINT_SLOT {
@@ -93,11 +108,11 @@ mod tests {
     use crate::options::Options;
     use crate::sync::lock_table::Level;
     use crate::sync::owner_lock::LOCK_OFFSET;
-    use crate::sync::wal_index::READ_SLOTS;
     use litefoot_sim::{Random, SimMedium};
     use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock};
     use std::path::Path;
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     const PAGE: usize = 4096;
 
@@ -203,25 +218,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_writer_beside_others_waits_in_no_queue() {
-        let (_medium, _others, mut file) = open();
-        let mut other = MainFile::new(file.database.clone(), false, true, false);
+    /// Two handles of one process, beside another process.
+    fn two_beside_others() -> (SimMedium, Arc<dyn File>, [MainFile; 2]) {
+        let (medium, others, file) = open();
         change(&file, true);
+        let other = MainFile::new(file.database.clone(), false, true, false);
+        (medium, others, [file, other])
+    }
+
+    fn write_slot(main: &mut MainFile) -> Result<()> {
+        main.shm_lock(WRITE_SLOT, 1, true)
+    }
+
+    #[test]
+    fn a_writer_beside_others_is_refused_where_another_one_writes() {
+        let (_medium, _others, [mut file, mut other]) = two_beside_others();
         for main in [&mut file, &mut other] {
             main.shm_lock(READ_SLOTS + 1, 1, false).unwrap();
         }
-        file.shm_lock(WRITE_SLOT, 1, true).unwrap();
-        assert!(matches!(other.shm_lock(WRITE_SLOT, 1, true), Err(Error::Busy)));
-        assert!(other.refused.is_none() && !file.database.writer_queue().has_turn(file.id));
+        write_slot(&mut file).unwrap();
+        assert!(matches!(write_slot(&mut other), Err(Error::Busy)), "it does not wait");
+        assert!(other.refused.is_some() && !other.database.writer_queue().has_turn(other.id));
         file.shm_unlock(WRITE_SLOT, 1).unwrap();
-        other.shm_lock(WRITE_SLOT, 1, true).unwrap();
+        write_slot(&mut other).unwrap();
+        assert!(other.refused.is_none());
         file.database.db().latch().close("on purpose");
         other.shm_unlock(WRITE_SLOT, 1).unwrap();
-        assert!(matches!(other.shm_lock(WRITE_SLOT, 1, true), Err(Error::Closed(_))));
+        assert!(matches!(write_slot(&mut other), Err(Error::Closed(_))));
         for main in [&mut file, &mut other] {
             main.shm_unlock(READ_SLOTS + 1, 1).unwrap();
         }
+    }
+
+    #[test]
+    fn a_turn_that_is_not_used_keeps_out_nobody_that_cannot_wait() {
+        let (_medium, _others, [mut file, other]) = two_beside_others();
+        let queue = other.database.writer_queue();
+        let limit = Duration::from_secs(60);
+        assert!(queue.await_turn(other.id, Instant::now(), limit, limit));
+        let opened = std::thread::scope(|scope| {
+            // SQLite says nothing of this connection: its transaction may have read before.
+            let newcomer = || file.shm_lock(READ_SLOTS + 1, 1, false).and_then(|()| write_slot(&mut file));
+            scope.spawn(newcomer).join().unwrap()
+        });
+        assert!(opened.is_ok() && !queue.has_turn(other.id) && queue.has_turn(file.id));
     }
 
     #[test]

@@ -148,6 +148,12 @@ impl MainFile {
         }
     }
 
+    /// A reader beside other processes has its snapshot, and waits for no commit.
+    pub(super) fn note_snapshot(&mut self) {
+        let change = self.database.wal_index().change_counter();
+        self.unsettled = Some(UnsettledRead { owed: None, shows: Shows::Always, change });
+    }
+
     /// True if SQLite is about to refuse the write lock, which the connection has, for an old snapshot: a commit was published
     /// since the connection began to read.
     pub(super) fn has_old_snapshot(&self) -> bool {

@@ -161,7 +161,7 @@ impl MainFile {
     }
 
     /// The connection has the write lock. SQLite refuses it where the snapshot is old.
-    fn begin_to_write(&mut self) -> Result<()> {
+    pub(super) fn begin_to_write(&mut self) -> Result<()> {
         let had_turn = self.database.writer_queue().writes(self.id);
         if self.has_old_snapshot() {
             self.forget_owed();
@@ -178,7 +178,7 @@ impl MainFile {
     }
 
     /// The write lock was refused to a writer of the application.
-    fn write_refused(&mut self) {
+    pub(super) fn write_refused(&mut self) {
         self.forget_owed();
         let may_come_again = !self.connection.internal && self.slots.reads();
         if may_come_again && !self.database.writer_queue().has_turn(self.id) {
@@ -306,7 +306,7 @@ impl MainFile {
     }
 
     /// True if a slot of the wal-index may be taken now.
-    fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
+    pub(super) fn admit(&mut self, first: usize, exclusive: bool) -> Result<()> {
         if self.connection.internal {
             return Ok(());
         }
