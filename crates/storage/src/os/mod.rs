@@ -7,6 +7,8 @@
 #[cfg(target_os = "linux")]
 mod aligned;
 #[cfg(target_os = "linux")]
+mod closings;
+#[cfg(target_os = "linux")]
 mod lease;
 #[cfg(target_os = "linux")]
 mod leased;
@@ -22,6 +24,8 @@ use crate::file::{
     DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result,
 };
 use crate::pass_on;
+#[cfg(target_os = "linux")]
+pub use closings::Closings;
 use names::Links;
 use opening::Rights;
 use os_file::open_file;

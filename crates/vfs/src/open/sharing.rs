@@ -22,22 +22,24 @@
 //!    multi-process.
 
 mod leaving;
+mod returning;
 mod watcher;
 
-use crate::db::companions::has_real_journal;
 use crate::db::durable_names::remove_empty_journal;
-use crate::db::{Companion, Db, tier};
+use crate::db::{Companion, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
 use crate::open::{open_tier, take_over};
 use crate::options::Sharing as Wanted;
 use crate::stats::{Stats, process_that_opened};
-use crate::sync::file_locks::{Change as LockChange, FileLocks};
+use crate::sync::file_locks::FileLocks;
 use crate::sync::lock_table::Level;
 use crate::sync::owner_lock;
-use litefoot_storage::file::{FileKind, LeaseAnswer, OnBreak, OpenMode, parent_directory};
+use litefoot_storage::file::{LeaseAnswer, OnBreak};
+
 use litefoot_storage::sync::{Condvar, Mutex};
+use returning::{come_back, next_look};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -46,8 +48,10 @@ use std::time::{Duration, Instant};
 const YIELD_AFTER: Duration = Duration::from_millis(250);
 /// The time between two looks if a transaction that is in the way has ended. Its end is told as well.
 const GLANCE: Duration = Duration::from_millis(10);
-/// The time between two looks if all others have closed the database.
+/// The time between two looks if all others have closed the database, and the same where they were found there and no closing was
+/// heard of since.
 const LOOK_BACK: Duration = Duration::from_millis(250);
+const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
 /// The least and the greatest time for which a database stays multi-process.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const GREATEST_PAUSE: Duration = Duration::from_secs(60);
@@ -232,7 +236,7 @@ fn broken(database: &Weak<OpenDatabase>) {
     let Some(database) = database.upgrade() else { return };
     note_break(&database);
     if is_simulated(&database) || !watcher::watch(&database) {
-        while step(&database).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
+        while step(&database, false).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
             std::thread::sleep(GLANCE);
         }
     }
@@ -266,8 +270,9 @@ fn may_come_back(database: &OpenDatabase) -> bool {
     database.is_multi_process() && !database.sharing().is_blind.load(Ordering::Relaxed)
 }
 
-/// Does what is to be done now, and answers when to look again; `None` where nothing is to come.
-fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
+/// Does what is to be done now, and answers when to look again; `None` where nothing is to come. `is_quiet` says that closings of the
+/// file are told of, and that there was none lately.
+fn step(database: &Arc<OpenDatabase>, is_quiet: bool) -> Option<Duration> {
     if !database.db.is_of_this_process() {
         return None;
     }
@@ -303,6 +308,7 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
     leaving::trim_locks(database);
     let pause = sharing.change.lock().left.map(|(since, pause)| pause.saturating_sub(since.elapsed()));
     match pause.filter(|left| !left.is_zero()) {
+        Some(left) if is_quiet => Some(left),
         Some(left) => Some(left.min(LOOK_BACK)),
         None if !database.handles.any() => {
             if is_alone(database) {
@@ -311,8 +317,7 @@ fn step(database: &Arc<OpenDatabase>) -> Option<Duration> {
             }
             Some(LOOK_BACK)
         }
-        None if come_back(database) => None,
-        None => Some(LOOK_BACK),
+        None => next_look(come_back(database), is_quiet),
     }
 }
 
@@ -395,32 +400,6 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     Ok(())
 }
 
-/// Takes the database back, where all others have closed it and no connection is in a transaction.
-fn come_back(database: &OpenDatabase) -> bool {
-    let _one = database.ownership.becoming.lock();
-    if !database.is_multi_process() {
-        return true;
-    }
-    let mut locks = database.sharing().file_locks.change();
-    let returned = database.locks.while_idle(|| {
-        database.wal_index.while_idle(|| {
-            let is_free = SharingFacts::of(database).allow()
-                && matches!(has_real_journal(&database.db), Ok(false))
-                && matches!(take_lease(database), LeaseAnswer::Granted);
-            if is_free && !take_back(database, &mut locks).unwrap_or(false) {
-                release_lease(database);
-                return false;
-            }
-            is_free
-        })
-    });
-    let is_done = returned.flatten().unwrap_or(false);
-    if is_done {
-        database.sharing().change.lock().returned = Some(Instant::now());
-    }
-    is_done
-}
-
 /// The last handle of a multi-process database is closed.
 pub(super) fn last_closed(database: &OpenDatabase) {
     let has_tier = database.db.options().tier.is_some() || database.db.tier().is_some();
@@ -470,45 +449,6 @@ fn look_if_alone(database: &OpenDatabase) -> bool {
         release_lease(database);
     }
     may_be
-}
-
-/// What others have left must survive a power cut as it is: commits that are in a log build upon it.
-///
-/// SQLite does not sync what it writes at `synchronous=OFF`, nor at NORMAL that a journal is over; below EXTRA it never syncs that
-/// one is deleted. Such a journal could come back, and roll later commits back.
-fn settle_files(db: &Db) -> Result<()> {
-    db.sync()?;
-    remove_empty_journal(db)?;
-    let journal = db.companion_path(Companion::Journal);
-    if db.medium().identity(&journal)?.is_some() {
-        db.medium().open(&journal, FileKind::Journal, OpenMode::ReadWrite)?.sync()?;
-    }
-    Ok(db.medium().sync_directory(parent_directory(db.path()))?)
-}
-
-/// Takes the owner lock; the next lock of a connection takes the database over as after a crash.
-fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool> {
-    let db = &database.db;
-    if !locks.end(db.file(), db.writable())? {
-        return Ok(false);
-    }
-    let files =
-        settle_files(db).and_then(|()| open_tier::open(db)).and_then(|()| database.wal_index.unshare(true));
-    if let Err(error) = files {
-        // The application goes on as it does now, and the next attempt takes both.
-        crate::notice::tell_once(db.path(), "not taken back", &error.to_string());
-        let lent = open_tier::lend(db);
-        let reads_by_slots = database.wal_index.is_used();
-        locks.begin(db.file(), level_between(reads_by_slots))?;
-        return lent.and(Err(error));
-    }
-    db.shared().forget_file();
-    db.durable_names().forget();
-    database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
-    database.ownership.attention.set(Attention::MULTI_PROCESS, false);
-    db.shared().set_multi_process(false);
-    db.stats_page().note_alone();
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! It lives while a database of this process is multi-process, or another process waits for one. A process that is alone with
 //! its databases has no such thread.
 //!
+//! # Closings
+//! Others may leave at any moment, and close the file then. The system tells of that where it can (inotify), so the thread sleeps
+//! while they stay. It looks if they have left for [`RECENT`] after a closing. Elsewhere it looks all the time.
+//!
 //! # Lingering
 //! A server may open a connection for each request. With a file that is opened and closed each time, several of them would change
 //! the state to and fro. So a multi-process database lingers: it stays open for [`LINGER`] after its last connection. An opening
@@ -14,6 +18,7 @@
 //! 3. At most [`MOST_LINGERING`] databases linger.
 
 use crate::open::OpenDatabase;
+use litefoot_storage::os::Closings;
 use litefoot_storage::sync::{AcrossFork, Condvar, Global, Mutex};
 use litefoot_storage::thread::spawn;
 use std::sync::{Arc, Weak};
@@ -23,6 +28,15 @@ use std::time::{Duration, Instant};
 const LINGER: Duration = Duration::from_secs(1);
 /// The most databases that do so.
 const MOST_LINGERING: usize = 16;
+/// How long after a closing the others may turn out to have left.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// A database that is watched.
+struct WatchedDatabase {
+    database: Weak<OpenDatabase>,
+    /// True if the system tells of closings of its file.
+    is_heard: bool,
+}
 
 /// A database without connections.
 struct Lingering {
@@ -33,7 +47,7 @@ struct Lingering {
 /// The databases that are watched.
 #[derive(Default)]
 struct Watched {
-    databases: Vec<Weak<OpenDatabase>>,
+    databases: Vec<WatchedDatabase>,
     lingering: Vec<Lingering>,
     /// When the thread wakes up at the latest, while it sleeps.
     wakes: Option<Instant>,
@@ -56,16 +70,34 @@ static WATCHED: Global<Watched> =
 struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
+    /// Tells of closings, and takes the place of the other two, where the system lets it.
+    closings: Option<Closings>,
 }
 
 impl Bell {
     fn ring(&self) {
+        if let Some(closings) = &self.closings {
+            return closings.ring();
+        }
         *self.rung.lock() = true;
         self.changed.notify_all();
     }
 
-    /// Sleeps until it is rung, or for a time.
-    fn sleep(&self, time: Duration) {
+    /// True if the system tells of closings of its file from now on.
+    fn hears(&self, database: &OpenDatabase) -> bool {
+        self.closings.as_ref().is_some_and(|closings| closings.watch(database.db.file()))
+    }
+
+    /// True if a file was closed since the last time.
+    fn heard_closing(&self) -> bool {
+        self.closings.as_ref().is_some_and(Closings::take)
+    }
+
+    /// Sleeps until it is rung, or for a time, or until a file is closed where it `listens` to that.
+    fn sleep(&self, time: Duration, listens: bool) {
+        if let Some(closings) = &self.closings {
+            return closings.wait(time, listens);
+        }
         let end = Instant::now() + time;
         let mut rung = self.rung.lock();
         while !*rung && !self.changed.wait_until(&mut rung, end).timed_out() {}
@@ -76,15 +108,19 @@ impl Bell {
 /// Watches a database from now on; `false` where the system has no thread to give.
 pub(super) fn watch(database: &Arc<OpenDatabase>) -> bool {
     let mut watched = WATCHED.lock();
-    let is_there = |other: &Weak<OpenDatabase>| std::ptr::eq(other.as_ptr(), Arc::as_ptr(database));
-    if !watched.databases.iter().any(is_there) {
-        watched.databases.push(Arc::downgrade(database));
+    let bell = watched.bell.clone();
+    let is_new = bell.is_none();
+    let bell = bell.unwrap_or_else(|| Arc::new(Bell { closings: Closings::new().ok(), ..Bell::default() }));
+    let is_there = |other: &WatchedDatabase| std::ptr::eq(other.database.as_ptr(), Arc::as_ptr(database));
+    if is_new || !watched.databases.iter().any(is_there) {
+        let is_heard = bell.hears(database);
+        watched.databases.retain(|other| !is_there(other));
+        watched.databases.push(WatchedDatabase { database: Arc::downgrade(database), is_heard });
     }
-    if let Some(bell) = &watched.bell {
+    if !is_new {
         bell.ring();
         return true;
     }
-    let bell = Arc::<Bell>::default();
     let its = bell.clone();
     let started = spawn("litefoot-sharing", move || run(&its)).is_ok();
     if started {
@@ -143,13 +179,22 @@ pub(super) fn look() {
 }
 
 fn run(bell: &Bell) {
+    let mut last_closing = Instant::now();
     loop {
-        let databases: Vec<Arc<OpenDatabase>> =
-            WATCHED.lock().databases.iter().filter_map(Weak::upgrade).collect();
+        // First of all: a closing that comes later ends the sleep.
+        if bell.heard_closing() {
+            last_closing = Instant::now();
+        }
+        let is_quiet = last_closing.elapsed() >= RECENT;
+        let databases: Vec<(Arc<OpenDatabase>, bool)> = {
+            let watched = WATCHED.lock();
+            let there = |one: &WatchedDatabase| Some((one.database.upgrade()?, one.is_heard));
+            watched.databases.iter().filter_map(there).collect()
+        };
         let mut next = end_lingering_of_old();
         let mut ended = Vec::new();
-        for database in &databases {
-            match super::step(database) {
+        for (database, is_heard) in &databases {
+            match super::step(database, is_quiet && *is_heard) {
                 Some(wait) => next = Some(next.map_or(wait, |other| other.min(wait))),
                 None => ended.push(database.clone()),
             }
@@ -158,8 +203,8 @@ fn run(bell: &Bell) {
         // Of those that have ended, one may be wanted again meanwhile.
         ended.retain(|database: &Arc<OpenDatabase>| !super::is_to_be_watched(database));
         watched.databases.retain(|one| {
-            one.strong_count() > 0
-                && !ended.iter().any(|ended| std::ptr::eq(one.as_ptr(), Arc::as_ptr(ended)))
+            one.database.strong_count() > 0
+                && !ended.iter().any(|ended| std::ptr::eq(one.database.as_ptr(), Arc::as_ptr(ended)))
         });
         if watched.databases.is_empty() {
             watched.bell = None;
@@ -170,7 +215,8 @@ fn run(bell: &Bell) {
         drop(watched);
         // This thread may be the last user of a database.
         drop((databases, ended));
-        bell.sleep(pause);
+        // Beside many closings it looks as often as without any.
+        bell.sleep(pause, is_quiet);
         WATCHED.lock().wakes = None;
     }
 }
