@@ -238,8 +238,20 @@ impl<T> Run<T> {
 
     /// Waits for a signal, and takes it; `false` once [`Worker::finish`] is called.
     pub fn next_signal(&mut self) -> bool {
+        self.next_signal_within(None)
+    }
+
+    /// The same, and no longer than `time`, if any.
+    pub fn next_signal_within(&mut self, time: Option<Duration>) -> bool {
+        let until = time.and_then(|time| Instant::now().checked_add(time));
         let mut state = self.worker.lock();
-        self.worker.changed.wait_while(&mut state, |state| !state.signalled && state.finishing == 0);
+        while !state.signalled && state.finishing == 0 {
+            match until {
+                Some(until) if self.worker.changed.wait_until(&mut state, until).timed_out() => break,
+                Some(_) => {}
+                None => self.worker.changed.wait(&mut state),
+            }
+        }
         state.signalled = false;
         state.finishing == 0
     }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The pages and the table that a checkpoint writes.
 struct TakenPages<'a> {
@@ -112,17 +113,18 @@ impl Drop for CheckpointTurn<'_> {
     }
 }
 
-/// Starts the page cleaner: a run of the worker that makes a checkpoint at each signal.
+/// Starts the page cleaner: a run of the worker that makes a checkpoint at each signal, and after each interval. Answers
+/// `false` where the system has no thread to give.
 ///
-/// Without a thread from the system, a unit makes the checkpoint when it finds too many dirty pages.
-pub(super) fn start_cleaner(inner: &Arc<Inner>) {
-    let Some(run) = inner.worker.claim() else { return };
+/// Without the thread, a unit makes the checkpoint when it finds too many dirty pages.
+pub(super) fn start_cleaner(inner: &Arc<Inner>, interval: Option<Duration>) -> bool {
+    let Some(run) = inner.worker.claim() else { return false };
     let (there, latch) = (inner.clone(), inner.files.lock().latch.clone());
     let work = move |run: &mut Run<()>| {
-        while run.next_signal() {
+        while run.next_signal_within(interval) {
             // The next checkpoint of a unit, or of a close, meets a failure again and tells it.
             let _ = there.checkpoint();
         }
     };
-    let _ = run.start("litefoot-cleaner", &latch, work);
+    run.start("litefoot-cleaner", &latch, work).is_ok()
 }

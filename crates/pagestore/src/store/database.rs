@@ -6,6 +6,7 @@ use super::checkpoint::start_cleaner;
 use super::files::{self, Files};
 use super::gate::Gate;
 use super::inner::{Counters, Inner, PageCleaner};
+use super::transaction::Transaction;
 use super::unit::Unit;
 use super::{Error, MOST_PAGES, PageId, Result};
 use crate::pages::{self, Extents, Pages, PagesMut};
@@ -19,6 +20,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The options for opening a database.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Options {
     pub max_dirty_ratio: f64,
     /// The thread that cleans then.
     pub page_cleaner: PageCleaner,
+    /// The time from one checkpoint to the next, if changes shall become durable by themselves. A thread makes them.
+    pub checkpoint_interval: Option<Duration>,
 }
 
 impl Default for Options {
@@ -43,6 +47,7 @@ impl Default for Options {
             prefetch: true,
             max_dirty_ratio: 0.8,
             page_cleaner: PageCleaner::Background,
+            checkpoint_interval: None,
         }
     }
 }
@@ -99,7 +104,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::InUse`], [`Error::Damaged`], [`Error::Truncated`]; where the options do not fit,
-    /// [`Error::PoolSize`], [`Error::Partitions`], [`Error::Threshold`]; those of the medium.
+    /// [`Error::PoolSize`], [`Error::Partitions`], [`Error::Threshold`], [`Error::Interval`]; [`Error::NoThread`]; those
+    /// of the medium.
     pub fn open(
         medium: &Arc<dyn Medium>,
         path: &Path,
@@ -108,6 +114,9 @@ impl Database {
     ) -> Result<Database> {
         if !(options.max_dirty_ratio > 0.0 && options.max_dirty_ratio <= 1.0) {
             return Err(Error::Threshold(options.max_dirty_ratio));
+        }
+        if options.checkpoint_interval.is_some_and(|interval| interval.is_zero()) {
+            return Err(Error::Interval);
         }
         let (files, allocation) = Files::open(medium, path)?;
         let (page_bytes, pool_bytes) = (files.page_bytes(), options.pool_bytes);
@@ -150,10 +159,14 @@ impl Database {
             threshold: ((frames as f64 * options.max_dirty_ratio) as usize).min(frames - 1),
             page_cleaner: options.page_cleaner,
         });
-        if options.page_cleaner == PageCleaner::Background {
-            start_cleaner(&inner);
+        let wanted = options.page_cleaner == PageCleaner::Background || options.checkpoint_interval.is_some();
+        let started = wanted && start_cleaner(&inner, options.checkpoint_interval);
+        let database = Database { inner, closed: false };
+        // A unit can make the cleaner's checkpoints; nobody else makes those of an interval.
+        if options.checkpoint_interval.is_some() && !started {
+            return Err(Error::NoThread { path: path.to_owned() });
         }
-        Ok(Database { inner, closed: false })
+        Ok(database)
     }
 
     /// Makes everything durable and closes the database; the redo log is gone then.
@@ -210,6 +223,14 @@ impl Database {
         }
         self.inner.gate.enter();
         Ok(Unit { inner: &self.inner })
+    }
+
+    /// Begins a transaction: a unit of changes that is rolled back unless it is committed.
+    ///
+    /// # Errors
+    /// As [`Database::unit`].
+    pub fn transaction(&self) -> Result<Transaction<'_>> {
+        Ok(Transaction::new(self.unit()?))
     }
 
     /// Makes everything durable that ended units have changed.

@@ -90,6 +90,15 @@ pub enum Error {
     /// A share that is none.
     #[error("a clean threshold of {0} cannot be; it is a share of the pool, above 0 and at most 1")]
     Threshold(f64),
+    /// No time from one checkpoint to the next.
+    #[error("a checkpoint every 0 seconds cannot be; give a longer time, or none")]
+    Interval,
+    /// The system has no thread for the checkpoints of an interval.
+    #[error("{}: no thread for checkpoints can be had; open without an interval of checkpoints", path.display())]
+    NoThread {
+        /// The data file.
+        path: PathBuf,
+    },
     /// A page that is not in the file (`E_STORAGE_CRITICAL_ERROR`).
     #[error("{}: there is no page {page}; the file has {pages}", path.display())]
     NoSuchPage {

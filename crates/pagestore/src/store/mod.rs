@@ -9,6 +9,7 @@
 //! | `allocation` | which pages are in use: pure, no I/O |
 //! | `metadata` | the bytes of the metadata file |
 //! | `files` | creating, opening and recovering the three files |
+//! | `unit`, `transaction` | changes that belong together; a transaction can be rolled back |
 //! | `gate` | units of work, and the moments between them |
 //! | `checkpoint` | bringing what has changed to the medium, and the cleaner |
 //! | `check` | what is wrong, by name |
@@ -53,8 +54,9 @@
 //! # What it promises
 //! 1. After a power cut the database is as one checkpoint left it, all pages and the allocation table together. It is
 //!    the last one that returned, or a later one. Later changes are gone.
-//! 2. A checkpoint is made by [`Database::checkpoint`] and [`Database::close`], and by the cleaner whenever enough of
-//!    the pool is dirty ([`Options::max_dirty_ratio`]). A [`Unit`] is never torn by one.
+//! 2. A checkpoint is made by [`Database::checkpoint`] and [`Database::close`], by the cleaner whenever enough of
+//!    the pool is dirty ([`Options::max_dirty_ratio`]), and by choice after each [`Options::checkpoint_interval`]. A
+//!    [`Unit`] is never torn by one. A [`Transaction`] that is not committed is in none.
 //! 3. A pinned page is not evicted, and its bytes do not change. A page that is pinned for writing has no other pin. A
 //!    pin that hits takes no lock.
 //! 4. New pages are zeros. A page has one owner: releasing a page that is pinned, free or protected is an error.
@@ -89,12 +91,14 @@ mod metadata;
 mod room;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod unit;
 
 pub use check::Inconsistency;
 pub use database::{Database, Options, Pinned, PinnedMut, Statistics};
 pub use error::{Error, Result};
 pub use inner::PageCleaner;
+pub use transaction::{Page, Transaction};
 pub use unit::Unit;
 
 /// Number of a page in the data file.

@@ -3,7 +3,7 @@
 use super::allocation::Allocation;
 use super::inner::Inner;
 use super::{Error, PageId, Result};
-use litefoot_storage::buffer_pool::{self, Pinned};
+use litefoot_storage::buffer_pool::{self, Pinned, PinnedMut};
 
 /// Bytes by which the data file grows, where the disk has them.
 const GROWTH_BYTES: u64 = 1 << 20;
@@ -29,6 +29,44 @@ impl Inner {
             return Err(error);
         }
         Ok(pinned)
+    }
+
+    /// Pins a page for writing, for a unit.
+    pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
+        self.require(page)?;
+        let pinned = self.pool.pin_mut(page).map_err(in_unit)?;
+        if let Err(error) = self.require(page) {
+            // It was released just now. The next owner must not find the old bytes.
+            self.pool.discard(pinned);
+            return Err(error);
+        }
+        Ok(pinned)
+    }
+
+    /// Allocates a page for a unit. Nobody can pin it before the unit has it.
+    pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
+        let page = self.take(1, Allocation::pages_with_one, Allocation::take)?;
+        let pinned = self.pool.pin_new(page);
+        let mut table = self.allocation.lock();
+        match pinned {
+            Ok(pinned) => {
+                table.mark(page);
+                Ok((page, pinned))
+            }
+            Err(error) => {
+                table.give_back(page);
+                Err(in_unit(error))
+            }
+        }
+    }
+
+    /// Frees a page that the caller alone has. Under the lock of the table: no thread finds the page in memory and free.
+    pub fn free(&self, page: PageId, pinned: PinnedMut<'_>) {
+        let mut table = self.allocation.lock();
+        self.pool.discard(pinned);
+        let was_in_use = table.take_back(page);
+        debug_assert!(was_in_use, "page {page} was freed while a unit had it");
+        table.give_back(page);
     }
 
     /// The page can be pinned.

@@ -1,6 +1,5 @@
 //! Units of changes: pages that are allocated, changed and released together.
 
-use super::allocation::Allocation;
 use super::inner::{Inner, PageCleaner};
 use super::room::in_unit;
 use super::{Error, PageId, Result};
@@ -41,14 +40,7 @@ impl Unit<'_> {
     /// # Errors
     /// As [`Unit::pin`].
     pub fn pin_mut(&self, page: PageId) -> Result<PinnedMut<'_>> {
-        self.inner.require(page)?;
-        let pinned = self.inner.pool.pin_mut(page).map_err(in_unit)?;
-        if let Err(error) = self.inner.require(page) {
-            // It was released just now. The next owner must not find the old bytes.
-            self.inner.pool.discard(pinned);
-            return Err(error);
-        }
-        Ok(pinned)
+        self.inner.pin_mut(page)
     }
 
     /// Allocates a page, of zeros.
@@ -56,20 +48,7 @@ impl Unit<'_> {
     /// # Errors
     /// [`Error::TooLarge`], [`Error::UnitTooLarge`], [`Error::Pool`]; those of the medium, where it is full.
     pub fn alloc(&self) -> Result<(PageId, PinnedMut<'_>)> {
-        let inner = self.inner;
-        let page = inner.take(1, Allocation::pages_with_one, Allocation::take)?;
-        let pinned = inner.pool.pin_new(page);
-        let mut table = inner.allocation.lock();
-        match pinned {
-            Ok(pinned) => {
-                table.mark(page);
-                Ok((page, pinned))
-            }
-            Err(error) => {
-                table.give_back(page);
-                Err(in_unit(error))
-            }
-        }
+        self.inner.alloc()
     }
 
     /// Allocates so many consecutive pages, of zeros; answers the first. At most those of one group: one less

@@ -42,6 +42,7 @@ pub struct PinnedMut<'a> {
     bytes: NonNull<u8>,
     page_bytes: usize,
     state: &'a PageState,
+    was_clean: bool,
 }
 
 // SAFETY: it alone uses the bytes, and unpins through an atomic.
@@ -50,6 +51,11 @@ unsafe impl Send for PinnedMut<'_> {}
 unsafe impl Sync for PinnedMut<'_> {}
 
 impl<'a> PinnedMut<'a> {
+    /// True if the medium had the page's bytes when it was pinned. [`Pool::discard`] brings them back.
+    pub fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
     /// The state, in which the page is still pinned.
     pub(crate) fn into_state(self) -> &'a PageState {
         std::mem::ManuallyDrop::new(self).state
@@ -132,8 +138,9 @@ impl<'a> Pinned<'a> {
 
 impl<'a> PinnedMut<'a> {
     /// The guard of a page in a frame that the caller has latched.
-    pub(crate) fn of(pool: &'a Pool, frame: u32, state: &'a PageState) -> PinnedMut<'a> {
-        PinnedMut { bytes: pool.shared.frames.frame(frame), page_bytes: pool.shared.page_bytes, state }
+    pub(crate) fn of(pool: &'a Pool, frame: u32, state: &'a PageState, was_clean: bool) -> PinnedMut<'a> {
+        let bytes = pool.shared.frames.frame(frame);
+        PinnedMut { bytes, page_bytes: pool.shared.page_bytes, state, was_clean }
     }
 }
 

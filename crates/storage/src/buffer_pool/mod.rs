@@ -347,8 +347,8 @@ impl Pool {
         let state = self.state(page)?;
         let mut backoff = Backoff::default();
         loop {
-            if let Some(frame) = self.take(state) {
-                return Ok(PinnedMut::of(self, frame, state));
+            if let Some((frame, was_clean)) = self.take(state) {
+                return Ok(PinnedMut::of(self, frame, state, was_clean));
             }
             match state.look() {
                 Found::Empty | Found::Reading => drop(self.pin_slowly(page, state)?),
@@ -365,20 +365,20 @@ impl Pool {
         let state = self.state(page)?;
         let mut backoff = Backoff::default();
         let mut full = 0;
-        let frame = loop {
-            if let Some(frame) = self.take(state) {
-                break frame;
+        let (frame, was_clean) = loop {
+            if let Some(taken) = self.take(state) {
+                break taken;
             }
             if state.look() == Found::Empty {
                 match self.begin_new(page, state) {
-                    Ok(Some(frame)) => break frame,
+                    Ok(Some(frame)) => break (frame, true),
                     Err(error) if full + 1 >= LOOKS_FOR_A_FRAME => return Err(error),
                     looked => full = if looked.is_err() { full + 1 } else { 0 },
                 }
             }
             self.pause(page, &mut backoff)?;
         };
-        let mut pinned = PinnedMut::of(self, frame, state);
+        let mut pinned = PinnedMut::of(self, frame, state, was_clean);
         pinned.fill(0);
         Ok(pinned)
     }
@@ -459,11 +459,11 @@ impl Pool {
         state.ok_or(Error::NoSuchPage { page })
     }
 
-    /// Takes a ready page without pins, for a writer.
-    fn take(&self, state: &PageState) -> Option<u32> {
+    /// Takes a ready page without pins, for a writer. Answers whether it was clean before.
+    fn take(&self, state: &PageState) -> Option<(u32, bool)> {
         let (frame, was_clean) = state.write()?;
         self.shared.dirty.fetch_add(usize::from(was_clean), Ordering::Relaxed);
-        Some(frame)
+        Some((frame, was_clean))
     }
 
     /// Waits a little for page `page` to become free.

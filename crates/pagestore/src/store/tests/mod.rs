@@ -1,6 +1,7 @@
 mod failures;
 mod power;
 mod threads;
+mod transactions;
 
 use super::*;
 use crate::ops::graph::{Graph, Order, Search, Text, load};
@@ -331,6 +332,46 @@ fn content_from(database: &Database, first: PageId) -> Content {
         .collect()
 }
 
+/// A random unit, or transaction, on the database and on the model.
+fn random_changes(database: &Database, model: &mut Content, random: &mut Random, next: &mut u64) {
+    match random.below(2) {
+        0 => random_unit(database, model, random, next),
+        _ => random_transaction(database, model, random, next),
+    }
+}
+
+/// A random transaction, of which half are rolled back.
+fn random_transaction(database: &Database, model: &mut Content, random: &mut Random, next: &mut u64) {
+    let mut transaction = database.transaction().unwrap();
+    let mut after = model.clone();
+    for _ in 0..1 + random.below(4) {
+        *next += 1;
+        let some = after.keys().nth(random.below(after.len().max(1) as u64) as usize).copied();
+        match (random.below(4), some) {
+            (0 | 1, Some(page)) => {
+                fill(transaction.pin_mut(page).unwrap(), *next);
+                after.insert(page, *next);
+            }
+            (2, Some(page)) => {
+                transaction.release(page).unwrap();
+                after.remove(&page);
+            }
+            _ => {
+                let (page, bytes) = transaction.alloc().unwrap();
+                fill(bytes, *next);
+                assert_eq!(after.insert(page, *next), None, "page {page} was handed out twice");
+                assert!(!model.contains_key(&page), "page {page} may yet be in use again");
+            }
+        }
+    }
+    if random.below(2) == 0 {
+        transaction.commit();
+        *model = after;
+    } else {
+        transaction.roll_back();
+    }
+}
+
 /// A random unit on the database and on the model.
 fn random_unit(database: &Database, model: &mut Content, random: &mut Random, next: &mut u64) {
     let unit = database.unit().unwrap();
@@ -374,7 +415,7 @@ fn it_agrees_with_a_model_over_reopens() {
         let (mut model, mut next) = (Content::new(), 0);
         let mut database = open_with(&medium, &options(24)).unwrap();
         for step in 0..300 {
-            random_unit(&database, &mut model, &mut random, &mut next);
+            random_changes(&database, &mut model, &mut random, &mut next);
             if step % 40 == 39 {
                 assert_eq!(content(&database), model, "seed {seed}, step {step}");
                 database.check().unwrap();

@@ -34,7 +34,7 @@ fn power_cuts_from(
         let mut database = open_with(&medium, &Options { prefetch: false, ..options(24) }).unwrap();
         for _ in 0..40 {
             let mut model = states.last().unwrap().clone();
-            random_unit(&database, &mut model, &mut random, &mut next);
+            random_changes(&database, &mut model, &mut random, &mut next);
             states.push(model);
             begun.push((sim.operations(), states.len() - 1));
             match random.below(12) {
