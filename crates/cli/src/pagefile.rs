@@ -166,7 +166,7 @@ fn said(error: store::Error) -> Failure {
 pub fn open_database(path: &Path, options: &Options) -> Result<Database, Failure> {
     look(path)?;
     // Pages of the largest size fit any pool of whole ones.
-    let most = PAGE_SIZES[PAGE_SIZES.len() - 1];
+    let most = store::PAGE_SIZES[store::PAGE_SIZES.len() - 1];
     let options = store::Options {
         pool_bytes: options.cache_bytes.next_multiple_of(most).max(FEWEST_FRAMES * most),
         partitions: options.partitions,
@@ -210,7 +210,9 @@ mod tests {
         for text in ["", "K", "-1", "1.5M", "4 K", "4T", "99999999999999999999", "18014398509481984K"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
-        for (text, good) in [("4096", true), ("64K", true), ("2K", false), ("5000", false), ("128K", false)] {
+        for (text, good) in
+            [("4096", true), ("64K", true), ("2K", false), ("5000", false), ("256K", true), ("512K", false)]
+        {
             assert_eq!(text.parse::<PageBytes>().is_ok(), good, "{text}");
         }
     }

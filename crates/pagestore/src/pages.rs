@@ -46,6 +46,14 @@ pub enum Error {
         /// The nodes there are.
         nodes: u64,
     },
+    /// An id that no node has.
+    #[error("there is no node with the id {id}; the graph has {nodes} nodes with ids of their own")]
+    NoSuchId {
+        /// The id asked for.
+        id: u64,
+        /// The nodes there are.
+        nodes: u64,
+    },
     /// The pages of a graph lie in more pieces than its metadata page can name.
     #[error(
         "the graph's pages lie in {pieces} pieces, and a metadata page names {most}; load it into a new database, or use larger pages"
@@ -83,6 +91,16 @@ pub trait Pages: Sync {
     /// # Errors
     /// [`Error::Pages`] where it cannot be had.
     fn page(&self, page: u64) -> Result<Self::Guard<'_>>;
+
+    /// Memory nodes that the pages are spread over.
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    /// The memory node of a page, below [`Pages::nodes`].
+    fn node_of(&self, _page: u64) -> usize {
+        0
+    }
 }
 
 /// Pages that can be written.

@@ -34,6 +34,7 @@ mod frames;
 pub mod io;
 pub mod log_file;
 pub mod mapped_pool;
+pub mod numa;
 pub mod os;
 pub mod page_delta;
 mod page_state;

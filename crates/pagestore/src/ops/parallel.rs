@@ -16,18 +16,22 @@ pub(super) fn fold<P: Pages, T: Send>(
     step: impl Fn(&mut T, &[u8]) + Sync,
     mut merge: impl FnMut(&mut T, T),
 ) -> Result<T> {
-    let parts = (workers.threads() as u64 * PARTS_PER_WORKER).min(extents.len());
-    let part_of = |part: u64| extents.len() * part / parts.max(1);
-    let folded: Vec<Result<T>> = workers.each(parts as usize, |part| {
-        let part = part as u64;
-        let mut value = start();
-        for place in part_of(part)..part_of(part + 1) {
-            if let Some(page) = extents.get(place) {
-                step(&mut value, &pages.page(page)?);
+    let nodes = pages.nodes() as u64;
+    // Each run of the sequence is one part for each memory node: the pages of the run that lie there.
+    let runs = (workers.threads() as u64 * PARTS_PER_WORKER).div_ceil(nodes).min(extents.len());
+    let run_of = |run: u64| extents.len() * run / runs.max(1);
+    let node_of = |part: usize| (part as u64 % nodes) as usize;
+    let folded: Vec<Result<T>> =
+        workers.each_near((runs * nodes) as usize, nodes as usize, node_of, |part| {
+            let run = part as u64 / nodes;
+            let mut value = start();
+            for place in run_of(run)..run_of(run + 1) {
+                if let Some(page) = extents.get(place).filter(|page| pages.node_of(*page) == node_of(part)) {
+                    step(&mut value, &pages.page(page)?);
+                }
             }
-        }
-        Ok(value)
-    })?;
+            Ok(value)
+        })?;
     let mut total = start();
     for value in folded {
         merge(&mut total, value?);

@@ -32,6 +32,7 @@ impl PageFile {
             prefetch: options.prefetch,
             run_pages: 1,
             budget: None,
+            topology: options.topology.clone(),
         };
         let pool = Pool::new(file, io, &config, Box::new(|page| page > 0))
             .map_err(|error| of_pool(error, path, header.pages))?;
@@ -95,5 +96,13 @@ impl Pages for PageFile {
     #[inline]
     fn page(&self, page: u64) -> pages::Result<Pinned<'_>> {
         self.pin(page).map_err(pages::Error::pages)
+    }
+
+    fn nodes(&self) -> usize {
+        self.pool.nodes()
+    }
+
+    fn node_of(&self, page: u64) -> usize {
+        self.pool.node_of(page)
     }
 }

@@ -10,7 +10,7 @@
 //! ```text
 //!   0   8  magic "lf-pages"
 //!   8   4  version, 1
-//!  12   4  bytes of a page: a power of two, 4,096 to 65,536
+//!  12   4  bytes of a page: a power of two, 4,096 to 262,144
 //!  16   8  pages, this one among them
 //!  24   4  CRC-32C of the 24 bytes before
 //! ```
@@ -34,13 +34,14 @@ pub use file::PageFile;
 pub use litefoot_storage::buffer_pool::{Pinned, Statistics};
 
 use litefoot_storage::file::DeviceError;
+use litefoot_storage::numa::Topology;
 use std::path::PathBuf;
 
 /// Pages kept in memory in any case.
 pub const FEWEST_PAGES: usize = 16;
 
 /// Sizes a page may have.
-pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
+pub const PAGE_SIZES: [usize; 7] = [4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144];
 
 /// The options for reading a page file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +52,13 @@ pub struct Options {
     pub prefetch: bool,
     /// Partitions of the cache.
     pub partitions: usize,
+    /// The memory nodes that the partitions are spread over: those of the machine, or [`Topology::single`].
+    pub topology: Topology,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache_bytes: 16 << 20, prefetch: true, partitions: 4 }
+        Options { cache_bytes: 16 << 20, prefetch: true, partitions: 4, topology: Topology::of_machine() }
     }
 }
 
@@ -88,7 +91,7 @@ pub enum Error {
         pages: u64,
     },
     /// A size no page may have.
-    #[error("a page of {0} bytes cannot be; pages have 4,096, 8,192, 16,384, 32,768 or 65,536 bytes")]
+    #[error("a page of {0} bytes cannot be; pages have 4,096 to 262,144 bytes, a power of two")]
     PageSize(usize),
     /// More pages than a file can have.
     #[error("{}: a file cannot be as large as this one would become", path.display())]

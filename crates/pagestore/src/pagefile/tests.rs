@@ -1,3 +1,5 @@
+mod nodes;
+
 use super::*;
 use crate::ops::Extents;
 use crate::ops::{self, Pages, PagesMut};
@@ -40,7 +42,7 @@ fn queue() -> Arc<IoQueue> {
 }
 
 fn open(medium: &Arc<dyn Medium>, path: &Path, cache_pages: usize, prefetch: bool) -> PageFile {
-    let options = Options { cache_bytes: cache_pages * 4096, prefetch, partitions: 2 };
+    let options = Options { cache_bytes: cache_pages * 4096, prefetch, partitions: 2, ..Options::default() };
     PageFile::open(&**medium, path, queue(), &options).unwrap()
 }
 
@@ -177,7 +179,7 @@ fn foreign_damaged_and_cut_files_are_refused() {
         damaged[byte] ^= 0x40;
         refused(&damaged, if byte < 12 { "version" } else { "damaged" });
     }
-    for size in [0, 512, 4095, 4097, 131_072] {
+    for size in [0, 512, 4095, 4097, 524_288] {
         let error = Builder::create(os(), &directory.path().join("b"), size).err();
         assert!(matches!(error, Some(Error::PageSize(found)) if found == size));
     }

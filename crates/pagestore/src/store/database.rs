@@ -15,6 +15,7 @@ pub use litefoot_storage::buffer_pool::{Pinned, PinnedMut};
 use litefoot_storage::file::{Medium, RangeLock};
 use litefoot_storage::io::IoQueue;
 use litefoot_storage::io::Monitor;
+use litefoot_storage::numa::Topology;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::path::Path;
@@ -37,6 +38,8 @@ pub struct Options {
     pub page_cleaner: PageCleaner,
     /// The time from one checkpoint to the next, if changes shall become durable by themselves. A thread makes them.
     pub checkpoint_interval: Option<Duration>,
+    /// The memory nodes that the partitions are spread over: those of the machine, or [`Topology::single`].
+    pub topology: Topology,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             max_dirty_ratio: 0.8,
             page_cleaner: PageCleaner::Background,
             checkpoint_interval: None,
+            topology: Topology::of_machine(),
         }
     }
 }
@@ -135,6 +139,7 @@ impl Database {
             prefetch: options.prefetch,
             run_pages: 1,
             budget: None,
+            topology: options.topology.clone(),
         };
         let pages = allocation.pages();
         let allocation = Arc::new(Mutex::new(allocation));
@@ -333,6 +338,14 @@ impl Pages for Database {
     #[inline]
     fn page(&self, page: u64) -> pages::Result<Pinned<'_>> {
         self.pin(page).map_err(pages::Error::pages)
+    }
+
+    fn nodes(&self) -> usize {
+        self.inner.pool.nodes()
+    }
+
+    fn node_of(&self, page: u64) -> usize {
+        self.inner.pool.node_of(page)
     }
 }
 

@@ -107,4 +107,5 @@ pub type PageId = u64;
 /// Most pages of a data file: the redo log numbers them with 32 bits, from 1.
 pub const MOST_PAGES: u64 = u32::MAX as u64 - 1;
 
-pub use crate::pagefile::PAGE_SIZES;
+/// Bytes that a page can have: the redo log has SQLite's format, whose largest page has 64 KiB.
+pub const PAGE_SIZES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];

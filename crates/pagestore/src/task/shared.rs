@@ -3,6 +3,7 @@
 use super::TaskError;
 use super::fiber;
 use super::queues::{From, Task, Worker};
+use litefoot_storage::numa::Topology;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -18,6 +19,8 @@ pub struct Config {
     pub fibers: usize,
     /// Bytes of a fiber's stack: address space, of which only what is touched takes memory.
     pub stack_bytes: usize,
+    /// The nodes that the threads are bound to, in turn: those of the machine, or [`Topology::single`].
+    pub topology: Topology,
 }
 
 impl Default for Config {
@@ -27,6 +30,7 @@ impl Default for Config {
             queue_tasks: 4096,
             fibers: 1024,
             stack_bytes: 256 * 1024,
+            topology: Topology::of_machine(),
         }
     }
 }
@@ -56,6 +60,8 @@ pub struct Statistics {
     pub stolen: u64,
     /// Tasks that the submitting fiber ran itself because the queue was full.
     pub inlined: u64,
+    /// Threads that the system did not bind to their node.
+    pub unbound: u64,
 }
 
 /// The part of a pool of workers that all share.
@@ -65,6 +71,7 @@ pub(super) struct Shared {
     pub fibers: AtomicU64,
     pub stolen: AtomicU64,
     pub inlined: AtomicU64,
+    pub unbound: AtomicU64,
     pub stopping: AtomicBool,
     /// Tasks submitted and not ended.
     pub unfinished: AtomicUsize,

@@ -5,6 +5,7 @@ use super::fiber::{Fiber, Suspension, enter_worker};
 use super::queues::{Task, Worker};
 use super::shared::Shared;
 use corosensei::stack::DefaultStack;
+use litefoot_storage::numa;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +29,11 @@ struct Running {
 /// Runs until the workers stop and everything is done.
 pub(super) fn run(shared: Arc<Shared>, index: usize) {
     enter_worker(index);
+    if let Some(node) = shared.config.topology.node_of(index)
+        && numa::bind_thread(node).is_err()
+    {
+        shared.unbound.fetch_add(1, Ordering::Relaxed);
+    }
     let worker = shared.workers[index].clone();
     let mut running = Running {
         shared,

@@ -47,6 +47,7 @@ impl Workers {
             fibers: AtomicU64::new(0),
             stolen: AtomicU64::new(0),
             inlined: AtomicU64::new(0),
+            unbound: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             unfinished: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
@@ -72,6 +73,7 @@ impl Workers {
             fibers: self.shared.fibers.load(Ordering::Relaxed),
             stolen: self.shared.stolen.load(Ordering::Relaxed),
             inlined: self.shared.inlined.load(Ordering::Relaxed),
+            unbound: self.shared.unbound.load(Ordering::Relaxed),
         }
     }
 
@@ -107,14 +109,33 @@ impl Workers {
     /// # Errors
     /// The first panic among the parts; [`TaskError::Stopped`]. All parts that began have ended then.
     pub fn each<T: Send>(&self, parts: usize, work: impl Fn(usize) -> T + Sync) -> Result<Vec<T>, TaskError> {
-        let next = AtomicUsize::new(0);
+        self.each_near(parts, 1, |_| 0, work)
+    }
+
+    /// The same where each part has a memory node: a worker takes parts of its own node first, and then those of others.
+    ///
+    /// # Errors
+    /// As [`Workers::each`].
+    pub fn each_near<T: Send>(
+        &self,
+        parts: usize,
+        nodes: usize,
+        node_of: impl Fn(usize) -> usize,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Result<Vec<T>, TaskError> {
+        let nodes = nodes.max(1);
+        let mut of_node = vec![Vec::new(); nodes];
+        (0..parts).for_each(|part| of_node[node_of(part) % nodes].push(part));
+        let next: Vec<AtomicUsize> = (0..nodes).map(|_| AtomicUsize::new(0)).collect();
         let results: Vec<Mutex<Option<T>>> = (0..parts).map(|_| Mutex::new(None)).collect();
         let run = || {
-            loop {
-                let part = next.fetch_add(1, Ordering::Relaxed);
-                let Some(result) = results.get(part) else { break };
-                let value = work(part);
-                *result.lock() = Some(value);
+            // Workers are bound to the nodes in turn, as partitions are.
+            let own = fiber::worker_index().unwrap_or(0);
+            for node in (0..nodes).map(|step| (own + step) % nodes) {
+                while let Some(part) = of_node[node].get(next[node].fetch_add(1, Ordering::Relaxed)) {
+                    let value = work(*part);
+                    *results[*part].lock() = Some(value);
+                }
             }
         };
         self.all(self.threads().min(parts), &run)?;

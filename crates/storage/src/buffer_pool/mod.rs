@@ -55,9 +55,10 @@ pub use guard::{Cleaning, Pinned, PinnedMut};
 use crate::budget::Budget;
 use crate::file::File;
 use crate::frames::partition::Partition;
-use crate::frames::{self, Frames, NoMemory};
+use crate::frames::{Frames, NoMemory};
 use crate::io::Backoff;
 use crate::io::IoQueue;
+use crate::numa::Topology;
 use crate::page_state::table::Table;
 use crate::page_state::{Forgotten, Found, PageState};
 use crate::prefetch::{self, Detector};
@@ -90,6 +91,8 @@ pub struct Config {
     pub prefetch: bool,
     /// The source of the memory; without a budget, all frames have memory from the beginning.
     pub budget: Option<Arc<Budget>>,
+    /// The memory nodes that the partitions are spread over.
+    pub topology: Topology,
 }
 
 /// Says which pages may be read ahead.
@@ -182,6 +185,8 @@ pub struct Statistics {
     pub dirty: u64,
     /// Pinned pages.
     pub pinned: u64,
+    /// Partitions for whose frames the system did not take the wish for a memory node.
+    pub refused_partitions: u64,
 }
 
 /// A buffer pool over a file.
@@ -202,11 +207,12 @@ impl Pool {
         let count = config.frames.clamp(FEWEST_FRAMES, 1 << 31);
         let partitions = config.partitions.clamp(1, count);
         let frames = Frames::new(count, config.page_bytes)?;
-        let nodes = frames::nodes();
         let range = |part: usize| part * count / partitions..(part + 1) * count / partitions;
-        if nodes.len() > 1 {
-            (0..partitions).for_each(|part| frames.prefer(range(part), nodes[part % nodes.len()]));
-        }
+        let refused = |part: &usize| {
+            let node = config.topology.node_of(*part);
+            node.is_some_and(|node| frames.prefer(range(*part), node).is_err())
+        };
+        let refused_partitions = (0..partitions).filter(refused).count() as u64;
         let mut ahead = prefetch::Config::for_page_bytes(config.page_bytes);
         // Pages read ahead must not evict those read ahead before them.
         ahead.longest_window = ahead.longest_window.min((count / 4) as u32);
@@ -224,6 +230,8 @@ impl Pool {
             detector,
             count,
             run_pages: config.run_pages.max(1),
+            nodes: config.topology.nodes(),
+            refused_partitions,
             populated: AtomicUsize::new(if config.budget.is_none() { count } else { 0 }),
             portion: portion(config),
             budget: config.budget.clone(),
@@ -271,6 +279,16 @@ impl Pool {
         self.shared.page_bytes
     }
 
+    /// The memory node of a page, counted from 0; 0 where there is one only.
+    pub fn node_of(&self, page: u64) -> usize {
+        self.shared.partition_of(page) % self.shared.nodes
+    }
+
+    /// Memory nodes that the pages are spread over.
+    pub fn nodes(&self) -> usize {
+        self.shared.nodes
+    }
+
     /// The file.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
@@ -303,6 +321,7 @@ impl Pool {
             evicted: load(&shared.evicted),
             dirty: self.dirty() as u64,
             frames: shared.populated.load(Ordering::Relaxed) as u64,
+            refused_partitions: shared.refused_partitions,
             ..Statistics::default()
         }
     }

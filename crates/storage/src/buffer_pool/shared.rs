@@ -21,6 +21,10 @@ pub(crate) struct Shared {
     /// Frames in all partitions.
     pub count: usize,
     pub run_pages: u64,
+    /// Memory nodes that the partitions are spread over, in turn.
+    pub nodes: usize,
+    /// Partitions for which the system did not take that wish.
+    pub refused_partitions: u64,
     pub budget: Option<Arc<Budget>>,
     /// Frames that have memory, where there is a budget.
     pub populated: AtomicUsize,
@@ -42,7 +46,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn partition(&self, page: u64) -> &Mutex<Partition> {
-        &self.partitions[(page / self.run_pages % self.partitions.len() as u64) as usize]
+        &self.partitions[self.partition_of(page)]
+    }
+
+    pub fn partition_of(&self, page: u64) -> usize {
+        (page / self.run_pages % self.partitions.len() as u64) as usize
     }
 
     /// From so many frames on, large pages of memory pay.
@@ -173,6 +181,7 @@ mod tests {
                 prefetch: false,
                 run_pages: 1,
                 budget: limit.map(|limit| Arc::new(Budget::new(limit))),
+                topology: crate::numa::Topology::single(),
             };
             assert_eq!(portion(&config), expected, "{limit:?} {page_bytes}");
         }

@@ -1,15 +1,13 @@
-//! The memory of a pool: one contiguous range, a frame for each page; `partition` hands frames out, `numa` knows the nodes.
+//! The memory of a pool: one contiguous range, a frame for each page; `partition` hands frames out.
 //!
 //! # Invariants
 //! 1. The range lives as long as this does, and is not moved.
 //! 2. Behind the last frame are [`TAIL_BYTES`] readable bytes: comparisons may read a little past a page's end.
 //! 3. The right to read or write a frame is decided by the page's [`PageState`](crate::page_state::PageState).
 
-mod numa;
 pub(crate) mod partition;
 
-pub(crate) use numa::nodes;
-
+use crate::numa::{self, Node};
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,13 +128,13 @@ impl Frames {
 
     /// Asks for memory of that node for frames that were not used yet. It is a wish: where the system does not
     /// grant it, memory comes from wherever it does.
-    pub fn prefer(&self, frames: std::ops::Range<usize>, node: u32) {
+    pub fn prefer(&self, frames: std::ops::Range<usize>, node: &Node) -> io::Result<()> {
         debug_assert!(frames.end * self.page_bytes + TAIL_BYTES <= self.bytes);
-        let bytes = frames.len() * self.page_bytes;
+        // The system binds whole pages of its own; those of two partitions belong to the first.
+        let start = (frames.start * self.page_bytes).next_multiple_of(SYSTEM_PAGE);
+        let bytes = (frames.end * self.page_bytes).saturating_sub(start);
         // SAFETY: the frames lie inside the range, which is ours.
-        let _ = unsafe {
-            numa::bind(self.memory.as_ptr().add(frames.start * self.page_bytes).cast(), bytes, node)
-        };
+        unsafe { numa::prefer_memory(self.memory.as_ptr().add(start).cast(), bytes, node) }
     }
 
     /// Gives the memory of frames back to the system. No thread may look at them, or be about to.

@@ -38,6 +38,7 @@ use crate::stats::{Stats, StatsPage};
 use litefoot_storage::buffer_pool::{self, Advisor, Config, Pool, Resident};
 use litefoot_storage::file::{self, File};
 use litefoot_storage::mapped_pool::{MappedPool, PagePlace, shown};
+use litefoot_storage::numa::Topology;
 use litefoot_storage::pass_on;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -108,6 +109,7 @@ impl Pages {
             frames: share.bytes() / setup.page_bytes,
             partitions: PARTITIONS,
             most_pages: MOST_PAGES,
+            topology: Topology::of_machine(),
             run_pages: RUN_PAGES,
             prefetch: false,
             budget: Some(share.budget().clone()),

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES")]
     size: Bytes,
 
-    /// Bytes of a page: 4K, 8K, 16K, 32K or 64K
+    /// Bytes of a page: 4K to 256K, a power of two
     #[arg(long, value_name = "BYTES", default_value = "4K")]
     page_size: PageBytes,
 

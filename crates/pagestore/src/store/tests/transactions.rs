@@ -119,7 +119,9 @@ fn threads_see_no_change_of_a_transaction_that_has_not_ended() {
                         std::thread::yield_now();
                     }
                     if (round + thread).is_multiple_of(2) {
-                        pages.iter().for_each(|page| fill(transaction.pin_mut(*page).unwrap(), 4 * round + 2));
+                        pages
+                            .iter()
+                            .for_each(|page| fill(transaction.pin_mut(*page).unwrap(), 4 * round + 2));
                         transaction.commit();
                     }
                 }

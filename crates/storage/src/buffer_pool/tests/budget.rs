@@ -13,6 +13,7 @@ fn with_budget(budget: &Arc<Budget>, pages: u64) -> Pool {
         prefetch: false,
         run_pages: 8,
         budget: Some(budget.clone()),
+        topology: crate::numa::Topology::single(),
     };
     let io = Arc::new(IoQueue::idle(&IoConfig::default()));
     let pool = Pool::new(plain.file().clone(), io, &config, Box::new(|_| true)).unwrap();

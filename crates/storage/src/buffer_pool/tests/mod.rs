@@ -26,6 +26,7 @@ pub(crate) fn pool(pages: u64, frames: usize, partitions: usize, prefetch: bool)
         prefetch,
         run_pages: 1,
         budget: None,
+        topology: crate::numa::Topology::single(),
     };
     let io = Arc::new(IoQueue::start(&IoConfig::default()).unwrap());
     let pool = Pool::new(file, io, &config, Box::new(|_| true)).unwrap();
@@ -119,7 +120,7 @@ fn there_are_readable_bytes_behind_the_last_frame() {
     let pages: Vec<Pinned<'_>> = (0..16).map(|page| pool.pin(page).unwrap()).collect();
     let last = pages.iter().map(|page| page.as_ptr()).max().unwrap();
     // SAFETY: that this may be read is the promise.
-    let behind = unsafe { std::slice::from_raw_parts(last.add(PAGE), frames::TAIL_BYTES) };
+    let behind = unsafe { std::slice::from_raw_parts(last.add(PAGE), crate::frames::TAIL_BYTES) };
     assert!(behind.iter().all(|byte| *byte == 0));
 }
 
