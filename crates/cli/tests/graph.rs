@@ -41,6 +41,25 @@ fn expected_levels(text: &str, start: usize) -> String {
 }
 
 #[test]
+fn an_edge_list_as_published_is_loaded_and_answers_by_its_ids() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::write(directory.join("snap.txt"), "# FromNodeId\tToNodeId\n900\t7\n7\t40000000000\n900\t8\n")
+        .unwrap();
+    for options in [&[][..], &["--reorder"]] {
+        let load = [&["graph", "load", "--edge-list", "snap.txt", "snap.graph"], options].concat();
+        assert_eq!(succeed(directory, &load), "snap.graph: 4 nodes, 3 edges\n");
+        assert_eq!(succeed(directory, &["graph", "bfs", "snap.graph", "--start", "900"]), "0 1\n1 2\n2 1\n");
+        let found = succeed(directory, &["sql", "new.db", "SELECT node FROM litefoot_bfs('snap.graph', 7)"]);
+        assert!(found.contains("40000000000"), "{found}");
+        let unknown = run(directory, &["graph", "bfs", "snap.graph", "--start", "8000"]);
+        assert_eq!(unknown.status.code(), Some(1));
+        assert!(stderr_of(&unknown).contains("no node with the id 8000"), "{}", stderr_of(&unknown));
+        fs::remove_file(directory.join("snap.graph")).unwrap();
+    }
+}
+
+#[test]
 fn graphs_are_loaded_searched_and_described() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -119,6 +138,8 @@ fn bad_input_is_explained_and_nothing_is_left() {
         (&["load", "range.txt", "x"], 1, &["range.txt, line 2: ", "node 7"]),
         (&["load", "unsorted.txt", "x"], 1, &["unsorted.txt, line 3: ", "sort"]),
         (&["load", "--reorder", "unsorted.txt", "x"], 1, &["unsorted.txt, line 3: ", "sort"]),
+        (&["load", "--edge-list", "word.txt", "x"], 1, &["word.txt, line 3: ", "two whole numbers"]),
+        (&["load", "--edge-list", "empty.txt", "x"], 1, &["empty.txt, line 1: ", "no edges"]),
         (&["load", "empty.txt", "x"], 1, &["empty.txt, line 1: ", "empty"]),
         (&["load", "huge.txt", "x"], 1, &["x: "]),
         (&["load", "large.txt", "x"], 1, &["x: ", "x"]),

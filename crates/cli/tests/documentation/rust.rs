@@ -30,6 +30,11 @@ fn engine(path: &Path) -> Result<(), Box<dyn Error>> {
     drop(unit);
     database.checkpoint()?;                   // durable from here on
     assert_eq!(&database.pin(page)?[..5], b"hello");
+
+    let mut transaction = database.transaction()?;
+    transaction.pin_mut(page)?[..5].copy_from_slice(b"never");
+    drop(transaction);                        // or transaction.commit()
+    assert_eq!(&database.pin(page)?[..5], b"hello");
     Ok(())
 }
 

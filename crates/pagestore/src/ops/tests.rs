@@ -1,3 +1,5 @@
+mod edge_lists;
+
 use super::graph::{Graph, Order, Search, Text, load, rmat};
 use super::*;
 use crate::task::{Config, Workers};

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Load, search and describe graphs.
 ///
 /// A graph is loaded from a text: the first line is `nodes edges`, then one edge a line, `source target`, sorted by
-/// source, with nodes numbered from 0.
+/// source, with nodes numbered from 0. `load --edge-list` takes a plain list of edges, as SNAP publishes them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

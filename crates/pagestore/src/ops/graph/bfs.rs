@@ -85,7 +85,7 @@ impl Search {
         }
         self.reported += 1;
         let depth = self.reported - 1;
-        if !graph.is_reordered() {
+        if !graph.is_translated() {
             return Ok(Some(Level { depth, nodes: &self.level }));
         }
         self.in_text.clone_from(&self.level);

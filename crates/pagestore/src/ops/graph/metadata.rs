@@ -5,6 +5,8 @@ use crate::ops::{Error, Extents, Result};
 
 const MAGIC: &[u8; 8] = b"lf-graph";
 const VERSION: u32 = 1;
+/// Of a graph whose nodes have ids of their own.
+const VERSION_IDS: u32 = 2;
 const CHECKSUM_AT: usize = 20;
 const CHECKED_FROM: usize = 24;
 const COUNTS_AT: usize = 40;
@@ -14,6 +16,8 @@ const RANGE_BYTES: usize = 16;
 /// The content of the metadata page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
+    /// True if nodes have ids of their own, and are not numbered from 0.
+    pub has_ids: bool,
     pub id_bytes: usize,
     pub nodes: u64,
     pub edges: u64,
@@ -54,7 +58,8 @@ impl Metadata {
         }
         let mut page = Vec::with_capacity(RANGES_AT + pieces * RANGE_BYTES);
         page.extend_from_slice(MAGIC);
-        for number in [VERSION, page_bytes as u32, self.id_bytes as u32, 0] {
+        let version = if self.has_ids { VERSION_IDS } else { VERSION };
+        for number in [version, page_bytes as u32, self.id_bytes as u32, 0] {
             page.extend_from_slice(&number.to_le_bytes());
         }
         for number in [self.nodes, self.edges] {
@@ -77,9 +82,11 @@ impl Metadata {
         if page.len() < RANGES_AT || &page[..8] != MAGIC {
             return Err(no("the page for its metadata holds something else"));
         }
-        if u32_at(page, 8) != VERSION {
-            return Err(Error::NotAGraph(format!("its format has the version {}", u32_at(page, 8))));
-        }
+        let has_ids = match u32_at(page, 8) {
+            VERSION => false,
+            VERSION_IDS => true,
+            version => return Err(Error::NotAGraph(format!("its format has the version {version}"))),
+        };
         let counts: [usize; 4] = std::array::from_fn(|vector| u32_at(page, COUNTS_AT + vector * 4) as usize);
         let pieces = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count));
         let end = pieces.and_then(|pieces| pieces.checked_mul(RANGE_BYTES)).map(|bytes| bytes + RANGES_AT);
@@ -103,7 +110,8 @@ impl Metadata {
             }
             extents
         });
-        let metadata = Metadata { id_bytes, nodes, edges, first_neighbor, neighbors, new_number, old_number };
+        let metadata =
+            Metadata { has_ids, id_bytes, nodes, edges, first_neighbor, neighbors, new_number, old_number };
         if metadata.is_sound(page_bytes) { Ok(metadata) } else { Err(no("its metadata contradicts itself")) }
     }
 
@@ -113,8 +121,9 @@ impl Metadata {
             return false;
         }
         let needs = |entries| pages_for(entries, self.id_bytes, page_bytes);
-        let numbers = if self.new_number.is_empty() { 0 } else { needs(self.nodes) };
-        let expected = [needs(self.nodes + 1), needs(self.edges), numbers, numbers];
+        let new_numbers = if self.new_number.is_empty() { 0 } else { needs(self.nodes) };
+        let old_numbers = if self.has_ids { needs(self.nodes) } else { new_numbers };
+        let expected = [needs(self.nodes + 1), needs(self.edges), new_numbers, old_numbers];
         self.vectors().map(Extents::len) == expected
     }
 }

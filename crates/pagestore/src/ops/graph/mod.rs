@@ -9,11 +9,12 @@
 //!                 those of the next node begin; the last entry is the number of edges.
 //! Neighbors       one entry for each edge, by source, in the order of the text.
 //! NewNumber       only of a reordered graph: the number under which a node of the text is stored,
-//! OldNumber       and the other way round. One entry for each node.
+//! OldNumber       and the other way round. One entry for each node. Where nodes have ids of their own, OldNumber has
+//!                 the ids; NewNumber, if any, the number of the node with the lowest id, of the next one, and so on.
 //!
 //! metadata page
 //!   0   8  magic "lf-graph"
-//!   8   4  version, 1
+//!   8   4  version: 1, or 2 where nodes have ids of their own
 //!  12   4  bytes of a page
 //!  16   4  bytes of an entry: 4 or 8
 //!  20   4  CRC-32C of all bytes but these, up to the end of the last range
@@ -31,8 +32,13 @@
 //!    with file and line.
 //! 2. A metadata page that is not one, or is damaged, is refused. So is an index that points outside.
 //! 3. Nodes have the numbers of the text in every answer, whatever their order in the pages.
+//!
+//! # Edge lists
+//! [`EdgeList`] reads what others publish: no first line with counts, edges in any order, ids as they come.
 
 mod bfs;
+mod edge_list;
+mod lines;
 mod load;
 mod metadata;
 mod reorder;
@@ -41,12 +47,14 @@ mod text;
 mod vector;
 
 pub use bfs::{Level, Search};
-pub use load::{Loaded, Order, Progress, load};
+pub use edge_list::EdgeList;
+pub use load::{Loaded, Order, Progress, load, load_edges};
 pub use rmat::rmat;
 pub use text::Text;
 
 use super::{Error, Extents, Pages, Result};
 use metadata::Metadata;
+use std::cmp::Ordering;
 use vector::Cursor;
 
 /// The metadata page of a graph that was loaded into a new page file, where it is the first page there is.
@@ -105,7 +113,7 @@ impl<'p, P: Pages> Graph<'p, P> {
         }
     }
 
-    /// Nodes; they are numbered from 0.
+    /// Nodes; they are numbered from 0, unless they have ids.
     pub fn nodes(&self) -> u64 {
         self.metadata.nodes
     }
@@ -123,6 +131,16 @@ impl<'p, P: Pages> Graph<'p, P> {
     /// True if the nodes lie in another order than that of the text.
     pub fn is_reordered(&self) -> bool {
         !self.metadata.new_number.is_empty()
+    }
+
+    /// True if the nodes have ids of their own.
+    pub fn has_ids(&self) -> bool {
+        self.metadata.has_ids
+    }
+
+    /// True if a stored number is not the node's number, or id.
+    fn is_translated(&self) -> bool {
+        self.has_ids() || self.is_reordered()
     }
 
     /// Pages of the graph, its metadata page among them.
@@ -145,6 +163,9 @@ impl<'p, P: Pages> Graph<'p, P> {
 
     /// The number under which a node is stored.
     pub(super) fn stored(&self, node: u64) -> Result<u64> {
+        if self.has_ids() {
+            return self.stored_by_id(node);
+        }
         if node >= self.nodes() {
             return Err(Error::NoSuchNode { node, nodes: self.nodes() });
         }
@@ -152,6 +173,24 @@ impl<'p, P: Pages> Graph<'p, P> {
             return Ok(node);
         }
         self.inside(Cursor::new(self.pages, &self.metadata.new_number, self.metadata.id_bytes).get(node)?)
+    }
+
+    /// The same for an id: a binary search.
+    fn stored_by_id(&self, id: u64) -> Result<u64> {
+        let Metadata { id_bytes, .. } = self.metadata;
+        let mut ids = Cursor::new(self.pages, &self.metadata.old_number, id_bytes);
+        let mut by_id = Cursor::new(self.pages, &self.metadata.new_number, id_bytes);
+        let (mut low, mut high) = (0, self.nodes());
+        while low < high {
+            let middle = low.midpoint(high);
+            let stored = if self.is_reordered() { self.inside(by_id.get(middle)?)? } else { middle };
+            match ids.get(stored)?.cmp(&id) {
+                Ordering::Equal => return Ok(stored),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        Err(Error::NoSuchId { id, nodes: self.nodes() })
     }
 
     /// A number of a node, as the file has it, where there is such a node.
@@ -164,10 +203,11 @@ impl<'p, P: Pages> Graph<'p, P> {
 
     /// Replaces stored numbers by those of the text.
     fn to_text(&self, nodes: &mut [u64]) -> Result<()> {
-        if self.is_reordered() {
+        if self.is_translated() {
             let mut cursor = Cursor::new(self.pages, &self.metadata.old_number, self.metadata.id_bytes);
             for node in nodes {
-                *node = self.inside(cursor.get(*node)?)?;
+                let number = cursor.get(*node)?;
+                *node = if self.has_ids() { number } else { self.inside(number)? };
             }
         }
         Ok(())
