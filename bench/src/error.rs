@@ -36,6 +36,9 @@ pub enum Error {
     /// A page file could not be made or read.
     #[error(transparent)]
     Pages(#[from] litefoot_pagestore::pagefile::Error),
+    /// A database of pages failed.
+    #[error(transparent)]
+    Store(#[from] litefoot_pagestore::store::Error),
     /// An operator on pages failed.
     #[error(transparent)]
     Operator(#[from] litefoot_pagestore::ops::Error),

@@ -145,7 +145,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "smile",
-        description: "the page engine: pins, scans, reading ahead, hit rates, searches of graphs",
+        description: "the page engine: pins, scans, reading ahead, hit rates; operators, graphs and the page store beside SQLite",
         measures: true,
         flags: &[],
         run: smile::run,

@@ -1,7 +1,7 @@
 //! Texts from people and programs: options, and graphs.
 
 use crate::{MOST_BYTES, Target, outcome_of};
-use litefoot_pagestore::ops::graph::Text;
+use litefoot_pagestore::ops::graph::{EdgeList, Text};
 use litefoot_vfs::Options;
 use std::path::Path;
 
@@ -61,6 +61,9 @@ pub const GRAPH_TEXT: Target = Target {
 };
 
 fn graph_text(bytes: &[u8]) -> u64 {
+    if let Ok(list) = EdgeList::read(bytes, Path::new("list"), &mut |_| Ok(())) {
+        assert!(list.edges() > 0 && list.nodes() <= 2 * list.edges(), "a node is in no edge");
+    }
     let Ok(mut text) = Text::new(bytes, Path::new("text")) else { return 0 };
     let mut edges = 0u64;
     loop {

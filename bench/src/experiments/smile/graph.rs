@@ -1,7 +1,7 @@
-//! Breadth-first search with little memory, in both orders.
+//! Breadth-first search with little memory, in both orders, and by SQLite.
 
 use super::files::{Files, ms, open, timed, workers};
-use crate::harness::{Progress, interleave, make_cold, median};
+use crate::harness::{Progress, interleave, make_cold, median, median_ratio, open_stock};
 use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph, Order, Search, Text, load, rmat};
@@ -39,7 +39,37 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
         builder.finish()?;
         paths.push(path);
     }
-    search_both(files, figures, progress, &paths, start)
+    let table = files.directory.join("graph.db");
+    store_edges(&table, &edges).map_err(|source| explain(&table, source))?;
+    search_all(files, figures, progress, &Stored { paths, table, start })
+}
+
+/// The graph in its forms, and the node to search from.
+struct Stored {
+    paths: Vec<PathBuf>,
+    table: PathBuf,
+    start: u64,
+}
+
+fn explain(path: &Path, source: rusqlite::Error) -> Error {
+    Error::Sqlite { what: path.display().to_string(), source }
+}
+
+/// The edges as SQLite finds them fastest: a table whose rows are its index.
+fn store_edges(path: &Path, edges: &[(u64, u64)]) -> rusqlite::Result<()> {
+    let mut db = open_stock(path)?;
+    db.execute_batch(
+        "PRAGMA journal_mode=off; PRAGMA synchronous=off;
+         CREATE TABLE edge(source INTEGER, target INTEGER, PRIMARY KEY(source, target)) WITHOUT ROWID;",
+    )?;
+    let transaction = db.transaction()?;
+    {
+        let mut insert = transaction.prepare("INSERT INTO edge VALUES (?1, ?2)")?;
+        for (source, target) in edges {
+            insert.execute([*source as i64, *target as i64])?;
+        }
+    }
+    transaction.commit()
 }
 
 /// The node with most edges: a search from it reaches most others.
@@ -55,36 +85,59 @@ struct Searched {
     found: u64,
 }
 
-fn search_both(
+fn search_all(
     files: &Files<'_>,
     figures: &mut Figures,
     progress: &mut dyn Progress,
-    paths: &[PathBuf],
-    start: u64,
+    stored: &Stored,
 ) -> Result<()> {
-    progress.begin("searches", (files.sizes.rounds * SIDES.len()) as u64);
-    let results = interleave(paths, files.sizes.rounds, |_, path| {
+    let sides = SIDES.len() + 1;
+    progress.begin("searches", (files.sizes.rounds * sides) as u64);
+    let memory = OsMedium::new().info(&stored.paths[0])?.map_or(0, |info| info.len) / MEMORY_SHARE;
+    let places: Vec<usize> = (0..sides).collect();
+    let results = interleave(&places, files.sizes.rounds, |_, side| {
         progress.advance(1)?;
-        search(path, start)
+        match stored.paths.get(*side) {
+            Some(path) => search(path, stored.start, memory),
+            None => search_by_sqlite(&stored.table, stored.start, memory),
+        }
     })?;
     let found: Vec<u64> = results.iter().flatten().map(|searched| searched.found).collect();
     if found.iter().any(|count| *count != found[0]) {
         return Err(Error::Wrong(format!("searches of one graph found {found:?} nodes")));
     }
-    for ((name, _), rounds) in SIDES.iter().zip(&results) {
-        figures.set(format!("bfs_ms.{name}"), median(rounds.iter().map(|searched| searched.ms)));
+    let times = |side: usize| results[side].iter().map(|searched| searched.ms).collect::<Vec<f64>>();
+    for (side, name) in SIDES.iter().map(|(name, _)| *name).chain(["sqlite"]).enumerate() {
+        figures.set(format!("bfs_ms.{name}"), median(times(side)));
     }
     for ((name, _), rounds) in SIDES.iter().zip(&results) {
         figures.set(format!("bfs_reads.{name}"), median(rounds.iter().map(|searched| searched.reads as f64)));
     }
+    figures.set("ratio.bfs_locality_over_text", median_ratio(&times(0), &times(1)));
+    figures.set("ratio.bfs_over_sqlite", median_ratio(&times(2), &times(0)));
     Ok(())
 }
 
-fn search(path: &Path, start: u64) -> Result<Searched> {
-    let medium = OsMedium::new();
-    let bytes = medium.info(path)?.map_or(0, |info| info.len);
+/// The same search as a recursive statement, with as much memory.
+fn search_by_sqlite(path: &Path, start: u64, memory: u64) -> Result<Searched> {
     make_cold(path)?;
-    let (file, workers) = (open(&medium, path, bytes / MEMORY_SHARE, true)?, workers(2)?);
+    let ask = || -> rusqlite::Result<u64> {
+        let db = open_stock(path)?;
+        db.execute_batch(&format!("PRAGMA cache_size=-{}", memory / 1024))?;
+        db.query_row(
+            "WITH RECURSIVE found(node) AS (VALUES(?1) UNION SELECT target FROM edge JOIN found ON source = node)
+             SELECT count(*) FROM found",
+            [start as i64],
+            |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
+        )
+    };
+    let (found, time) = timed(|| ask().map_err(|source| explain(path, source)))?;
+    Ok(Searched { ms: ms(time), reads: 0, found })
+}
+
+fn search(path: &Path, start: u64, memory: u64) -> Result<Searched> {
+    make_cold(path)?;
+    let (file, workers) = (open(&OsMedium::new(), path, memory, true)?, workers(1)?);
     let (found, time) = timed(|| {
         let graph = Graph::open(&file, GRAPH_PAGE)?;
         let mut search = Search::from(&graph, start)?;

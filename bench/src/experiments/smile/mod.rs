@@ -12,7 +12,9 @@
 //!   join reads. A single scan gains nothing in the model, which charges a read that goes on where the last one
 //!   ended by bandwidth, whatever its size.
 //! - **Hits**: a mix of random, skewed and sequential requests with memory for 10 % of the pages, against LRU.
-//! - **Graph**: breadth-first search of an R-MAT graph, stored as it came and reordered.
+//! - **Graph**: breadth-first search of an R-MAT graph, stored as it came and reordered; and by SQLite.
+//! - **Operators**: filter, group by and hash join on pages of the store, and SQLite on the same values.
+//! - **Store**: the page store itself, and SQLite with a row for each page.
 //!
 //! All sides take turns, at least five rounds, and figures are medians of the rounds.
 //!
@@ -23,9 +25,13 @@
 //! | `pin_unpin_ns.hot_2t`, … | the same per thread, two at once on distinct pages | |
 //! | `scan_ms.iteration.N` | the Nth scan of a file that began cold | 4.1, 4.7 |
 //! | `scan_ms.warm.page_S`, `scan_ms.cold.page_S` | a scan by page size | 4.2, 4.8 |
-//! | `scan_ms.warm.threads_N`, `scan_ms.cold.threads_N` | a scan by threads, the pool in 4 partitions | 4.3, 4.9 |
-//! | `scan_ms.warm.threads_N_in_1`, `scan_ms.cold.threads_N_in_1` | the same, the pool in one | 4.4, 4.10 |
-//! | `scan_ms.cold.prefetch_on`, `…_off` | a cold scan of one thread | 4.6, 4.11 |
+//! | `scan_ms.warm.threads_N_in_P`, `scan_ms.cold.threads_N_in_P` | a scan by threads and partitions of the pool; warm, of ten | 4.3, 4.9 |
+//! | `ratio.scan_warm_speedup.threads_N_in_P` | over one thread with as many partitions | 4.3, 4.9 |
+//! | `ratio.scan_warm_partitions.threads_N_in_P` | over one partition with as many threads | 4.4, 4.10 |
+//! | `ratio.scan_warm_over_first` | the first scan over a further one | 4.1, 4.7 |
+//! | `scan_ms.cold.prefetch_on`, `…_off` | a cold scan of a plain thread | 4.6, 4.11 |
+//! | `scan_ms.cold.prefetch_on_threads_N`, `…_off_threads_N` | a cold scan of so many workers | 4.6, 4.11 |
+//! | `ratio.cold_prefetch_time.threads_N` | time with over without | 4.6, 4.11 |
 //! | `ratio.scan_warm_over_flat` | a warm scan over the flat buffer | |
 //! | `reads.second_scan` | pages read by a second, equal scan | |
 //! | `ratio.cold_prefetch_speedup` | on the modelled SD card | 4.11 |
@@ -33,17 +39,29 @@
 //! | `ratio.cold_prefetch_speedup.disk_without_readahead` | on this disk, where it does not | 4.6 |
 //! | `ratio.random_prefetch_bytes` | bytes read by random access, with prefetch over without | |
 //! | `hit_rate.engine`, `hit_rate.lru`, `ratio.hit_rate_over_lru` | the mix | |
-//! | `bfs_ms.text`, `bfs_ms.locality`, `bfs_reads.text`, `bfs_reads.locality` | a search with memory for a tenth | 5.1.5 |
+//! | `bfs_ms.text`, `bfs_ms.locality`, `bfs_ms.sqlite` | a cold search with memory for a tenth of the graph in its order | 5.1.5 |
+//! | `bfs_reads.text`, `bfs_reads.locality` | the pages that it reads | 5.1.4 |
+//! | `ratio.bfs_locality_over_text`, `ratio.bfs_over_sqlite` | speed | |
+//! | `operator_ms.O.litefoot_N`, `operator_ms.O.sqlite` | `filter`, `group` and `join` by so many threads, and by SQLite | 5.1 |
+//! | `ratio.O_over_sqlite` | speed of one thread over SQLite's | |
+//! | `store_alloc_us`, `store_change_us`, `store_release_us` | for a page, durable in the end | 5.1.1 |
+//! | `store_roll_back_us` | for a transaction of four pages | |
+//! | `store_checkpoint_ms` | a checkpoint of a quarter of the pages | |
+//! | `store_recovery_ms` | from a crash in such a checkpoint until all pages are home | |
+//! | `ratio.store_S_over_sqlite` | speed of a step | |
 //!
 //! NUMA (figure 4.5) takes a machine with two nodes; there is no figure for it.
 
 mod files;
 mod graph;
 mod hits;
+mod interrupted;
+mod operators;
 mod pins;
 mod plain;
 mod prefetch;
 mod scans;
+mod store;
 
 use crate::harness::Progress;
 use crate::options::Options;
@@ -64,6 +82,8 @@ struct Sizes {
     pins: u64,
     /// Rounds.
     rounds: usize,
+    /// Bytes of values for operators that SQLite runs, too.
+    operator_bytes: usize,
     /// R-MAT: log2 of the nodes.
     scale: u32,
 }
@@ -74,6 +94,7 @@ const FULL: Sizes = Sizes {
     cold_bytes: 256 << 20,
     pins: 2_000_000,
     rounds: 7,
+    operator_bytes: 8 << 20,
     scale: 17,
 };
 const QUICK: Sizes = Sizes {
@@ -82,6 +103,7 @@ const QUICK: Sizes = Sizes {
     cold_bytes: 32 << 20,
     pins: 300_000,
     rounds: 5,
+    operator_bytes: 1 << 20,
     scale: 14,
 };
 
@@ -98,6 +120,8 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     prefetch::run(&files, &mut figures, progress)?;
     hits::run(&files, &mut figures, progress)?;
     graph::run(&files, &mut figures, progress)?;
+    operators::run(&files, &mut figures, progress)?;
+    store::run(&files, &mut figures, progress)?;
     Ok(figures)
 }
 

@@ -1,12 +1,12 @@
 //! Reading ahead: cold scans and random reads, with it and without.
 
-use super::files::{Files, ms, open, timed};
+use super::files::{Files, ms, open, timed, workers};
 use super::plain::WithoutReadahead;
 use super::scans::THRESHOLD;
 use crate::harness::{Progress, interleave, make_cold, median, median_ratio};
 use crate::report::Figures;
 use crate::{Error, Result};
-use litefoot_pagestore::ops::above;
+use litefoot_pagestore::ops::{above, scan};
 use litefoot_sim::{CountingMedium, Device, ModelledMedium};
 use litefoot_storage::file::{FileKind, Medium};
 use litefoot_storage::os::OsMedium;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 const PAGE_BYTES: usize = 4096;
 /// Memory while the patterns are measured, as a share of the file.
 const MEMORY_SHARE: u64 = 10;
+/// Threads of the scans by workers.
+const THREADS: [usize; 4] = [1, 2, 4, 8];
 
 pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     let path = files.random(PAGE_BYTES, files.sizes.cold_bytes, progress)?;
@@ -36,6 +38,7 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
         progress.advance(1)?;
         modelled_scans(files, &path, *prefetch)
     })?;
+    by_threads(files, &path, figures, progress)?;
     progress.begin("random reads", 2);
     let mut bytes = Vec::new();
     for prefetch in sides {
@@ -48,6 +51,32 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     figures.set("ratio.cold_prefetch_speedup.disk", median_ratio(&disk[1], &disk[0]));
     figures.set("ratio.cold_prefetch_speedup.disk_without_readahead", median_ratio(&bare[1], &bare[0]));
     figures.set("ratio.random_prefetch_bytes", bytes[0] / bytes[1]);
+    Ok(())
+}
+
+/// Cold scans by workers, which share the file as the threads of the thesis do.
+fn by_threads(
+    files: &Files<'_>,
+    path: &Path,
+    figures: &mut Figures,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let sides: Vec<(usize, bool)> =
+        THREADS.iter().flat_map(|threads| [(*threads, true), (*threads, false)]).collect();
+    progress.begin("cold scans by threads", (files.sizes.rounds * sides.len()) as u64);
+    let times = interleave(&sides, files.sizes.rounds, |_, (threads, prefetch)| {
+        progress.advance(1)?;
+        let workers = workers(*threads)?;
+        make_cold(path)?;
+        let file = open(&OsMedium::new(), path, files.sizes.cold_bytes, *prefetch)?;
+        let (_, time) = timed(|| Ok(scan(&workers, &file, &file.extents(), THRESHOLD)?))?;
+        Ok(ms(time))
+    })?;
+    for (pair, threads) in times.chunks(2).zip(THREADS) {
+        figures.set(format!("scan_ms.cold.prefetch_on_threads_{threads}"), median(pair[0].iter().copied()));
+        figures.set(format!("scan_ms.cold.prefetch_off_threads_{threads}"), median(pair[1].iter().copied()));
+        figures.set(format!("ratio.cold_prefetch_time.threads_{threads}"), median_ratio(&pair[0], &pair[1]));
+    }
     Ok(())
 }
 

@@ -15,7 +15,10 @@ pub const THRESHOLD: u32 = 1 << 31;
 /// Scans of a file that begins cold.
 const ITERATIONS: usize = 5;
 /// Threads, and partitions of the pool.
-const THREADS: [(usize, usize); 6] = [(1, 4), (2, 4), (4, 4), (1, 1), (2, 1), (4, 1)];
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+const PARTITIONS: [usize; 3] = [1, 4, 16];
+/// Warm scans in a row where threads are compared, as in the thesis.
+const WARM_SCANS: usize = 10;
 /// The page size that the thesis found best on its server.
 const PAGE_BYTES: usize = 65_536;
 
@@ -76,21 +79,31 @@ fn iterations(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
             times.push(one_scan(&workers, &file)?.1);
         }
     }
+    figures.set("ratio.scan_warm_over_first", median_ratio(&times[0], &times[1]));
     for (iteration, times) in times.into_iter().enumerate() {
         figures.set(format!("scan_ms.iteration.{}", iteration + 1), median(times));
     }
     Ok(())
 }
 
-/// A cold scan and a warm one, in milliseconds.
-fn cold_and_warm(path: &Path, bytes: u64, threads: usize, partitions: usize) -> Result<(f64, f64)> {
+/// A cold scan and the mean of so many warm ones, in milliseconds.
+fn cold_and_warm(
+    path: &Path,
+    bytes: u64,
+    threads: usize,
+    partitions: usize,
+    warm_scans: usize,
+) -> Result<(f64, f64)> {
     let workers = workers(threads)?;
     make_cold(path)?;
     let options = Options { partitions, ..Options::default() };
     let file = open_with(&OsMedium::new(), path, bytes, options)?;
     let (_, cold) = one_scan(&workers, &file)?;
-    let (_, warm) = one_scan(&workers, &file)?;
-    Ok((cold, warm))
+    let mut warm = 0.0;
+    for _ in 0..warm_scans {
+        warm += one_scan(&workers, &file)?.1;
+    }
+    Ok((cold, warm / warm_scans as f64))
 }
 
 fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
@@ -102,7 +115,7 @@ fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
     let times = interleave(&PAGE_SIZES, files.sizes.rounds, |_, page_bytes| {
         progress.advance(1)?;
         let path = files.directory.join(format!("{page_bytes}-{bytes}.pages"));
-        cold_and_warm(&path, bytes, 1, 4)
+        cold_and_warm(&path, bytes, 1, 4, 1)
     })?;
     for (page_bytes, times) in PAGE_SIZES.iter().zip(times) {
         let size = format!("page_{}k", page_bytes / 1024);
@@ -115,16 +128,28 @@ fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
 fn threads(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     let bytes = files.sizes.cold_bytes;
     let path = files.random(PAGE_BYTES, bytes, progress)?;
-    progress.begin("scans by threads", (files.sizes.rounds * THREADS.len()) as u64);
-    let times = interleave(&THREADS, files.sizes.rounds, |_, (threads, partitions)| {
+    let sides: Vec<(usize, usize)> = PARTITIONS
+        .iter()
+        .flat_map(|partitions| THREADS.iter().map(move |threads| (*threads, *partitions)))
+        .collect();
+    progress.begin("scans by threads", (files.sizes.rounds * sides.len()) as u64);
+    let times = interleave(&sides, files.sizes.rounds, |_, (threads, partitions)| {
         progress.advance(1)?;
-        cold_and_warm(&path, bytes, *threads, *partitions)
+        cold_and_warm(&path, bytes, *threads, *partitions, WARM_SCANS)
     })?;
-    for ((threads, partitions), times) in THREADS.iter().zip(times) {
-        let side =
-            if *partitions == 1 { format!("threads_{threads}_in_1") } else { format!("threads_{threads}") };
-        figures.set(format!("scan_ms.warm.{side}"), median(times.iter().map(|(_, warm)| *warm)));
+    let warm_of = |threads: usize, partitions: usize| -> Vec<f64> {
+        let place = sides.iter().position(|side| *side == (threads, partitions));
+        place.into_iter().flat_map(|place| times[place].iter().map(|(_, warm)| *warm)).collect()
+    };
+    for ((threads, partitions), times) in sides.iter().zip(&times) {
+        let side = format!("threads_{threads}_in_{partitions}");
+        let warm = warm_of(*threads, *partitions);
+        figures.set(format!("scan_ms.warm.{side}"), median(warm.iter().copied()));
         figures.set(format!("scan_ms.cold.{side}"), median(times.iter().map(|(cold, _)| *cold)));
+        let speedup = median_ratio(&warm_of(1, *partitions), &warm);
+        figures.set(format!("ratio.scan_warm_speedup.{side}"), speedup);
+        let over_one = median_ratio(&warm_of(*threads, 1), &warm);
+        figures.set(format!("ratio.scan_warm_partitions.{side}"), over_one);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ fn a_small_run_has_every_figure_that_is_promised() {
         cold_bytes: 8 << 20,
         pins: 1000,
         rounds: 1,
+        operator_bytes: 64 << 10,
         scale: 8,
     };
     let files = Files { directory: directory.path(), seed: 3, sizes };
@@ -28,6 +29,8 @@ fn a_small_run_has_every_figure_that_is_promised() {
     prefetch::run(&files, &mut figures, &mut Silent).unwrap();
     hits::run(&files, &mut figures, &mut Silent).unwrap();
     graph::run(&files, &mut figures, &mut Silent).unwrap();
+    operators::run(&files, &mut figures, &mut Silent).unwrap();
+    store::run(&files, &mut figures, &mut Silent).unwrap();
     figures.check().unwrap();
     for name in [
         "pin_unpin_ns.hot",
@@ -38,7 +41,16 @@ fn a_small_run_has_every_figure_that_is_promised() {
         "pin_unpin_ns.random_4k_2t",
         "scan_ms.iteration.1",
         "scan_ms.warm.page_64k",
-        "scan_ms.cold.threads_2",
+        "scan_ms.cold.threads_2_in_16",
+        "scan_ms.warm.page_256k",
+        "ratio.scan_warm_speedup.threads_8_in_1",
+        "ratio.cold_prefetch_time.threads_8",
+        "operator_ms.join.litefoot_2",
+        "ratio.filter_over_sqlite",
+        "bfs_ms.sqlite",
+        "store_roll_back_us.litefoot",
+        "store_recovery_ms.sqlite",
+        "ratio.store_change_over_sqlite",
         "ratio.scan_warm_over_flat",
         "ratio.cold_prefetch_speedup",
         "ratio.cold_prefetch_speedup.disk",
