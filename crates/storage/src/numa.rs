@@ -102,15 +102,7 @@ pub(crate) unsafe fn prefer_memory(start: *mut c_void, bytes: usize, node: &Node
     let mask_bits = libc::c_ulong::from(MOST_NODES) + 1;
     // SAFETY: the mask outlives the call; the range is the caller's.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_mbind,
-            start,
-            bytes,
-            MPOL_PREFERRED,
-            &raw const mask as *const u64,
-            mask_bits,
-            0,
-        )
+        libc::syscall(libc::SYS_mbind, start, bytes, MPOL_PREFERRED, &raw const mask, mask_bits, 0)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

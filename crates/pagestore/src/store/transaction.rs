@@ -102,7 +102,7 @@ impl<'a> Transaction<'a> {
     pub fn alloc(&mut self) -> Result<(PageId, &mut [u8])> {
         let (page, pinned) = self.unit.inner.alloc()?;
         let changed = Changed { pinned, before: Before::Free, released: false };
-        Ok((page, &mut self.pages.entry(page).insert_entry(changed).into_mut().pinned))
+        Ok((page, &mut self.pages.entry(page).or_insert(changed).pinned))
     }
 
     /// Gives a page back when the transaction is committed. Waits until it has no other pin.
