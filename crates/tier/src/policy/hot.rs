@@ -2,19 +2,17 @@
 //! They move when they are next written.
 //!
 //! # Cost
-//! The end of a period looks at the chunks whose count or EWMA is not 0. A chunk that is not written any more fades to
-//! 0 within 21 periods, so each write costs at most as many steps. The table as a whole is never walked.
+//! A chunk that is not written any more fades to 0 within 21 periods, so each write costs at most as many steps.
 //!
-//! # Invariants
-//! 1. `active` are exactly the chunks whose section has a count or an EWMA that is not 0, each once.
-//! 2. `marked` are exactly the chunks in state CHANGE.
-//! 3. `residents` has exactly the chunks on the tier but chunk 0, under their current count and EWMA.
+//! # Invariant
+//! `marked` are exactly the chunks in state CHANGE.
 
 use super::Advice;
+use super::chunk_table::ChunkTable;
 use super::decision::{Candidate, Latencies, Room, alpha, expected, hot_chunks};
-use super::section::{MOST_WRITES, Place, Section, SectionTable};
+use super::section::{MOST_WRITES, Place, SectionTable};
 use super::small_float::SmallFloat;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 /// The period of choosing hot chunks, and the length of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,19 +30,15 @@ impl Default for Period {
     }
 }
 
-/// The section table and what keeps its use cheap.
+/// The chunks, and those that are to move.
 #[derive(Clone, Debug)]
 pub struct HotChunks {
     capacity: usize,
     period: Period,
     latencies: Latencies,
-    table: SectionTable,
-    active: Vec<u32>,
+    /// The least count, then the least EWMA is the coldest.
+    chunks: ChunkTable<(u8, SmallFloat)>,
     marked: HashSet<u32>,
-    /// Coldest first.
-    residents: BTreeSet<(u8, SmallFloat, u32)>,
-    /// True if chunk 0 is on the tier.
-    first_is_resident: bool,
     /// Chunks that the current transaction has written.
     written: HashSet<u32>,
     /// Transactions of the current period that have ended.
@@ -61,11 +55,8 @@ impl HotChunks {
             capacity,
             period,
             latencies,
-            table: SectionTable::default(),
-            active: Vec::new(),
+            chunks: ChunkTable::new(|section| (section.writes, section.ewma)),
             marked: HashSet::new(),
-            residents: BTreeSet::new(),
-            first_is_resident: false,
             written: HashSet::new(),
             transactions: 0,
         }
@@ -73,39 +64,31 @@ impl HotChunks {
 
     /// The section table.
     pub fn table(&self) -> &SectionTable {
-        &self.table
+        self.chunks.sections()
     }
 
     /// A chunk is written; a transaction counts once for it.
     pub fn write(&mut self, chunk: u32) -> Advice {
         if self.written.insert(chunk) {
-            let section = self.table.get(chunk);
-            if section.writes == 0 && section.ewma == SmallFloat::ZERO {
-                self.active.push(chunk);
-            }
-            let place = if section.place == Place::Unused { Place::Flash } else { section.place };
-            let writes = (section.writes + 1).min(MOST_WRITES);
-            self.change(chunk, Section { place, writes, ..section });
+            self.chunks.count(chunk, MOST_WRITES);
         }
-        if self.table.get(chunk).place == Place::Change { Advice::Move } else { Advice::Stay }
+        if self.chunks.get(chunk).place == Place::Change { Advice::Move } else { Advice::Stay }
     }
 
     /// The chunk of the tier with the least count, then the least EWMA, then the lowest number.
     pub fn victim(&self) -> Option<u32> {
-        self.residents.first().map(|(_, _, chunk)| *chunk)
+        self.chunks.coldest().map(|(_, chunk)| chunk)
     }
 
     /// A chunk is on the tier now.
     pub fn arrived(&mut self, chunk: u32) {
         self.marked.remove(&chunk);
-        self.change(chunk, Section { place: Place::Tier, ..self.table.get(chunk) });
+        self.chunks.put(chunk, Place::Tier);
     }
 
     /// A chunk is on flash again.
     pub fn left(&mut self, chunk: u32) {
-        if self.table.get(chunk).place == Place::Tier {
-            self.change(chunk, Section { place: Place::Flash, ..self.table.get(chunk) });
-        }
+        self.chunks.left(chunk);
     }
 
     /// A transaction has ended; at the end of a period hot chunks are chosen.
@@ -120,53 +103,29 @@ impl HotChunks {
 
     /// The file was cut.
     pub fn cut(&mut self, first: u32) {
-        for chunk in first..u32::try_from(self.table.bytes() / 2).unwrap_or(u32::MAX) {
-            self.left(chunk);
-        }
-        self.active.retain(|chunk| *chunk < first);
+        self.chunks.cut(first);
         self.marked.retain(|chunk| *chunk < first);
         self.written.retain(|chunk| *chunk < first);
-        self.table.cut(first);
     }
 
     fn end_period(&mut self) {
         for chunk in std::mem::take(&mut self.marked) {
-            self.change(chunk, Section { place: Place::Flash, ..self.table.get(chunk) });
+            self.chunks.put(chunk, Place::Flash);
         }
         let alpha = alpha(self.period.history);
-        let mut candidates = Vec::with_capacity(self.active.len());
-        for chunk in std::mem::take(&mut self.active) {
-            let section = self.table.get(chunk);
-            let ewma = SmallFloat::new(expected(alpha, section.writes, section.ewma.value()));
-            self.change(chunk, Section { writes: 0, ewma, ..section });
-            if ewma != SmallFloat::ZERO {
-                self.active.push(chunk);
-                let on_tier = section.place == Place::Tier;
-                candidates.push(Candidate { chunk, expected: ewma, on_tier });
-            }
-        }
+        self.chunks
+            .end_period(|section| SmallFloat::new(expected(alpha, section.writes, section.ewma.value())));
+        let candidate = |chunk: &u32| {
+            let section = self.chunks.get(*chunk);
+            Candidate { chunk: *chunk, expected: section.ewma, on_tier: section.place == Place::Tier }
+        };
+        let mut candidates: Vec<Candidate> = self.chunks.active().iter().map(candidate).collect();
         candidates.sort_unstable_by_key(|candidate| (std::cmp::Reverse(candidate.expected), candidate.chunk));
-        let used = self.residents.len() + usize::from(self.first_is_resident);
-        let hot = hot_chunks(&candidates, Room { capacity: self.capacity, used }, &self.latencies);
+        let room = Room { capacity: self.capacity, used: self.chunks.used() };
+        let hot = hot_chunks(&candidates, room, &self.latencies);
         for candidate in candidates[..hot].iter().filter(|candidate| !candidate.on_tier) {
-            self.change(candidate.chunk, Section { place: Place::Change, ..self.table.get(candidate.chunk) });
+            self.chunks.put(candidate.chunk, Place::Change);
             self.marked.insert(candidate.chunk);
-        }
-    }
-
-    /// Changes a section, and its place among the residents.
-    fn change(&mut self, chunk: u32, to: Section) {
-        let from = self.table.get(chunk);
-        self.table.set(chunk, to);
-        if chunk == 0 {
-            self.first_is_resident = to.place == Place::Tier;
-            return;
-        }
-        if from.place == Place::Tier {
-            self.residents.remove(&(from.writes, from.ewma, chunk));
-        }
-        if to.place == Place::Tier {
-            self.residents.insert((to.writes, to.ewma, chunk));
         }
     }
 }

@@ -12,18 +12,14 @@
 //! writing keeps its EWMA, and so its slot. New rows all over the file do not take it.
 //!
 //! # Cost
-//! A commit adds to one counter for each page. The first write of a checkpoint looks at the chunks whose count or EWMA
-//! is not 0. A chunk that is not written any more fades within 23 periods, so each count costs at most as many steps.
-//!
-//! # Invariants
-//! 1. `active` are exactly the chunks whose section has a count or an EWMA that is not 0, each once.
-//! 2. `residents` has exactly the chunks on the tier but chunk 0, under their current EWMA.
+//! A commit adds to one counter for each page. The first write of a checkpoint ends a period. A chunk that is not written
+//! any more fades within 23 periods, so each count costs at most as many steps.
 
 use super::Advice;
+use super::chunk_table::ChunkTable;
 use super::decision::{Latencies, alpha, expected, pays_to_replace};
-use super::section::{Place, Section, SectionTable};
+use super::section::Place;
 use super::small_float::SmallFloat;
-use std::collections::BTreeSet;
 
 /// Periods that count (N of the EWMA). Of 2 to 9 the longest saves most, and moves fewest chunks.
 pub const PERIODS: u32 = 9;
@@ -34,17 +30,13 @@ const FADED: f64 = 1.0 / 64.0;
 /// A checkpoint ends a period that has this part of the commits of the last one, at least.
 const LEAST_SHARE: u32 = 4;
 
-/// The section table, and the chunks on the tier by their EWMA.
+/// The chunks, and the commits that end a period.
 #[derive(Clone, Debug)]
 pub struct LoggedChunks {
     capacity: usize,
     latencies: Latencies,
-    table: SectionTable,
-    active: Vec<u32>,
-    /// Coldest first.
-    residents: BTreeSet<(SmallFloat, u32)>,
-    /// True if chunk 0 is on the tier.
-    first_is_resident: bool,
+    /// The least EWMA is the coldest.
+    chunks: ChunkTable<SmallFloat>,
     /// True from the first write of a checkpoint to its sync.
     is_checkpointing: bool,
     /// Commits of the current period.
@@ -59,10 +51,7 @@ impl LoggedChunks {
         LoggedChunks {
             capacity,
             latencies,
-            table: SectionTable::default(),
-            active: Vec::new(),
-            residents: BTreeSet::new(),
-            first_is_resident: false,
+            chunks: ChunkTable::new(|section| section.ewma),
             is_checkpointing: false,
             commits: 0,
             needed: 1,
@@ -73,13 +62,7 @@ impl LoggedChunks {
     pub fn note_commit(&mut self, chunks: impl Iterator<Item = u32>) {
         let mut last = None;
         for chunk in chunks.filter(|chunk| last.replace(*chunk) != Some(*chunk)) {
-            let section = self.table.get(chunk);
-            if section.writes == 0 && section.ewma == SmallFloat::ZERO {
-                self.active.push(chunk);
-            }
-            let place = if section.place == Place::Unused { Place::Flash } else { section.place };
-            let writes = (section.writes + 1).min(MOST_COMMITS);
-            self.table.set(chunk, Section { place, writes, ..section });
+            self.chunks.count(chunk, MOST_COMMITS);
         }
         self.commits = self.commits.saturating_add(1);
     }
@@ -89,35 +72,32 @@ impl LoggedChunks {
         if !std::mem::replace(&mut self.is_checkpointing, true) {
             self.begin_checkpoint();
         }
-        let section = self.table.get(chunk);
+        let section = self.chunks.get(chunk);
         let gains = self.latencies.flash_write_us > self.latencies.tier_write_us;
         if section.place == Place::Tier || section.ewma == SmallFloat::ZERO || !gains {
             return Advice::Stay;
         }
-        let has_room = self.residents.len() + usize::from(self.first_is_resident) < self.capacity;
+        let has_room = self.chunks.used() < self.capacity;
         let replaces = |coldest: SmallFloat| {
             pays_to_replace(section.ewma.value(), coldest.value(), PERIODS, &self.latencies)
         };
-        let moves = has_room || self.residents.first().is_some_and(|(coldest, _)| replaces(*coldest));
+        let moves = has_room || self.chunks.coldest().is_some_and(|(coldest, _)| replaces(coldest));
         if moves { Advice::Move } else { Advice::Stay }
     }
 
     /// The coldest chunk of the tier; of equals, the one with the lowest number.
     pub fn victim(&self) -> Option<u32> {
-        self.residents.first().map(|(_, chunk)| *chunk)
+        self.chunks.coldest().map(|(_, chunk)| chunk)
     }
 
     /// A chunk is on the tier now.
     pub fn arrived(&mut self, chunk: u32) {
-        self.change(chunk, Section { place: Place::Tier, ..self.table.get(chunk) });
+        self.chunks.put(chunk, Place::Tier);
     }
 
     /// A chunk is on flash again.
     pub fn left(&mut self, chunk: u32) {
-        let section = self.table.get(chunk);
-        if section.place == Place::Tier {
-            self.change(chunk, Section { place: Place::Flash, ..section });
-        }
+        self.chunks.left(chunk);
     }
 
     /// The file was synced: a checkpoint, or a part of one, has ended.
@@ -127,11 +107,7 @@ impl LoggedChunks {
 
     /// The file was cut.
     pub fn cut(&mut self, first: u32) {
-        for chunk in first..u32::try_from(self.table.bytes() / 2).unwrap_or(u32::MAX) {
-            self.left(chunk);
-        }
-        self.active.retain(|chunk| *chunk < first);
-        self.table.cut(first);
+        self.chunks.cut(first);
     }
 
     /// A checkpoint writes in parts: most pages while commits go on, then those that were changed meanwhile. Such a part
@@ -145,31 +121,10 @@ impl LoggedChunks {
         self.needed = (self.commits / LEAST_SHARE).max(1);
         self.commits = 0;
         let alpha = alpha(PERIODS);
-        for chunk in std::mem::take(&mut self.active) {
-            let section = self.table.get(chunk);
+        self.chunks.end_period(|section| {
             let next = expected(alpha, section.writes, section.ewma.value());
-            let ewma = if next < FADED { SmallFloat::ZERO } else { SmallFloat::new(next) };
-            self.change(chunk, Section { writes: 0, ewma, ..section });
-            if ewma != SmallFloat::ZERO {
-                self.active.push(chunk);
-            }
-        }
-    }
-
-    /// Changes a section, and its place among the residents.
-    fn change(&mut self, chunk: u32, to: Section) {
-        let from = self.table.get(chunk);
-        self.table.set(chunk, to);
-        if chunk == 0 {
-            self.first_is_resident = to.place == Place::Tier;
-            return;
-        }
-        if from.place == Place::Tier {
-            self.residents.remove(&(from.ewma, chunk));
-        }
-        if to.place == Place::Tier {
-            self.residents.insert((to.ewma, chunk));
-        }
+            if next < FADED { SmallFloat::ZERO } else { SmallFloat::new(next) }
+        });
     }
 }
 
@@ -197,7 +152,7 @@ mod tests {
     fn checkpointed(logged: &mut LoggedChunks, chunk: u32) -> bool {
         let moves = logged.write(chunk) == Advice::Move;
         if moves {
-            while logged.residents.len() >= logged.capacity
+            while logged.chunks.used() >= logged.capacity
                 && let Some(victim) = logged.victim()
             {
                 logged.left(victim);
@@ -222,7 +177,7 @@ mod tests {
         let mut logged = chunks_of(8);
         for (commits, expected) in [(&[&[5, 5][..]][..], 1), (&[&[5]], 2), (&[&[5], &[5]], 2)] {
             commits.iter().for_each(|chunks| logged.note_commit(chunks.iter().copied()));
-            assert_eq!(logged.table.get(5).writes, expected);
+            assert_eq!(logged.chunks.get(5).writes, expected);
         }
     }
 
@@ -233,7 +188,7 @@ mod tests {
             let passing = [100 + 2 * round, 101 + 2 * round];
             let moved = period(&mut logged, &[&[1, 2, passing[0]], &[1, 2, passing[1]]]);
             assert!(round == 0 || moved.iter().all(|chunk| *chunk > 2), "{round}: {moved:?}");
-            assert!([1, 2].iter().all(|chunk| logged.table.get(*chunk).place == Place::Tier), "{round}");
+            assert!([1, 2].iter().all(|chunk| logged.chunks.get(*chunk).place == Place::Tier), "{round}");
         }
     }
 
@@ -244,7 +199,7 @@ mod tests {
         // 0.4 against 0.16: the difference of 0.24 saves 5 · 0.24 · 595 us, and costs 841.
         assert_eq!(period(&mut logged, &[&[2, 3], &[3]]), [0; 0]);
         assert_eq!(period(&mut logged, &[&[2, 3], &[3]]), [3]);
-        assert_eq!([1, 2, 3].map(|chunk| logged.table.get(chunk).place == Place::Tier), [false, true, true]);
+        assert_eq!([1, 2, 3].map(|chunk| logged.chunks.get(chunk).place == Place::Tier), [false, true, true]);
     }
 
     #[test]
@@ -252,14 +207,14 @@ mod tests {
         let mut logged = chunks_of(8);
         let commits: Vec<&[u32]> = vec![&[1]; 40];
         period(&mut logged, &commits);
-        let before = logged.table.get(1).ewma;
+        let before = logged.chunks.get(1).ewma;
         // Commits that were made meanwhile.
         period(&mut logged, &[&[2]]);
-        assert_eq!((logged.table.get(1).ewma, logged.table.get(2).writes), (before, 1));
+        assert_eq!((logged.chunks.get(1).ewma, logged.chunks.get(2).writes), (before, 1));
         // From now on checkpoints come after each commit: in the end each is a period.
         (0..5).for_each(|_| _ = period(&mut logged, &[&[2]]));
         assert_eq!(logged.needed, 1);
-        assert!(logged.table.get(1).ewma < before);
+        assert!(logged.chunks.get(1).ewma < before);
     }
 
     #[test]
@@ -274,7 +229,7 @@ mod tests {
         let mut logged = chunks_of(8);
         period(&mut logged, &[&[1_000_000], &[1_000_000]]);
         (0..23).for_each(|_| _ = period(&mut logged, &[&[5]]));
-        assert_eq!(logged.active, [5]);
+        assert_eq!(logged.chunks.active(), [5]);
     }
 
     proptest! {
@@ -292,15 +247,8 @@ mod tests {
                     _ if chunk > 10 => logged.cut(chunk),
                     _ => logged.left(chunk),
                 }
-                let sections = (0..30).map(|chunk| (chunk, logged.table.get(chunk)));
-                let mut active = logged.active.clone();
-                active.sort_unstable();
-                let counted = sections.clone().filter(|(_, section)| section.writes > 0 || section.ewma > SmallFloat::ZERO);
-                prop_assert_eq!(active, counted.map(|(chunk, _)| chunk).collect::<Vec<_>>());
-                let on_tier = sections.filter(|(chunk, section)| *chunk > 0 && section.place == Place::Tier);
-                let residents: BTreeSet<_> = on_tier.map(|(chunk, section)| (section.ewma, chunk)).collect();
-                prop_assert_eq!(&logged.residents, &residents);
-                prop_assert!(residents.len() <= 5);
+                logged.chunks.check();
+                prop_assert!(logged.chunks.used() <= 5);
             }
         }
     }

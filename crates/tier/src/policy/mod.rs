@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `small_float` | a number in 10 bits |
 //! | `section` | the section table, 2 bytes a chunk |
+//! | `chunk_table` | the sections with what keeps their use cheap: those that count, those on the tier |
 //! | `decision` | expected writes, gain, the number of hot chunks |
 //! | `hot` | the paper's policy: hot chunks by EWMA, moved when they are next written |
 //! | `logged` | the same under a log: hot chunks by commits, moved by checkpoints |
@@ -24,6 +25,7 @@
 //! [`Policy::victim`] home and say [`Policy::left`]. Then move the chunk and say [`Policy::arrived`]. At the end of a
 //! transaction, and of a checkpoint, [`Policy::end_transaction`]. Of commits that go to a log, [`Policy::note_commit`] tells. Chunk 0 is never a victim: it is away while any other is.
 
+mod chunk_table;
 mod decision;
 mod hot;
 mod logged;

@@ -95,6 +95,16 @@ impl SectionTable {
         self.sections.truncate(first as usize);
     }
 
+    /// Chunks that it has sections of: all from 0 on.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.sections.len()).unwrap_or(u32::MAX)
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+    }
+
     /// Bytes of memory that the sections take.
     pub fn bytes(&self) -> usize {
         self.sections.len() * size_of::<u16>()

@@ -1,4 +1,5 @@
 use super::*;
+use crate::policy::section::Section;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ fn the_end_of_a_period_costs_what_was_touched() {
     for _ in 0..22 {
         period(&mut hot, &[(5, 1)]);
     }
-    assert_eq!(hot.active, [5]);
+    assert_eq!(hot.chunks.active(), [5]);
     assert_eq!(hot.table().get(1_000_000).ewma, SmallFloat::ZERO);
 }
 
@@ -82,7 +83,7 @@ fn what_is_cut_off_is_forgotten() {
     hot.arrived(3);
     hot.write(3);
     hot.cut(2);
-    assert_eq!((hot.victim(), &hot.active[..], hot.marked.len()), (Some(1), &[1][..], 0));
+    assert_eq!((hot.victim(), hot.chunks.active(), hot.marked.len()), (Some(1), &[1][..], 0));
     assert_eq!(hot.write(3), Advice::Stay);
     hot.left(1);
     assert_eq!(hot.victim(), None);
@@ -183,6 +184,7 @@ proptest! {
             }
             hot.end_transaction();
             naive.end_transaction();
+            hot.chunks.check();
             for (chunk, section) in &naive.sections {
                 prop_assert_eq!(hot.table().get(*chunk), *section, "chunk {}", chunk);
             }
