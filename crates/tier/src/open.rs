@@ -59,7 +59,7 @@ impl Default for Config {
             transactions: Transactions::default(),
             period: Period::default(),
             latencies: Latencies::default(),
-            wear_gap: 256,
+            wear_gap: 32,
             #[cfg(test)]
             skipped: None,
         }
@@ -257,6 +257,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
         flash_dirty: true,
         tier_dirty: true,
         wrote: false,
+        partly_on_flash: None,
         counters: Statistics::default(),
     })
 }

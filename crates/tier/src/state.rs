@@ -46,6 +46,10 @@ pub(super) struct TierState {
     pub tier_dirty: bool,
     /// True if the current transaction has written.
     pub wrote: bool,
+    /// The chunk of which the current transaction has just written a part to flash. The other part goes there, too: a chunk
+    /// that moved now would be written to flash all the same, and once more when it comes home. Pages come in order, so
+    /// the last one is all there is to know.
+    pub partly_on_flash: Option<u32>,
     /// The figures since the file was opened; those of the present state are filled in on request.
     pub counters: Statistics,
 }
@@ -126,6 +130,7 @@ impl TierState {
             let advice = self.policy.lock().write(chunk);
             let moves = advice == Advice::Move
                 && (self.away.is_some() || !self.stays)
+                && self.partly_on_flash != Some(chunk)
                 && offset_of(chunk) < self.len
                 && self.len >= CHUNK_BYTES as u64;
             if moves || self.map.contains_key(&chunk) {
@@ -139,6 +144,9 @@ impl TierState {
             }
             if on_flash.start < stop {
                 on_flash.end = stop;
+                if part.len() < CHUNK_BYTES {
+                    self.partly_on_flash = Some(chunk);
+                }
             }
             at = stop;
         }
@@ -188,6 +196,7 @@ impl TierState {
             return self.devices.sync_flash(Barrier::Lent);
         }
         self.settle()?;
+        self.partly_on_flash = None;
         if std::mem::take(&mut self.wrote) {
             self.policy.lock().end_transaction();
         }

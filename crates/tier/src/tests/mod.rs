@@ -305,7 +305,24 @@ fn chunks_that_commits_have_changed_stop_writing_to_flash_with_the_first_checkpo
     }
 }
 
-/// Nothing of a chunk that is written whole is read.
+/// Its other part would be written to flash all the same, and once more when the chunk comes home.
+#[test]
+fn a_chunk_of_which_a_part_went_to_flash_goes_there_whole() {
+    let (_, medium) = medium(8 * CHUNK_BYTES);
+    let file = open_with(&medium, &config(16, PolicyKind::Lru)).unwrap();
+    file.leave().unwrap();
+    let half = CHUNK_BYTES as u64 / 2;
+    let write = |page: u64| {
+        file.write_at(&[7; CHUNK_BYTES / 2], page * half).unwrap();
+        let seen = file.statistics();
+        (seen.moved_in, seen.flash_bytes)
+    };
+    // Page 16 extends the file, so it cannot leave; page 17 is in the same chunk.
+    assert_eq!([write(16), write(17)], [(1, half), (1, 2 * half)]);
+    file.sync().unwrap();
+    assert_eq!([write(17), write(16)], [(2, 2 * half); 2]);
+}
+
 #[test]
 fn a_full_tier_goes_on_and_wear_is_spread() {
     let (sim, medium) = medium(64 * CHUNK_BYTES);
