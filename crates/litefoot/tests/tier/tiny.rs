@@ -186,3 +186,28 @@ fn any_half_of_the_first_chunk_is_made_whole_from_the_log() {
         }
     }
 }
+
+/// A database that begins with less than a chunk cannot be marked yet. Once it is longer, its next commit goes to the log
+/// beside the device, and nothing waits in a log on flash until that is full.
+#[test]
+fn the_redo_log_of_a_database_that_has_grown_is_beside_the_device() {
+    for (page_bytes, first) in
+        [(512, "PRAGMA user_version=1"), (1024, "PRAGMA user_version=1"), (1024, CREATE), (4096, CREATE)]
+    {
+        let medium = SimMedium::new();
+        let vfs = vfs(&medium);
+        let db = vfs.open(TIERED).unwrap();
+        db.execute_batch(&format!("PRAGMA page_size={page_bytes}; {first}")).unwrap();
+        db.execute_batch("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v)").unwrap();
+        let mut rows = 0;
+        while medium.info(Path::new(PLAIN)).unwrap().unwrap().len < CHUNK_BYTES as u64 {
+            db.execute("INSERT INTO t(v) VALUES(zeroblob(300))", []).unwrap();
+            rows += 1;
+            assert!(rows < 100, "{page_bytes}, {first}");
+        }
+        db.execute("INSERT INTO t(v) VALUES(zeroblob(300))", []).unwrap();
+        let logs = ["/db/app.db-wal", "/fast/app.tier-redo"].map(|path| there(&medium, path));
+        assert_eq!((is_marked(&medium), logs), (true, [false, true]), "{page_bytes}, {first}, {rows}");
+        assert_eq!(count(&db), rows + 1);
+    }
+}

@@ -119,6 +119,11 @@ pub(crate) fn is_awaited(db: &Db) -> bool {
     db.tier().is_some_and(|tier| !tier.is_marked())
 }
 
+/// True if the logs wait for the file to be longer: what is marked has a chunk at least.
+pub(crate) fn awaits_length(db: &Db, len: u64) -> bool {
+    len < CHUNK_BYTES as u64 && is_awaited(db)
+}
+
 /// A commit that went to a log has changed these pages: tells the policy, which moves their chunks with the next checkpoint.
 pub(crate) fn note_commit(db: &Db, page_numbers: impl Iterator<Item = u32>, page_bytes: usize) {
     if let Some(tier) = db.tier() {

@@ -180,7 +180,8 @@ impl RollbackRedoLog {
         if dirty.base_len() == 0 {
             return state.complete_new(db);
         }
-        if page_bytes != dirty.page_bytes() {
+        // The next commit finds an empty log, and so may begin one beside the tier's device.
+        if page_bytes != dirty.page_bytes() || tier::awaits_length(db, dirty.base_len()) {
             // The commit is durable in the log. The next writer meets a failure again.
             let _ = state.checkpoint(db);
         }
