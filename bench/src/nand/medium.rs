@@ -23,11 +23,11 @@ pub struct Placement {
     pub metadata: bool,
     /// Rollback journals: "Journal".
     pub journals: bool,
-    /// Redo logs.
-    pub redo_logs: bool,
 }
 
 impl Placement {
+    /// No others.
+    pub const NONE: Placement = Placement { metadata: false, journals: false };
     /// A directory that is on PRAM.
     pub const PRAM: &str = "/pram";
 
@@ -35,7 +35,6 @@ impl Placement {
         match kind {
             FileKind::Tier => true,
             FileKind::Journal | FileKind::SuperJournal if self.journals => true,
-            FileKind::RedoLog if self.redo_logs => true,
             _ => path.starts_with(Placement::PRAM),
         }
     }

@@ -173,7 +173,9 @@ fn what_a_file_says_cannot_become_markup() {
 /// Each figure that redraws one of these papers says whether it asks the same, and the paper's number where it prints one.
 #[test]
 fn figures_of_papers_say_what_they_ask() {
-    for section in sections().filter(|section| ["pcg", "ssl", "atomic", "smile"].contains(&section.id)) {
+    for section in
+        sections().filter(|section| ["pcg", "ssl", "atomic", "smile", "psqlite"].contains(&section.id))
+    {
         for chart in section.charts {
             let asks = chart.question != Question::Own;
             assert_eq!(asks, !chart.redraws.is_empty(), "{}", chart.id);

@@ -8,10 +8,10 @@ use crate::nand::{Costs, Ftl, NandMedium, Placement};
 use crate::{Error, Result};
 use litefoot::CommitLogForm;
 use litefoot_storage::file::Medium;
-use litefoot_tier::{Config, PolicyKind, Statistics, device_bytes};
+use litefoot_tier::{Config, PolicyKind, device_bytes, look};
 use rusqlite::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const DATABASE: &str = "/data/data/app.db";
@@ -27,24 +27,36 @@ pub struct Scheme {
     /// Its name in figures.
     pub name: &'static str,
     pub placement: Placement,
-    /// The policy and the chunks of the tier.
+    /// The paper's design: the policy and the chunks of a tier beneath SQLite.
     pub tier: Option<(PolicyKind, u32)>,
+    pub journal: Journal,
     pub stack: Stack,
+}
+
+/// The journal mode of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// A rollback journal, which is deleted.
+    Rollback,
+    /// A write-ahead log.
+    Wal,
 }
 
 /// The storage between the application and the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// SQLite as it is, with a rollback journal that is deleted.
+    /// SQLite as it is.
     Stock,
     /// SQLite on litefoot.
     Litefoot(Commits),
+    /// SQLite on litefoot, with the option `tier`.
+    Tiered(TierOptions),
 }
 
 /// How litefoot commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commits {
-    /// Pages, in the redo log; for the application, a rollback journal.
+    /// Pages, in the redo log.
     Pages,
     /// Statements, in a log on flash.
     Statements,
@@ -52,12 +64,24 @@ pub enum Commits {
     StatementsOnPram,
 }
 
+/// The options of a tier; all others have their defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierOptions {
+    /// Option `tier`. The device is on PRAM wherever its name is; the logs beside it are on flash, unless the name is
+    /// below [`Placement::PRAM`].
+    pub path: &'static str,
+    /// Option `tier_size`, in chunks; `None` for its default.
+    pub chunks: Option<u32>,
+    /// Option `tier_policy`.
+    pub kind: PolicyKind,
+}
+
 /// The cost of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub costs: Costs,
-    /// Of the tier, if there was one.
-    pub tier: Option<Statistics>,
+    /// Writes of every slot of the tier, where there was one.
+    pub slot_writes: Vec<u64>,
     /// Tells whether two runs have left the same rows.
     digest: u64,
 }
@@ -91,12 +115,16 @@ impl Scheme {
             each()?;
         }
         db.close().map_err(|(_, error)| self.explain(app, error))?;
-        let tier =
-            tiering.map(|tiering| tiering.close()).transpose()?.and_then(|done| done.into_iter().next());
+        let closed = tiering.map(|tiering| tiering.close()).transpose()?;
         nand.write_back();
         let costs = nand.costs().since(&before);
         drop(vfs);
-        Ok(Outcome { costs, tier, digest: self.digest(app, &nand)? })
+        let slot_writes = match (closed, self.stack) {
+            (Some(closed), _) => closed.into_iter().flat_map(|tier| tier.slot_writes).collect(),
+            (None, Stack::Tiered(tier)) => slot_writes(&nand, tier.path)?,
+            (None, _) => Vec::new(),
+        };
+        Ok(Outcome { costs, slot_writes, digest: self.digest(app, &nand)? })
     }
 
     /// The chunks that each transaction of an application writes.
@@ -114,14 +142,23 @@ impl Scheme {
     }
 
     fn vfs(&self, medium: Arc<dyn Medium>) -> Result<litefoot::Vfs> {
-        let commit_log = match self.stack {
-            Stack::Litefoot(Commits::Pages) => CommitLogForm::Pages,
-            _ => CommitLogForm::Statements,
-        };
-        let mut options = litefoot::Options { commit_log, ..litefoot::Options::default() };
-        if self.stack == Stack::Litefoot(Commits::StatementsOnPram) {
-            options.commit_log_path = Some(PathBuf::from(COMMIT_LOG));
-            options.commit_log_size = COMMIT_LOG_BYTES;
+        let mut options = litefoot::Options::default();
+        match self.stack {
+            Stack::Stock => {}
+            Stack::Litefoot(Commits::Pages) => options.commit_log = CommitLogForm::Pages,
+            Stack::Litefoot(Commits::Statements) => options.commit_log = CommitLogForm::Statements,
+            Stack::Litefoot(Commits::StatementsOnPram) => {
+                options.commit_log = CommitLogForm::Statements;
+                options.commit_log_path = Some(PathBuf::from(COMMIT_LOG));
+                options.commit_log_size = COMMIT_LOG_BYTES;
+            }
+            Stack::Tiered(tier) => {
+                options.tier = Some(PathBuf::from(tier.path));
+                options.tier_policy = tier.kind;
+                if let Some(chunks) = tier.chunks {
+                    options.tier_size = device_bytes(chunks) as usize;
+                }
+            }
         }
         let builder = litefoot::Vfs::builder(vfs_name()).medium(medium).options(options);
         Ok(builder.pass_through(self.stack == Stack::Stock).register()?)
@@ -130,9 +167,9 @@ impl Scheme {
     /// A database with the application's schema and its first rows.
     fn open(&self, vfs: &litefoot::Vfs, app: &App, seed: u64) -> Result<Connection> {
         let db = vfs.open(DATABASE)?;
-        let mode = match self.stack {
-            Stack::Stock | Stack::Litefoot(Commits::Pages) => "delete",
-            Stack::Litefoot(_) => "wal",
+        let mode = match self.journal {
+            Journal::Rollback => "delete",
+            Journal::Wal => "wal",
         };
         let fill = || -> rusqlite::Result<()> {
             db.set_prepared_statement_cache_capacity(64);
@@ -154,7 +191,7 @@ impl Scheme {
 
     /// The rows of the flash file, read by stock SQLite.
     fn digest(&self, app: &App, nand: &NandMedium) -> Result<u64> {
-        let stock = Scheme { stack: Stack::Stock, ..*self };
+        let stock = Scheme { stack: Stack::Stock, journal: Journal::Rollback, ..*self };
         let vfs = stock.vfs(Arc::new(nand.clone()))?;
         let db = vfs.open(DATABASE)?;
         let digest = || -> rusqlite::Result<(String, u64)> {
@@ -183,7 +220,21 @@ impl Scheme {
     }
 }
 
+/// The writes of every slot of a device that is closed.
+fn slot_writes(nand: &NandMedium, path: &str) -> Result<Vec<u64>> {
+    let medium: Arc<dyn Medium> = Arc::new(nand.clone());
+    let overview = look(&medium, Path::new(path)).map_err(|error| Error::Wrong(error.to_string()))?;
+    Ok(overview.map(|overview| overview.slot_writes).unwrap_or_default())
+}
+
 impl Outcome {
+    /// Writes of the slot written most against the mean; `None` where no slot was written.
+    pub fn wear(&self) -> Option<f64> {
+        let most = self.slot_writes.iter().copied().max()?;
+        let mean = self.slot_writes.iter().sum::<u64>() as f64 / self.slot_writes.len() as f64;
+        (most > 0).then(|| most as f64 / mean)
+    }
+
     /// Fails if the two have not left the same rows.
     pub fn agrees(&self, other: &Outcome, app: &App, scheme: &Scheme) -> Result<()> {
         if self.digest == other.digest {

@@ -13,7 +13,9 @@ fn a_small_run_has_every_figure_and_is_the_same_again() {
     let figures = measure(16 << 20, 60, 3, &mut Silent).unwrap();
     figures.check().unwrap();
     for name in [
-        "period_time.p5",
+        "period_time.k8.p5",
+        "period_best.k64",
+        "period_chunks",
         "predictor_error.ewma.h2",
         "write_time.browser.all_k256",
         "write_time.alarm.litefoot_pram",
@@ -21,7 +23,13 @@ fn a_small_run_has_every_figure_and_is_the_same_again() {
         "reduction.erases_k256",
         "reduction.time_all_k256",
         "reduction.time_litefoot",
-        "wear.most_over_mean",
+        "over_stock.time.paper.logs_wal",
+        "over_stock.writes.ycsb_a.tier_rollback_k256",
+        "over_logs.writes.paper.tier_wal_k256",
+        "pages.ycsb_d.stock_rollback",
+        "slots.contacts2.tier_rollback",
+        "wear.contacts2.all_k256",
+        "wear.contacts2.tier_wal_k256",
     ] {
         assert!(figures.get(name).is_some(), "{name}");
     }

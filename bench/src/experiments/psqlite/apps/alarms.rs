@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 
 pub const ALARMS: App = App {
     name: "alarms",
-    application: "alarm",
+    application: Some("alarm"),
     schema: "CREATE TABLE android_metadata(locale TEXT);
         CREATE TABLE alarms(_id INTEGER PRIMARY KEY, hour INTEGER, minutes INTEGER, daysofweek INTEGER,
             alarmtime INTEGER, enabled INTEGER, vibrate INTEGER, message TEXT, alert TEXT);",

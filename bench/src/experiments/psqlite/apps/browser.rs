@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 
 pub const WEBVIEW: App = App {
     name: "webview",
-    application: "browser",
+    application: Some("browser"),
     schema: "CREATE TABLE android_metadata(locale TEXT);
         CREATE TABLE cookies(_id INTEGER PRIMARY KEY, name TEXT, value TEXT, domain TEXT, path TEXT,
             expires INTEGER, secure INTEGER);
@@ -65,7 +65,7 @@ fn webview(db: &Connection, values: &mut Values) -> Result<()> {
 
 pub const CACHE: App = App {
     name: "webview_cache",
-    application: "browser",
+    application: Some("browser"),
     schema: "CREATE TABLE android_metadata(locale TEXT);
         CREATE TABLE cache(_id INTEGER PRIMARY KEY, url TEXT, filepath TEXT, lastmodify TEXT, etag TEXT,
             expires INTEGER, expiresstring TEXT, mimetype TEXT, encoding TEXT, httpstatus INTEGER,
@@ -106,7 +106,7 @@ fn cached(db: &Connection, values: &mut Values) -> Result<()> {
 
 pub const ICONS: App = App {
     name: "webview_icons",
-    application: "browser",
+    application: Some("browser"),
     schema: "CREATE TABLE PageURL(url TEXT NOT NULL ON CONFLICT FAIL UNIQUE ON CONFLICT REPLACE,
             iconID INTEGER NOT NULL ON CONFLICT FAIL);
         CREATE INDEX PageURLIndex ON PageURL(url);

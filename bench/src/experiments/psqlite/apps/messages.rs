@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 
 pub const MESSAGES: App = App {
     name: "mmssms",
-    application: "messages",
+    application: Some("messages"),
     schema: "CREATE TABLE android_metadata(locale TEXT);
         CREATE TABLE canonical_addresses(_id INTEGER PRIMARY KEY, address TEXT);
         CREATE TABLE threads(_id INTEGER PRIMARY KEY, date INTEGER DEFAULT 0, message_count INTEGER DEFAULT 0,

@@ -1,11 +1,17 @@
-//! The databases of the paper's four applications, from the schemas of Android 2.2 in outline, and what the
-//! applications do with them. Every statement is one that the application makes; how often each is made is our guess.
+//! The databases, and what the applications do with them.
 //!
-//! Android 2.2 had pages of 1,024 bytes (SQLite's default then), rollback journals that are deleted,
-//! `synchronous=FULL`, and was built with `SQLITE_DEFAULT_AUTOVACUUM=1`.
+//! # The paper's four applications
+//! From the schemas of Android 2.2 in outline. Every statement is one that the application makes; how often each is
+//! made is our guess, since the paper tells nothing of it. Android 2.2 had pages of 1,024 bytes (SQLite's default then),
+//! rollback journals that are deleted, `synchronous=FULL`, and was built with `SQLITE_DEFAULT_AUTOVACUUM=1`.
+//!
+//! # Published mixes
+//! [`key_value`] has workloads whose mix and skew others have published. They stand beside the paper's applications,
+//! and count in none of the paper's figures.
 
 mod alarms;
 mod browser;
+mod key_value;
 mod messages;
 mod phone_book;
 
@@ -16,8 +22,8 @@ use rusqlite::{Connection, Result};
 pub struct App {
     /// The file's name, in lower case and without its ending.
     pub name: &'static str,
-    /// The application that the paper adds it to.
-    pub application: &'static str,
+    /// The application that the paper adds it to; `None` for a published mix.
+    pub application: Option<&'static str>,
     pub schema: &'static str,
     /// Fills the database; within one transaction.
     pub prepare: fn(&Connection, &mut Values) -> Result<()>,
@@ -25,15 +31,27 @@ pub struct App {
     pub transact: fn(&Connection, &mut Values) -> Result<()>,
 }
 
-/// All of them.
-pub const APPS: [App; 6] = [
+impl App {
+    /// True for a database of the paper's.
+    pub fn is_of_the_paper(&self) -> bool {
+        self.application.is_some()
+    }
+}
+
+/// All of them, those of the paper first.
+pub const APPS: [App; 8] = [
     browser::WEBVIEW,
     browser::CACHE,
     browser::ICONS,
     messages::MESSAGES,
     phone_book::CONTACTS,
     alarms::ALARMS,
+    key_value::YCSB_A,
+    key_value::YCSB_D,
 ];
+
+/// So many of the first are those of the paper's figure 2.
+pub const FIGURE_2: usize = 5;
 
 /// The applications, in the order of the paper.
 pub const APPLICATIONS: [&str; 4] = ["browser", "messages", "phone_book", "alarm"];
@@ -59,6 +77,11 @@ impl Values {
     pub fn often_low(&mut self, bound: i64) -> i64 {
         let share = self.random.f64();
         ((share * share * share * bound as f64) as i64).min(bound - 1).max(0)
+    }
+
+    /// A number from 0 to below 1.
+    pub fn share(&mut self) -> f64 {
+        self.random.f64()
     }
 
     pub fn one_in(&mut self, n: i64) -> bool {

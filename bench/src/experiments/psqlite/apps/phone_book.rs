@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 
 pub const CONTACTS: App = App {
     name: "contacts2",
-    application: "phone_book",
+    application: Some("phone_book"),
     schema: "CREATE TABLE android_metadata(locale TEXT);
         CREATE TABLE contacts(_id INTEGER PRIMARY KEY AUTOINCREMENT, name_raw_contact_id INTEGER,
             photo_id INTEGER, custom_ringtone TEXT, send_to_voicemail INTEGER NOT NULL DEFAULT 0,
