@@ -1,18 +1,19 @@
 //! Other processes open a database while an application has it open: connections go on, by SQLite's own protocol, and are
 //! litefoot's again afterwards.
-//!
-//! In the simulator another process is another VFS on the same medium, through which SQLite's calls are only passed on.
 
 #![allow(clippy::unwrap_used)]
 
+mod visited;
+
 use litefoot::rusqlite::Connection;
-use litefoot::{Options, Vfs};
+use litefoot::Vfs;
 use litefoot_sim::{Random, SimMedium};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use visited::{Application, integrity, rows};
 
 /// The journal modes of a connection, and what is to be found beside the database once a visitor has seen a commit of it.
 const MODES: [(&str, Option<&str>); 6] = [
@@ -25,57 +26,8 @@ const MODES: [(&str, Option<&str>); 6] = [
     ("wal", None),
 ];
 
-struct Application {
-    medium: SimMedium,
-    vfs: Vfs,
-    /// Another program.
-    stock: Vfs,
-}
-
-impl Application {
-    fn new(name: &str) -> Application {
-        Application::on(name, SimMedium::new())
-    }
-
-    fn on(name: &str, medium: SimMedium) -> Application {
-        let there = || Arc::new(medium.clone());
-        let mut options = Options::default();
-        options.set("sharing", "auto").unwrap();
-        let vfs = Vfs::builder(format!("beside-{name}")).medium(there()).options(options).register().unwrap();
-        let stock = Vfs::builder(format!("beside-{name}-stock")).medium(there()).pass_through(true);
-        Application { stock: stock.register().unwrap(), medium, vfs }
-    }
-
-    fn open(&self, mode: &str) -> Connection {
-        let db = self.vfs.open("/app.db").unwrap();
-        db.pragma_update(None, "journal_mode", mode).unwrap();
-        db
-    }
-
-    fn visit(&self) -> Connection {
-        self.stock.open("/app.db").unwrap()
-    }
-
-    fn is_owned(&self) -> bool {
-        self.vfs.databases()[0].is_owned()
-    }
-
-    fn file(&self, name: &str) -> Option<Vec<u8>> {
-        let mut files = self.medium.files().into_iter();
-        files.find(|(path, ..)| path == Path::new(name)).map(|(.., bytes)| bytes)
-    }
-}
-
-fn rows(db: &Connection) -> i64 {
-    db.prepare_cached("SELECT count(*) FROM t").unwrap().query_row([], |row| row.get(0)).unwrap()
-}
-
 fn insert(db: &Connection) {
     db.prepare_cached("INSERT INTO t VALUES(randomblob(2000))").unwrap().execute([]).unwrap();
-}
-
-fn integrity(db: &Connection) -> String {
-    db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
 }
 
 /// Statements that were prepared before, of two connections, a rollback, and commits of both sides.

@@ -1,78 +1,44 @@
 //! Other processes come to a database while a connection of the application reads it: the reader stays inside, and its snapshot
 //! does not move.
-//!
-//! In the simulator another process is another VFS on the same medium, through which SQLite's calls are only passed on.
 
 #![allow(clippy::unwrap_used)]
 
+mod visited;
+
 use litefoot::rusqlite::{Connection, Rows, Statement};
-use litefoot::{Options, Vfs};
 use litefoot_sim::{Faults, Random, SimMedium};
-use std::sync::Arc;
 use std::time::Duration;
+use visited::{Application, integrity, rows};
 
 const ROLLBACK: [&str; 3] = ["delete", "truncate", "persist"];
 /// Rows of more than a few pages.
 const ROWS: i64 = 60;
 
-struct Application {
-    medium: SimMedium,
-    vfs: Vfs,
-    /// Another program.
-    stock: Vfs,
-}
-
+/// Connections that do not wait for a lock.
 impl Application {
-    fn new(name: &str) -> Application {
-        Application::on(name, SimMedium::new())
-    }
-
-    fn on(name: &str, medium: SimMedium) -> Application {
-        let there = || Arc::new(medium.clone());
-        let mut options = Options::default();
-        options.set("sharing", "auto").unwrap();
-        let vfs = Vfs::builder(format!("inside-{name}")).medium(there()).options(options).register().unwrap();
-        let stock = Vfs::builder(format!("inside-{name}-stock")).medium(there()).pass_through(true);
-        Application { stock: stock.register().unwrap(), medium, vfs }
-    }
-
-    fn open(&self, mode: &str) -> Connection {
-        let db = self.vfs.open("/app.db").unwrap();
-        db.pragma_update(None, "journal_mode", mode).unwrap();
+    fn at_once(&self, mode: &str) -> Connection {
+        let db = self.open(mode);
         db.busy_timeout(Duration::ZERO).unwrap();
         db
     }
 
     /// A connection that has a table of [`ROWS`] rows, and another one.
     fn two(&self, mode: &str) -> [Connection; 2] {
-        let [db, reader] = [self.open(mode), self.open(mode)];
+        let [db, reader] = [self.at_once(mode), self.at_once(mode)];
         db.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, v)").unwrap();
         (0..ROWS).for_each(|_| assert!(insert(&db).is_ok()));
         [db, reader]
     }
 
-    /// A program that does not wait for a lock.
-    fn visit(&self) -> Connection {
-        let visitor = self.stock.open("/app.db").unwrap();
+    fn visit_at_once(&self) -> Connection {
+        let visitor = self.visit();
         visitor.busy_timeout(Duration::ZERO).unwrap();
         visitor
     }
-
-    fn is_owned(&self) -> bool {
-        self.vfs.databases()[0].is_owned()
-    }
-}
-
-fn rows(db: &Connection) -> i64 {
-    db.prepare_cached("SELECT count(*) FROM t").unwrap().query_row([], |row| row.get(0)).unwrap()
 }
 
 fn insert(db: &Connection) -> litefoot::rusqlite::Result<usize> {
     db.prepare_cached("INSERT INTO t(v) VALUES(randomblob(900))")?.execute([])
-}
-
-fn integrity(db: &Connection) -> String {
-    db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
 }
 
 fn is_locked<T>(result: litefoot::rusqlite::Result<T>) -> bool {
@@ -111,7 +77,7 @@ fn outside_of_wal_mode_a_reader_keeps_writers_out_and_lets_readers_in() {
             assert!(there.is_owned(), "{mode} {round}");
             let mut statement = reader.prepare(SCAN).unwrap();
             let scan = begin_scan(&mut statement);
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             assert_eq!((rows(&visitor), integrity(&visitor)), (expected, "ok".to_owned()), "{mode} {round}");
             assert!(!there.is_owned(), "{mode} {round}");
             assert!(is_locked(insert(&visitor)), "{mode} {round}");
@@ -138,7 +104,7 @@ fn a_reader_that_writes_later_does_so_by_sqlites_own_protocol() {
         for (round, end) in ["COMMIT", "ROLLBACK", "COMMIT"].into_iter().enumerate() {
             reader.execute_batch("BEGIN").unwrap();
             let before = rows(&reader);
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             assert_eq!(rows(&visitor), before, "{mode} {round}");
             insert(&reader).unwrap();
             assert_eq!((rows(&reader), rows(&visitor), rows(&db)), (before + 1, before, before));
@@ -177,7 +143,7 @@ fn outside_of_wal_mode_a_writer_that_has_written_nothing_to_the_file_lets_reader
                     insert(&db).unwrap();
                     db.execute_batch("UPDATE t SET v = zeroblob(900) WHERE a % 3 = 0").unwrap();
                 }
-                let visitor = there.visit();
+                let visitor = there.visit_at_once();
                 assert_eq!((rows(&visitor), rows(&reader)), (expected, expected), "{case}");
                 assert!(is_locked(insert(&visitor)) && is_locked(insert(&reader)) && !there.is_owned());
                 insert(&db).unwrap();
@@ -213,7 +179,7 @@ fn a_writer_of_the_file_or_of_the_log_keeps_others_out() {
         let [db, reader] = there.two(mode);
         db.execute_batch("PRAGMA cache_size=5; BEGIN IMMEDIATE").unwrap();
         (0..ROWS).for_each(|_| assert!(insert(&db).is_ok()));
-        let visitor = there.visit();
+        let visitor = there.visit_at_once();
         assert!(is_locked(visitor.query_row("SELECT count(*) FROM t", [], |_| Ok(()))), "{mode}");
         assert!(there.is_owned());
         db.execute_batch("COMMIT").unwrap();
@@ -251,7 +217,7 @@ fn nothing_acknowledged_is_lost_where_a_writer_was_inside() {
         for end in ["COMMIT", "ROLLBACK"] {
             reader.execute_batch("BEGIN IMMEDIATE; UPDATE t SET v = randomblob(900)").unwrap();
             insert(&reader).unwrap();
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             visitor.execute_batch("PRAGMA synchronous=EXTRA").unwrap();
             assert_eq!(rows(&visitor), count, "{mode}");
             reader.execute_batch(end).unwrap();
@@ -289,7 +255,7 @@ fn nothing_acknowledged_is_lost_where_a_reader_was_inside() {
             done.note(&there.medium, count);
             reader.execute_batch("BEGIN").unwrap();
             assert_eq!(rows(&reader), count);
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             visitor.execute_batch(&format!("PRAGMA journal_mode={mode}; PRAGMA synchronous=EXTRA")).unwrap();
             assert_eq!((rows(&visitor), rows(&reader)), (count, count), "{mode}");
             reader.execute_batch("COMMIT").unwrap();
@@ -329,7 +295,7 @@ fn a_snapshot_stays_while_others_read_write_and_checkpoint() {
                 expected += 1;
             }
             db.execute_batch("UPDATE t SET v = zeroblob(900) WHERE a % 2").unwrap();
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             assert_eq!((rows(&visitor), integrity(&visitor)), (expected, "ok".to_owned()), "{checkpoint}");
             assert!(!there.is_owned(), "{checkpoint} {round}");
             for connection in [&visitor, &db, &visitor] {
@@ -367,7 +333,7 @@ fn a_log_whose_older_versions_were_freed_is_whole_for_others() {
         db.execute_batch("UPDATE t SET v = randomblob(900) WHERE a < 4").unwrap();
     }
     let newest = sum(&db);
-    let visitor = there.visit();
+    let visitor = there.visit_at_once();
     assert_eq!([&visitor, &db, &reader].map(sum), [&newest, &newest, &seen].map(String::clone));
     assert!(!there.is_owned());
     insert(&visitor).unwrap();
@@ -375,7 +341,7 @@ fn a_log_whose_older_versions_were_freed_is_whole_for_others() {
     let image = there.medium.copy();
     for passes_through in [true, false] {
         let other = Application::on(&format!("freed-{passes_through}"), image.copy());
-        let found = if passes_through { other.visit() } else { other.vfs.open("/app.db").unwrap() };
+        let found = if passes_through { other.visit_at_once() } else { other.vfs.open("/app.db").unwrap() };
         assert_eq!((rows(&found), integrity(&found)), (ROWS + 1, "ok".to_owned()));
     }
     assert_eq!(sum(&reader), seen);
@@ -394,7 +360,7 @@ fn a_snapshot_is_written_upon_as_if_nobody_had_come() {
         if !is_newest {
             insert(&db).unwrap();
         }
-        let visitor = there.visit();
+        let visitor = there.visit_at_once();
         assert_eq!(rows(&visitor), ROWS + i64::from(!is_newest));
         assert_eq!(insert(&reader).is_ok(), is_newest);
         assert_eq!(is_locked(insert(&visitor)), is_newest);
@@ -416,7 +382,7 @@ fn a_reader_of_an_empty_log_stays() {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         reader.execute_batch("BEGIN").unwrap();
         assert_eq!(rows(&reader), expected);
-        let visitor = there.visit();
+        let visitor = there.visit_at_once();
         assert_eq!((rows(&visitor), there.is_owned()), (expected, false), "{round}");
         for connection in [&visitor, &db] {
             insert(connection).unwrap();
@@ -441,7 +407,7 @@ fn a_log_that_cannot_be_copied_stays_the_owners() {
     let scan = begin_scan(&mut statement);
     insert(&db).unwrap();
     there.medium.set_faults(Faults::full_at(there.medium.used_bytes()));
-    let visitor = there.visit();
+    let visitor = there.visit_at_once();
     assert!(is_locked(visitor.query_row("SELECT count(*) FROM t", [], |_| Ok(()))) && there.is_owned());
     there.medium.set_faults(Faults::default());
     insert(&db).unwrap();
@@ -452,7 +418,7 @@ fn a_log_that_cannot_be_copied_stays_the_owners() {
     assert_eq!([&db, &reader].map(rows), [ROWS + 2; 2]);
     // The simulator has no thread that changes the state later.
     drop((db, reader));
-    let visitor = there.visit();
+    let visitor = there.visit_at_once();
     assert_eq!((rows(&visitor), integrity(&visitor)), (ROWS + 2, "ok".to_owned()));
 }
 
@@ -478,7 +444,7 @@ fn nothing_acknowledged_is_lost_where_a_snapshot_was_inside() {
                 count += 1;
                 done.note(&there.medium, count);
             }
-            let visitor = there.visit();
+            let visitor = there.visit_at_once();
             visitor.execute_batch("PRAGMA synchronous=EXTRA").unwrap();
             assert_eq!((rows(&visitor), rows(&reader)), (count, seen));
             let since = there.medium.operations();
@@ -500,7 +466,7 @@ fn nothing_acknowledged_is_lost_where_a_snapshot_was_inside() {
             let (least, most) = done.at(point);
             let is_beside = beside.iter().any(|range| range.contains(&point));
             let other = Application::on("cut-wal", image);
-            let found = if is_beside { other.visit() } else { other.vfs.open("/app.db").unwrap() };
+            let found = if is_beside { other.visit_at_once() } else { other.vfs.open("/app.db").unwrap() };
             let found = (rows(&found), integrity(&found));
             assert!(
                 (least..=most).contains(&found.0),
