@@ -10,31 +10,33 @@ use litefoot_sim::{Faults, Random, SyncSite};
 use litefoot_storage::file::FileKind;
 
 /// Cuts made at each such place.
-const CUTS: u64 = 60;
+const CUTS: usize = 60;
 
-/// Cuts behind every header of a journal; returns what came of it, and how many cuts were made.
-fn cut_behind_headers(seed: u64, faults: Faults) -> (Option<String>, u64) {
+/// Cuts behind every header of a journal, and behind so many operations in all; returns what came of it, and how many cuts were made.
+fn cut_behind_headers(seed: u64, tier: bool, operations: usize, faults: Faults) -> (Option<String>, u64) {
     let setup = RunSetup {
         seed,
         journal: Journal::Rollback,
         pass_through: false,
         faults,
         atomic_write_bytes: 0,
-        tier: false,
+        tier,
         visitors: false,
     };
     let recording = Recording::make(&setup).unwrap();
     assert!(recording.has_several_files());
     let mut replay = recording.medium().replay();
     let mut random = Random::new(seed);
-    let mut cuts = 0;
+    let (mut cuts, mut left) = (0, 0);
     for point in 0..replay.len() {
-        if !is_header(&replay.describe(point..point + 1)) {
+        left =
+            if is_header(&replay.describe(point..point + 1)) { operations } else { left.saturating_sub(1) };
+        if left == 0 {
             continue;
         }
         replay.advance(point + 1);
         let expected = recording.expected(point + 1);
-        for _ in 0..CUTS {
+        for _ in 0..CUTS.div_ceil(operations) {
             cuts += 1;
             let verdict = verify::check(&replay.cut(&mut random), Reader::Litefoot, &expected).unwrap();
             if let Verdict::Lost(what) | Verdict::Corrupt(what) = verdict {
@@ -54,12 +56,24 @@ fn is_header(operation: &str) -> bool {
 fn a_journal_that_becomes_real_is_whole_before_its_header() {
     let mut cuts = 0;
     for seed in (0..10).map(|number| 8 * number) {
-        let (failure, made) = cut_behind_headers(seed, Faults::default());
+        let (failure, made) = cut_behind_headers(seed, false, 1, Faults::default());
         assert_eq!(failure, None);
         cuts += made;
     }
     assert!(cuts > 1000, "only {cuts} cuts: the workload has no such transactions any more");
     let unsynced = Faults::ignoring(SyncSite::File(FileKind::Journal), None);
-    let noticed = (0..40).any(|number| cut_behind_headers(8 * number, unsynced.clone()).0.is_some());
+    let noticed =
+        (0..40).any(|number| cut_behind_headers(8 * number, false, 1, unsynced.clone()).0.is_some());
     assert!(noticed, "without the sync before the header nothing went wrong");
+}
+
+/// A connection in exclusive mode keeps the journal of a transaction over two databases, and begins later ones in it. Here the file has
+/// given chunks to its tier meanwhile.
+#[test]
+fn a_journal_that_was_kept_is_hot_only_beside_a_file_that_has_all_its_chunks() {
+    for seed in [97, 337] {
+        let (failure, made) = cut_behind_headers(seed, true, 20, Faults::default());
+        assert_eq!(failure, None);
+        assert!(made > 0, "{seed}");
+    }
 }

@@ -5,8 +5,8 @@
 
 mod visited;
 
-use litefoot::rusqlite::Connection;
 use litefoot::Vfs;
+use litefoot::rusqlite::Connection;
 use litefoot_sim::{Random, SimMedium};
 use std::path::Path;
 use std::sync::Arc;

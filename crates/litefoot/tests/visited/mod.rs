@@ -26,7 +26,8 @@ impl Application {
         let there = || Arc::new(medium.clone());
         let mut options = Options::default();
         options.set("sharing", "auto").unwrap();
-        let vfs = Vfs::builder(format!("visited-{name}")).medium(there()).options(options).register().unwrap();
+        let vfs =
+            Vfs::builder(format!("visited-{name}")).medium(there()).options(options).register().unwrap();
         let stock = Vfs::builder(format!("visited-{name}-stock")).medium(there()).pass_through(true);
         Application { stock: stock.register().unwrap(), medium, vfs }
     }

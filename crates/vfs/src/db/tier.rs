@@ -12,7 +12,7 @@
 //! 2. They change places only while neither is there. The file is marked, durably, before the first log is written, and
 //!    both logs are removed, durably, before the mark goes.
 //! 3. A rollback journal that may be hot lies beside a file without a mark only: a transaction over several databases
-//!    brings everything home first.
+//!    brings everything home first. So does one that begins in a journal which was kept from there.
 //!
 //! # Beside other processes
 //! While a database is multi-process its tier is lent (`lend`): the file is plain, and the device free. Everything was

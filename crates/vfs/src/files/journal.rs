@@ -27,6 +27,13 @@ impl JournalFile {
         Ok(JournalFile { connection, journal })
     }
 
+    /// True where a transaction begins in a real journal of an earlier one, as it does on a connection in exclusive mode.
+    fn begins_in_real(&self, buf: &[u8], offset: u64) -> bool {
+        let is_header = offset == 0 && buf.first().is_some_and(|first| *first != 0);
+        let journal = self.journal.lock();
+        is_header && !journal.has_header && journal.real.is_some()
+    }
+
     fn check(&self) -> Result<()> {
         let database = &self.connection.database;
         database.db().check_process()?;
@@ -72,6 +79,11 @@ impl Handle for JournalFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
+        let database = &self.connection.database;
+        // It is hot from now on, and must not be that beside a marked file.
+        if database.db().tier().is_some() && self.begins_in_real(buf, offset) {
+            database.rollback_log().clear_for_journal(database.db())?;
+        }
         let mut journal = self.journal.lock();
         if let (0, Some(first)) = (offset, buf.first()) {
             journal.follow(self.connection.database.db())?;
