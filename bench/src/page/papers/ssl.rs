@@ -60,7 +60,7 @@ pub const SECTION: Section = Section {
             )],
             question: ANOTHER_DISK,
             differs: "the paper's card takes milliseconds for each block. Where a block costs little beside its sync, fewer blocks save \
-                little: each side syncs once for a commit.",
+                little: each side syncs once for a commit. Capture also takes processor time.",
             ..SSL
         },
         Chart {
