@@ -4,8 +4,8 @@
 //! header, 32 bytes, all fields big-endian
 //!  0      4        8          12          16      20      24          28
 //! | magic | format | page size | generation | salt 1 | salt 2 | checksum 1 | checksum 2 |
-//!                              12        14          16          20
-//! of a log that names its file: | data file | this file | counts up | content |
+//!                              12        14          16       18     20
+//! of a log that names its file: | data file | this file | counts | mark | content |
 //!
 //! frame, 24 bytes and a page
 //!  0             4                8        12       16           20           24
@@ -101,6 +101,16 @@ pub struct Origin {
     pub log: u16,
 }
 
+/// The step of salt 1 from one generation to the next. Below it is the mark.
+const SALT_STEP: u32 = 1 << 16;
+
+/// What an origin is known by: SQLite's counter of generations, and its salts, may be any numbers.
+fn mark(generation: u32, content: u32) -> u16 {
+    let sum =
+        [generation, content].iter().fold(MAGIC, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()));
+    (sum >> 16) as u16 ^ sum as u16
+}
+
 /// The header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -122,20 +132,25 @@ impl Header {
 
     /// The generation after this one.
     pub fn next(self, page_bytes: u32, origin: Option<Origin>) -> Header {
-        Header::of(page_bytes, self.generation.wrapping_add(1), self.salts[0].wrapping_add(1), origin)
+        Header::of(page_bytes, self.generation.wrapping_add(1), self.salts[0].wrapping_add(SALT_STEP), origin)
     }
 
     fn of(page_bytes: u32, generation: u32, salt: u32, origin: Option<Origin>) -> Header {
-        let (generation, content) = match origin {
-            Some(Origin { content, data, log }) => (u32::from(data) << 16 | u32::from(log), content),
-            None => (generation, fastrand::u32(..)),
+        let (generation, salts) = match origin {
+            Some(Origin { content, data, log }) => {
+                let generation = u32::from(data) << 16 | u32::from(log);
+                (generation, [salt & !(SALT_STEP - 1) | u32::from(mark(generation, content)), content])
+            }
+            None => (generation, [salt, fastrand::u32(..)]),
         };
-        Header { page_bytes, generation, salts: [salt, content], big_endian: cfg!(target_endian = "big") }
+        Header { page_bytes, generation, salts, big_endian: cfg!(target_endian = "big") }
     }
 
-    /// The origin that the fields give, if litefoot wrote them: no field tells that it did.
-    pub fn origin(&self) -> Origin {
-        Origin { content: self.salts[1], data: (self.generation >> 16) as u16, log: self.generation as u16 }
+    /// The origin, where the header has the mark of one. SQLite's own has it by chance, once in 65,536 logs.
+    pub fn origin(&self) -> Option<Origin> {
+        let Header { generation, salts: [salt, content], .. } = *self;
+        let is_marked = salt % SALT_STEP == u32::from(mark(generation, content));
+        is_marked.then_some(Origin { content, data: (generation >> 16) as u16, log: generation as u16 })
     }
 
     /// The bytes, and the checksum that the first frame continues.

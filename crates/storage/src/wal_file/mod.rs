@@ -246,7 +246,7 @@ impl RedoLog {
 
     /// The origin in the header, if it has one.
     pub fn origin(&self) -> Option<Origin> {
-        self.header.map(|header| header.origin())
+        self.header.and_then(|header| header.origin())
     }
 
     /// True if the header names this file as the log, and another one as the data file.
@@ -457,7 +457,7 @@ impl RedoLog {
     fn still_says(&self, header: &Header) -> Result<bool> {
         let (Some(data), Some(file)) = (self.file.data(), self.file.opened()) else { return Ok(true) };
         let goes_on = self.frames > 0 || self.slots > 0 || self.built_upon;
-        Ok(goes_on || data.origin(&**file)? == header.origin())
+        Ok(goes_on || Some(data.origin(&**file)?) == header.origin())
     }
 
     /// Removes the file. Every page of it must be in the database file, and that synced. After a power cut nothing in the file

@@ -414,6 +414,28 @@ fn a_generation_says_what_the_data_file_was_when_it_began() {
     assert!(!open_of(&copies, &data_file(&copies, 2)).unwrap().names_another_file().unwrap());
 }
 
+/// SQLite counts generations where an origin has the identities of files, and one of its counts is the log's identity.
+#[test]
+fn a_log_of_sqlites_own_names_no_file_whatever_its_counters_are() {
+    let medium = SimMedium::default();
+    let data = data_file(&medium, 1);
+    let file = medium.open(Path::new("/a-wal"), FileKind::RedoLog, OpenMode::CreateNew).unwrap();
+    let generation = u32::from(super::origin::which(&*file).unwrap());
+    for salt in 0..20 {
+        let header = Header { page_bytes: PAGE as u32, generation, salts: [salt, 8], big_endian: false };
+        let (bytes, checksum) = header.encode();
+        let page = [1; PAGE];
+        let (head, _) = header.encode_frame(checksum, 1, 1, &page);
+        file.write_at(&[&bytes[..], &head, &page].concat(), 0).unwrap();
+        let log = open_of(&medium, &data).unwrap();
+        assert_eq!(
+            (log.frames(), log.origin(), log.names_another_file().unwrap()),
+            (1, None, false),
+            "{salt}"
+        );
+    }
+}
+
 #[test]
 fn nothing_that_has_the_name_of_a_log_is_removed_or_replaced_in_its_place() {
     let medium = SimMedium::default();

@@ -63,14 +63,11 @@ pub fn judge(redo: &RedoLog, sector: &[u8], wal_mode: bool) -> Result<Verdict> {
 
 /// True when the log tells how the data file came to have this first sector.
 fn explains(redo: &RedoLog, sector: &[u8]) -> Result<bool> {
-    let Some(origin) = redo.origin() else { return Ok(false) };
-    if origin.content == content_of(sector) {
-        return Ok(true);
-    }
-    if origin.content == content_of(&[])
-        && (sector.len() < SECTOR_BYTES || sector.iter().all(|byte| *byte == 0))
-    {
-        return Ok(true);
+    if let Some(origin) = redo.origin() {
+        let is_begun = sector.len() >= SECTOR_BYTES && sector.iter().any(|byte| *byte != 0);
+        if origin.content == content_of(sector) || (origin.content == content_of(&[]) && !is_begun) {
+            return Ok(true);
+        }
     }
     if sector.len() < SECTOR_BYTES {
         return Ok(false);
