@@ -20,7 +20,7 @@ impl<R: BufRead> Text<R> {
     /// Reads the first line. `path` is for messages.
     ///
     /// # Errors
-    /// [`Error::Line`] and [`Error::Input`], here and below.
+    /// [`Error::Line`](crate::ops::Error::Line) and [`Error::Input`](crate::ops::Error::Input), here and below.
     pub fn new(reader: R, path: &Path) -> Result<Text<R>> {
         let mut lines = Lines::new(reader, path);
         let Some((nodes, edges)) = lines.pair()? else {
@@ -45,7 +45,7 @@ impl<R: BufRead> Text<R> {
     /// The next edge; `None` at the end, once all that were announced have come.
     ///
     /// # Errors
-    /// [`Error::Line`], [`Error::Input`].
+    /// [`Error::Line`](crate::ops::Error::Line), [`Error::Input`](crate::ops::Error::Input).
     pub fn next_edge(&mut self) -> Result<Option<(u64, u64)>> {
         let Some((source, target)) = self.lines.pair()? else {
             let (seen, edges) = (self.seen, self.edges);
