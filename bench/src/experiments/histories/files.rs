@@ -3,7 +3,7 @@
 use super::content;
 use crate::harness::open_stock;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// What stock SQLite reads beside a database.
@@ -81,6 +81,16 @@ pub fn view(path: &Path, scratch: &Path, with_logs: bool) -> io::Result<Option<V
     }
     let found = open_stock(scratch).map_err(|error| error.to_string()).and_then(|db| content::look(&db));
     Ok(found.ok())
+}
+
+/// The first sector of a data file.
+///
+/// # Errors
+/// Those of reading.
+pub fn first_sector(path: &Path) -> io::Result<Vec<u8>> {
+    let mut sector = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut sector)?;
+    Ok(sector)
 }
 
 /// True if any log lies beside the database.

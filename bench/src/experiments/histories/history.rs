@@ -55,7 +55,7 @@ const STEPS: [(Step, u32); 12] = [
 struct Backup {
     path: PathBuf,
     model: Model,
-    /// What its data file alone holds.
+    /// What its data file alone holds; `None` once nothing tells it from a later state.
     alone: Option<Vec<u64>>,
 }
 
@@ -340,13 +340,28 @@ impl History {
             return Err(what);
         }
         self.model.acknowledged.extend(&seen);
+        let writes_to_log =
+            writes.is_some() && self.journal != "WAL" && files::beside(&self.path, "-wal").exists();
         if let Some((table, token)) = writes {
             let written = db.execute_batch(TABLES).and_then(|()| content::commit(&db, token, table));
             written.map_err(failed)?;
             self.model.acknowledged.insert(token);
             self.model.disturbed = true;
         }
-        db.close().map_err(|(_, error)| failed(error))
+        db.close().map_err(|(_, error)| failed(error))?;
+        if writes_to_log { self.drop_indistinct_copies() } else { Ok(()) }
+    }
+
+    /// SQLite's commit in a log leaves the change counter. A copy of the data file alone that has the same first sector
+    /// as the file is then not told from it, and is not restored (`docs/durability.md`, "What opening does").
+    fn drop_indistinct_copies(&mut self) -> Done {
+        let sector = files::first_sector(&self.path).map_err(system)?;
+        for backup in &mut self.backups {
+            if files::first_sector(&backup.path).map_err(system)? == sector {
+                backup.alone = None;
+            }
+        }
+        Ok(())
     }
 
     /// While one process works, another opens the same database.
@@ -377,7 +392,11 @@ impl History {
         if !self.path.exists() {
             return Ok(());
         }
-        let alone = self.alone()?;
+        // A data file whose journal may be hot is in the middle of a transaction. Without the journal it is no database.
+        let alone = if files::beside(&self.path, "-journal").exists() { None } else { self.alone()? };
+        if !all && alone.is_none() {
+            return Ok(());
+        }
         let path = self.directory.join(format!("backup-{}.db", self.backups.len()));
         files::copy_database(&self.path, &path, all, true).map_err(system)?;
         let model = if all {

@@ -76,14 +76,14 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         }
         Ok(())
     };
-    in_batches(all, BATCH, live, &mut |lived| {
+    let ended = in_batches(all, BATCH, live, &mut |lived| {
         note(&mut figures, &mut messages, &lived);
         progress.advance(1)
-    })?;
+    });
     for line in table(&messages) {
         figures.note(line);
     }
-    Ok(figures)
+    figures.at_end(ended)
 }
 
 fn live(scratch: &Path, seed: u64) -> Result<Lived> {
