@@ -118,10 +118,11 @@ impl OpenDatabase {
         if wanted == Level::Exclusive {
             self.checkpointer.await_end_for_use(&self.db);
         }
+        let mut may_wait = reader_slot.level() == Level::None || wanted == Level::Reserved;
         loop {
             self.own()?;
             if self.is_multi_process() {
-                if self.lock_file(reader_slot, wanted)? {
+                if self.lock_file(reader_slot, wanted, &mut may_wait)? {
                     return Ok(());
                 }
                 continue;
@@ -150,11 +151,20 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// Raises a handle's lock by SQLite's own protocol; `false` where the database is not multi-process any more.
+    /// Raises a handle's lock by SQLite's own protocol; `false` where the database is not multi-process any more, or a visitor was
+    /// waited for, which is done once.
     #[cold]
-    fn lock_file(&self, reader_slot: &ReaderSlot, wanted: Level) -> Result<bool> {
+    fn lock_file(&self, reader_slot: &ReaderSlot, wanted: Level, may_wait: &mut bool) -> Result<bool> {
+        let sharing = &self.ownership.sharing;
+        if *may_wait && !self.wal_index.is_used() && sharing.has_guest() {
+            sharing.await_guest();
+            *may_wait = false;
+        }
         self.while_multi_process(|| {
-            let file_locks = &self.ownership.sharing.file_locks;
+            if *may_wait && !self.wal_index.is_used() && sharing.has_guest() {
+                return Ok(false);
+            }
+            let file_locks = &sharing.file_locks;
             if file_locks.lock(self.db.file(), &self.locks, reader_slot, wanted)? {
                 Ok(true)
             } else {

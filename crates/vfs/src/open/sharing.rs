@@ -9,18 +9,21 @@
 //! 1. Connections stay open. A change fails none of their transactions, and moves no snapshot.
 //! 2. The other process waits for [`YIELD_AFTER`] at most, and for what coming home takes. Where a transaction that writes goes on for
 //!    longer, the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
-//! 3. Changes do not follow one another faster than [`next_pause`] says.
+//! 3. Outside of WAL mode a visitor that comes alone meets no lock of a commit's, for a while (`guests`).
+//! 4. Changes do not follow one another faster than [`next_pause`] says.
 //!
 //! # Invariants
 //! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
 //! 2. Before the owner lock goes down, everything committed is in files that stock SQLite understands.
-//! 3. The owner lock is taken only with the lease in hand, or where others are to find the database locked.
+//! 3. The lease may be in hand while the database is multi-process: nobody else has the file open then. The owner lock is taken only
+//!    with the lease in hand, or where others are to find the database locked.
 //! 4. Others are let in while nobody writes: no handle is above RESERVED, and none holds a slot of the wal-index exclusively. Readers
 //!    may be inside, with snapshots (`leaving`). The way back waits until no handle is in a transaction. Nobody is given a lock or a slot then.
 //! 5. No page, length or log in memory is believed across a change.
 //! 6. `becoming` orders all of it: it is held for a change, and for each lock that is taken while the database is
 //!    multi-process.
 
+mod guests;
 mod leaving;
 mod returning;
 mod watcher;
@@ -52,6 +55,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// heard of since.
 const LOOK_BACK: Duration = Duration::from_millis(250);
 const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
+/// How long after a closing the others may turn out to have left.
+const RECENT: Duration = Duration::from_secs(1);
 /// The least and the greatest time for which a database stays multi-process.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const GREATEST_PAUSE: Duration = Duration::from_secs(60);
@@ -73,6 +78,8 @@ pub(crate) struct Sharing {
     pub(super) file_locks: FileLocks,
     /// True if the log could not be copied for readers inside: the visitor that waits now has to wait for them.
     copy_failed: AtomicBool,
+    /// Looks of [`guests::watch`] in a row that found others to have the file open.
+    in_vain: AtomicU32,
     /// Attempts to change the state, counted at the beginning and at the end of each.
     attempts: AtomicU32,
     change: Mutex<Change>,
@@ -90,6 +97,8 @@ struct Change {
     left: Option<(Instant, Duration)>,
     /// When it was this process's alone again.
     returned: Option<Instant>,
+    /// When a visitor was let in, until it has left.
+    guest: Option<Instant>,
 }
 
 /// How long a database stays multi-process at least: `cost` is what coming home took, `last` the pause before, and `alone` the
@@ -185,10 +194,10 @@ fn note_break(database: &OpenDatabase) {
     database.ownership.attention.set(Attention::ASKED, true);
 }
 
-/// Nobody waits any more.
-fn settle(database: &OpenDatabase) {
+/// Nobody waits any more. A visitor was let in, or all have left.
+fn settle(database: &OpenDatabase, guest: Option<Instant>) {
     let mut change = database.sharing().change.lock();
-    (change.asked, change.is_late) = (None, false);
+    (change.asked, change.is_late, change.guest) = (None, false, guest);
     database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
     drop(change);
@@ -236,7 +245,7 @@ fn broken(database: &Weak<OpenDatabase>) {
     let Some(database) = database.upgrade() else { return };
     note_break(&database);
     if is_simulated(&database) || !watcher::watch(&database) {
-        while step(&database, false).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
+        while step(&database, None).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
             std::thread::sleep(GLANCE);
         }
     }
@@ -270,18 +279,19 @@ fn may_come_back(database: &OpenDatabase) -> bool {
     database.is_multi_process() && !database.sharing().is_blind.load(Ordering::Relaxed)
 }
 
-/// Does what is to be done now, and answers when to look again; `None` where nothing is to come. `is_quiet` says that closings of the
-/// file are told of, and that there was none lately.
-fn step(database: &Arc<OpenDatabase>, is_quiet: bool) -> Option<Duration> {
+/// Does what is to be done now, and answers when to look again; `None` where nothing is to come. Closings of the file are told of,
+/// and the last was `since_closing` ago; `None` where they are not.
+fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option<Duration> {
+    let is_quiet = since_closing.is_some_and(|since| since >= RECENT);
     if !database.db.is_of_this_process() {
         return None;
     }
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
-        if leaving::leave(database, asked.elapsed()) {
+        if leaving::leave(database, asked.elapsed()) && guests::make_way(database) {
             release_lease(database);
-            settle(database);
+            settle(database, (!is_simulated(database)).then(Instant::now));
             if !is_simulated(database) {
                 database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
             }
@@ -297,8 +307,8 @@ fn step(database: &Arc<OpenDatabase>, is_quiet: bool) -> Option<Duration> {
         if !sharing.has_lease.load(Ordering::Relaxed) && matches!(take_lease(database), LeaseAnswer::Granted)
         {
             // The other has given up, or is done.
-            settle(database);
-            return None;
+            settle(database, None);
+            return may_come_back(database).then_some(GLANCE);
         }
         return Some(GLANCE);
     }
@@ -306,6 +316,9 @@ fn step(database: &Arc<OpenDatabase>, is_quiet: bool) -> Option<Duration> {
         return None;
     }
     leaving::trim_locks(database);
+    if let Some(soon) = guests::watch(database, since_closing) {
+        return Some(soon);
+    }
     let pause = sharing.change.lock().left.map(|(since, pause)| pause.saturating_sub(since.elapsed()));
     match pause.filter(|left| !left.is_zero()) {
         Some(left) if is_quiet => Some(left),

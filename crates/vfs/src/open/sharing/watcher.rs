@@ -17,6 +17,7 @@
 //! 2. A forked child has no thread, and starts its own with its first database that needs one.
 //! 3. At most [`MOST_LINGERING`] databases linger.
 
+use super::RECENT;
 use crate::open::OpenDatabase;
 use litefoot_storage::os::Closings;
 use litefoot_storage::sync::{AcrossFork, Condvar, Global, Mutex};
@@ -28,8 +29,6 @@ use std::time::{Duration, Instant};
 const LINGER: Duration = Duration::from_secs(1);
 /// The most databases that do so.
 const MOST_LINGERING: usize = 16;
-/// How long after a closing the others may turn out to have left.
-const RECENT: Duration = Duration::from_secs(1);
 
 /// A database that is watched.
 struct WatchedDatabase {
@@ -185,7 +184,7 @@ fn run(bell: &Bell) {
         if bell.heard_closing() {
             last_closing = Instant::now();
         }
-        let is_quiet = last_closing.elapsed() >= RECENT;
+        let since_closing = last_closing.elapsed();
         let databases: Vec<(Arc<OpenDatabase>, bool)> = {
             let watched = WATCHED.lock();
             let there = |one: &WatchedDatabase| Some((one.database.upgrade()?, one.is_heard));
@@ -194,7 +193,7 @@ fn run(bell: &Bell) {
         let mut next = end_lingering_of_old();
         let mut ended = Vec::new();
         for (database, is_heard) in &databases {
-            match super::step(database, is_quiet && *is_heard) {
+            match super::step(database, is_heard.then_some(since_closing)) {
                 Some(wait) => next = Some(next.map_or(wait, |other| other.min(wait))),
                 None => ended.push(database.clone()),
             }
@@ -213,10 +212,12 @@ fn run(bell: &Bell) {
         let pause = next.unwrap_or(super::LOOK_BACK);
         watched.wakes = Some(Instant::now() + pause);
         drop(watched);
+        // Beside closings of which each was in vain it looks as often as without any.
+        let listens = since_closing >= RECENT
+            || databases.iter().any(|(database, _)| super::guests::awaits_closing(database));
         // This thread may be the last user of a database.
         drop((databases, ended));
-        // Beside many closings it looks as often as without any.
-        bell.sleep(pause, is_quiet);
+        bell.sleep(pause, listens);
         WATCHED.lock().wakes = None;
     }
 }
