@@ -29,9 +29,8 @@ impl JournalFile {
 
     /// True where a transaction begins in a real journal of an earlier one, as it does on a connection in exclusive mode.
     fn begins_in_real(&self, buf: &[u8], offset: u64) -> bool {
-        let is_header = offset == 0 && buf.first().is_some_and(|first| *first != 0);
         let journal = self.journal.lock();
-        is_header && !journal.has_header && journal.real.is_some()
+        makes_hot(buf, offset) && !journal.has_header && journal.real.is_some()
     }
 
     fn check(&self) -> Result<()> {
@@ -131,6 +130,11 @@ impl Handle for JournalFile {
         self.connection.journal.lock().take();
         self.journal.lock().close(self.connection.database.db())
     }
+}
+
+/// True for the write by which a real journal is hot.
+pub(super) fn makes_hot(buf: &[u8], offset: u64) -> bool {
+    offset == 0 && buf.first().is_some_and(|first| *first != 0)
 }
 
 /// Takes a transaction back to SQLite's own protocol: the journal becomes real. The dirty pages are to be written in

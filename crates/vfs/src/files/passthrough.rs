@@ -3,6 +3,7 @@
 use crate::db::{Companion, Db};
 use crate::error::Result;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, read_exactly};
+use crate::files::journal::makes_hot;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, parent_directory};
@@ -91,6 +92,18 @@ impl PassThroughFile {
         }
     }
 
+    /// A journal is about to be hot, and must not be that beside a marked file. A connection in exclusive mode that has rolled a hot
+    /// journal back keeps that file open, and begins its transactions there.
+    fn leave_tier(&self) -> Result<()> {
+        let Some(database) = self.database.as_ref().filter(|database| database.db().tier().is_some()) else {
+            return Ok(());
+        };
+        if *self.file.path() != database.db().companion_path(Companion::Journal) {
+            return Ok(());
+        }
+        database.rollback_log().clear_for_journal(database.db())
+    }
+
     fn watch<T>(&self, result: litefoot_storage::file::Result<T>) -> Result<T> {
         match &self.database {
             Some(database) => Ok(database.db().latch().watch(result)?),
@@ -131,6 +144,9 @@ impl Handle for PassThroughFile {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         self.check()?;
+        if makes_hot(buf, offset) {
+            self.leave_tier()?;
+        }
         self.unsynced = true;
         Ok(self.file.write_at(buf, offset)?)
     }
