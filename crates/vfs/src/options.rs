@@ -3,9 +3,17 @@
 //! One table has them all; `docs/options.md` comes from it as well (`cargo xtask docs`). An unknown name is an error: a typo
 //! must not silently cost durability. A URI may hold parameters of others, too (`uri_parameters.rs`).
 
+mod choices;
+mod values;
+
+pub use choices::{AtomicWrites, CommitLogForm, Direct, PageCleaner, Sharing};
+
 use litefoot_tier::{Latencies, PolicyKind};
 use std::path::PathBuf;
 use std::time::Duration;
+use values::{
+    MILLISECONDS, PATH, SECONDS, SIZE, SIZE_OR_AUTO, milliseconds, path, share, short, size, size_or_auto,
+};
 
 /// The options of a database.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,68 +55,6 @@ pub struct Options {
     pub page_cleaner: PageCleaner,
     /// Thousandths of a transaction's memory that dirty pages fill before they are spilled.
     pub max_dirty_ratio: u16,
-}
-
-/// Sharing: the use of one database by several processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sharing {
-    /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
-    #[default]
-    Auto,
-    /// Litefoot's commits; other processes find the database locked.
-    Exclusive,
-    /// The platform's VFS, which is SQLite's own.
-    Passthrough,
-}
-
-/// The page cleaner: the thread that spills pages of a transaction while it goes on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PageCleaner {
-    /// A background thread for pages that leave for good, the transaction's thread for pages that come back.
-    #[default]
-    Auto,
-    /// A background thread.
-    Background,
-    /// The transaction's own thread.
-    Foreground,
-}
-
-/// The form of a commit in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CommitLogForm {
-    /// Deltas in WAL mode, once commits keep coming; pages with rollback journals.
-    #[default]
-    Auto,
-    /// Deltas from the first commit on.
-    Deltas,
-    /// Pages.
-    Pages,
-    /// Statements, in WAL mode, where that is exact. SQLite's trace hook tells of them.
-    Statements,
-}
-
-/// Direct I/O: reads past the system's cache, so that memory holds one copy of a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direct {
-    /// On for a database that the system could not keep in memory anyway.
-    #[default]
-    Auto,
-    /// On for every file that can be read like that.
-    On,
-    /// Off.
-    Off,
-}
-
-/// The writes that count as atomic: on the medium whole or not at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AtomicWrites {
-    /// Those that the device guarantees.
-    #[default]
-    Auto,
-    /// Any aligned write of 4 KiB, guaranteed or not.
-    Assume4k,
-    /// None.
-    Off,
 }
 
 impl Default for Options {
@@ -163,12 +109,6 @@ pub struct Described {
     /// The reason for a user to leave the default, in Markdown.
     pub change_when: &'static str,
 }
-
-const SIZE: &str = "a number of bytes, such as 4M";
-const SIZE_OR_AUTO: &str = "a number of bytes, such as 4M, or auto";
-const MILLISECONDS: &str = "a number of milliseconds, such as 10";
-const SECONDS: &str = "a number of seconds, such as 300";
-const PATH: &str = "a path";
 
 /// An option that takes one of a few words, each of which stands for one value.
 macro_rules! one_of {
@@ -381,48 +321,6 @@ const KNOWN: &[Known] = &[
         "passthrough" => Sharing::Passthrough,
     ),
 ];
-
-/// A part of one, in thousandths.
-fn share(value: &str) -> Option<u16> {
-    let share = value.parse().ok().filter(|share: &f64| (0.1..=1.0).contains(share));
-    share.map(|share| (share * 1000.0).round() as u16)
-}
-
-/// A number of bytes, with a suffix for 1,024 of them and so on.
-fn size(value: &str) -> Option<usize> {
-    let suffix = value.trim_start_matches(|c: char| c.is_ascii_digit());
-    let shift = match suffix.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return None,
-    };
-    let number = value[..value.len() - suffix.len()].parse::<usize>().ok()?;
-    number.checked_mul(1 << shift)
-}
-
-fn size_or_auto(value: &str) -> Option<Option<usize>> {
-    if value == "auto" { Some(None) } else { size(value).map(Some) }
-}
-
-fn milliseconds(value: &str) -> Option<Duration> {
-    value.parse().map(Duration::from_millis).ok()
-}
-
-fn path(value: &str) -> Option<PathBuf> {
-    (!value.is_empty()).then(|| PathBuf::from(value))
-}
-
-/// A number of bytes as a user would write it: whole mebibytes with their letter, else as it is.
-fn short(value: String, takes: &str) -> String {
-    match value.parse::<usize>() {
-        Ok(bytes) if takes == SIZE && bytes >= 1 << 20 && bytes % (1 << 20) == 0 => {
-            format!("{}M", bytes >> 20)
-        }
-        _ => value,
-    }
-}
 
 impl Options {
     /// True where commits may be logged as statements.

@@ -1,6 +1,7 @@
 use super::*;
-use litefoot_storage::file::{ErrorKind, LeaseAnswer, OnBreak};
+use litefoot_storage::file::{ErrorKind, LeaseAnswer, OnBreak, RangeLock};
 use proptest::prelude::*;
+use std::io::IoSlice;
 
 const SECTOR: usize = litefoot_storage::file::SECTOR_BYTES;
 

@@ -7,6 +7,9 @@
 //! `unsafe` here is confined to system calls that the standard library does not offer.
 
 use self::read_path::ReadPath;
+use self::write_path::atomic_write_bytes;
+#[cfg(target_os = "linux")]
+use self::write_path::{RWF_ATOMIC, write_call};
 #[cfg(target_os = "linux")]
 use super::aligned::{Aligned, DIRECT_ALIGNMENT};
 #[cfg(target_os = "linux")]
@@ -21,13 +24,10 @@ use crate::file::{
 use crate::fork::LockedFile;
 use crate::sync::Mutex;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, posix_fallocate, preadv2, pwritev, pwritev2};
+use libc::{off_t, posix_fallocate, preadv2};
 // Offsets have 64 bits in these on 32-bit processors as well.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use libc::{
-    off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64v2 as preadv2, pwritev64 as pwritev,
-    pwritev64v2 as pwritev2,
-};
+use libc::{off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64v2 as preadv2};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -102,9 +102,6 @@ impl Drop for OsFile {
     }
 }
 
-/// `RWF_ATOMIC` (linux/fs.h): the write reaches the medium whole or not at all.
-#[cfg(target_os = "linux")]
-const RWF_ATOMIC: libc::c_int = 0x40;
 impl OsFile {
     #[cfg(target_os = "linux")]
     fn direct(&self) -> io::Result<&fs::File> {
@@ -410,63 +407,11 @@ impl OsFile {
         }
         Ok((i32::from(request.l_type) != libc::F_UNLCK).then_some(request))
     }
-
-    fn write_all(&self, bufs: &[IoSlice<'_>], offset: u64, flags: libc::c_int) -> io::Result<()> {
-        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let mut done = 0;
-        // The first call covers the whole request in all but extreme cases. The slice table is copied only for the rest
-        // of a short write or of a long table.
-        let mut rest: Vec<IoSlice<'_>>;
-        let mut remaining: &mut [IoSlice<'_>] = &mut [];
-        while done < total {
-            let (pointer, count) = if done == 0 {
-                (bufs.as_ptr(), bufs.len().min(VECTORS_PER_CALL))
-            } else {
-                (remaining.as_ptr(), remaining.len().min(VECTORS_PER_CALL))
-            };
-            let written = write_call(self.file.as_raw_fd(), pointer, count, offset + done as u64, flags);
-            match written {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    if done == 0 && written < total {
-                        rest = bufs.to_vec();
-                        remaining = &mut rest;
-                        IoSlice::advance_slices(&mut remaining, written);
-                    } else if done > 0 {
-                        IoSlice::advance_slices(&mut remaining, written);
-                    }
-                    done += written;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// True if a file may lie on a device that is memory, and takes small durable writes.
 fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
     matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
-}
-
-fn write_call(
-    descriptor: libc::c_int,
-    bufs: *const IoSlice<'_>,
-    count: usize,
-    offset: u64,
-    flags: libc::c_int,
-) -> io::Result<usize> {
-    let count = count as libc::c_int;
-    // SAFETY: IoSlice is ABI-compatible with iovec; the caller's slices outlive the call.
-    let written = unsafe {
-        if flags == 0 {
-            pwritev(descriptor, bufs.cast(), count, offset as off_t)
-        } else {
-            pwritev2(descriptor, bufs.cast(), count, offset as off_t, flags)
-        }
-    };
-    usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
 fn flock(offset: u64, len: u64, lock: RangeLock) -> libc::flock {
@@ -483,34 +428,7 @@ fn flock(offset: u64, len: u64, lock: RangeLock) -> libc::flock {
     request
 }
 
-/// `stx_atomic_write_unit_max` of Linux 6.11 and later; 0 where it is unknown.
-#[cfg(target_os = "linux")]
-fn atomic_write_bytes(file: &fs::File) -> u32 {
-    const STATX_WRITE_ATOMIC: libc::c_uint = 0x0001_0000;
-    /// Byte offset of `stx_atomic_write_unit_max` in `struct statx` (linux/stat.h).
-    const UNIT_MAX_OFFSET: usize = 0xb4;
-    // The kernel fills at most 256 bytes; declared as words for alignment.
-    let mut buffer = [0u64; 32];
-    // SAFETY: the buffer has the size and alignment of struct statx; the empty path with
-    // AT_EMPTY_PATH names the descriptor itself.
-    let result = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            STATX_WRITE_ATOMIC,
-            buffer.as_mut_ptr().cast(),
-        )
-    };
-    let word = |offset: usize| (buffer[offset / 8] >> ((offset % 8) * 8)) as u32;
-    if result != 0 || word(0) & STATX_WRITE_ATOMIC == 0 { 0 } else { word(UNIT_MAX_OFFSET) }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn atomic_write_bytes(_file: &fs::File) -> u32 {
-    0
-}
-
 mod read_path;
 #[cfg(test)]
 mod tests;
+mod write_path;

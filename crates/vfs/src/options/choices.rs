@@ -1,0 +1,63 @@
+//! Options that take one of a few words: what each word stands for.
+
+/// Sharing: the use of one database by several processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
+    #[default]
+    Auto,
+    /// Litefoot's commits; other processes find the database locked.
+    Exclusive,
+    /// The platform's VFS, which is SQLite's own.
+    Passthrough,
+}
+
+/// The page cleaner: the thread that spills pages of a transaction while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageCleaner {
+    /// A background thread for pages that leave for good, the transaction's thread for pages that come back.
+    #[default]
+    Auto,
+    /// A background thread.
+    Background,
+    /// The transaction's own thread.
+    Foreground,
+}
+
+/// The form of a commit in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitLogForm {
+    /// Deltas in WAL mode, once commits keep coming; pages with rollback journals.
+    #[default]
+    Auto,
+    /// Deltas from the first commit on.
+    Deltas,
+    /// Pages.
+    Pages,
+    /// Statements, in WAL mode, where that is exact. SQLite's trace hook tells of them.
+    Statements,
+}
+
+/// Direct I/O: reads past the system's cache, so that memory holds one copy of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// On for a database that the system could not keep in memory anyway.
+    #[default]
+    Auto,
+    /// On for every file that can be read like that.
+    On,
+    /// Off.
+    Off,
+}
+
+/// The writes that count as atomic: on the medium whole or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtomicWrites {
+    /// Those that the device guarantees.
+    #[default]
+    Auto,
+    /// Any aligned write of 4 KiB, guaranteed or not.
+    Assume4k,
+    /// None.
+    Off,
+}
